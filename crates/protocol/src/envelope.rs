@@ -1,0 +1,407 @@
+//! JSON-RPC 2.0 messages, borrowed from the bytes that they came in.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::{Number, value::RawValue};
+
+use crate::{RpcError, error_code, nesting::nested_deeper_than};
+
+/// One message: its method and id are read, its parameters and result are still the sender's bytes.
+#[derive(Clone, Debug)]
+pub enum Message<'a> {
+    /// Wants an answer.
+    Request(Request<'a>),
+    /// Wants none.
+    Notification(Notification<'a>),
+    /// Is one.
+    Response(Response<'a>),
+}
+
+/// A request. Its parameters, when there are any, are a JSON object.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Chosen by the sender, unique among its requests in flight.
+    pub id: RequestId,
+    /// The method's name.
+    pub method: Cow<'a, str>,
+    /// The JSON object given, not yet parsed.
+    pub params: Option<&'a RawValue>,
+}
+
+/// A notification. Its parameters, when there are any, are a JSON object.
+#[derive(Clone, Debug)]
+pub struct Notification<'a> {
+    /// The method's name.
+    pub method: Cow<'a, str>,
+    /// The JSON object given, not yet parsed.
+    pub params: Option<&'a RawValue>,
+}
+
+/// An answer to a request of ours.
+#[derive(Clone, Debug)]
+pub struct Response<'a> {
+    /// The request's id; none when the other side could not read it.
+    pub id: Option<RequestId>,
+    /// The result, not yet parsed, or the error.
+    pub outcome: Result<&'a RawValue, RpcError>,
+}
+
+/// The id of a request: a whole number or a string.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// A whole number, negative ones included.
+    Number(Number),
+    /// A string.
+    String(String),
+}
+
+/// Why some bytes are not a message, as the error to answer with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{error}")]
+pub struct EnvelopeError {
+    /// The id of the request that cannot be served, if it could be read.
+    pub id: Option<RequestId>,
+    /// What to answer.
+    pub error: RpcError,
+}
+
+/// The deepest nesting that [`Message::parse`] accepts by default. `serde_json` itself stops at 128, so that typed
+/// parameters inside of a message are always readable.
+pub const DEFAULT_MAX_NESTING: usize = 100;
+
+impl<'a> Message<'a> {
+    /// Reads one message of at most `max_nesting` levels.
+    ///
+    /// # Errors
+    /// Parse error (-32700) when the bytes are not UTF-8 or not JSON, invalid request (-32600) when they are JSON but
+    /// no message: a batch (only revision 2025-03-26 has them), no `"jsonrpc": "2.0"`, an id that is neither a whole
+    /// number nor a string, parameters that are not an object.
+    pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
+        if nested_deeper_than(bytes, max_nesting) {
+            let error = RpcError::invalid_request(format!("message is nested more than {max_nesting} levels deep"));
+            return Err(EnvelopeError { id: None, error });
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            parse_error(format!("message is not valid UTF-8, from byte {} on", error.valid_up_to()))
+        })?;
+        if text.trim_ascii_start().starts_with('[') {
+            // Parsed all the same: bytes that are not even JSON deserve the other error.
+            serde_json::from_str::<IgnoredAny>(text).map_err(|error| parse_error(error.to_string()))?;
+            let error = RpcError::invalid_request("batches exist only in revision 2025-03-26");
+            return Err(EnvelopeError { id: None, error });
+        }
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
+            if error.is_data() {
+                EnvelopeError { id: salvaged_id(text), error: RpcError::invalid_request(error.to_string()) }
+            } else {
+                parse_error(format!("message is not JSON: {error}"))
+            }
+        })?;
+        fields.into_message().map_err(|(id, message)| EnvelopeError { id, error: RpcError::invalid_request(message) })
+    }
+}
+
+/// The members of any message; which are there decides what it is.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    // Twice optional: `"id": null` is not the same as no id.
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Option<RequestId>>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<RpcError>,
+}
+
+impl<'a> Fields<'a> {
+    fn into_message(self) -> Result<Message<'a>, (Option<RequestId>, String)> {
+        let known_id = self.id.clone().flatten();
+        let refuse = |why: &str| Err((known_id.clone(), why.to_owned()));
+        if self.jsonrpc.as_deref() != Some("2.0") {
+            return refuse("member 'jsonrpc' must be \"2.0\"");
+        }
+        if self.params.is_some_and(|params| !params.get().starts_with('{')) {
+            return refuse("member 'params' must be an object");
+        }
+        match (self.method, self.id, self.result, self.error) {
+            (Some(method), Some(Some(id)), None, None) => {
+                Ok(Message::Request(Request { id, method, params: self.params }))
+            }
+            (Some(method), None, None, None) => Ok(Message::Notification(Notification { method, params: self.params })),
+            (Some(_), Some(None), None, None) => refuse("a request's id must not be null"),
+            (None, Some(Some(id)), Some(result), None) => {
+                Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
+            }
+            (None, id, None, Some(error)) => {
+                Ok(Message::Response(Response { id: id.flatten(), outcome: Err(error) }))
+            }
+            _ => refuse("a message has a method, or an id with either a result or an error"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "an id must be a whole number or a string")]
+        enum Given {
+            Number(Number),
+            String(String),
+        }
+        match Given::deserialize(deserializer)? {
+            Given::Number(number) if number.is_f64() => {
+                Err(serde::de::Error::custom("an id must be a whole number or a string"))
+            }
+            Given::Number(number) => Ok(Self::Number(number)),
+            Given::String(string) => Ok(Self::String(string)),
+        }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::String(string) => string.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => fmt::Display::fmt(number, f),
+            Self::String(string) => fmt::Debug::fmt(string, f),
+        }
+    }
+}
+
+impl From<u64> for RequestId {
+    fn from(number: u64) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+/// The bytes of a request, without a line feed.
+#[must_use]
+pub fn write_request(id: &RequestId, method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    let mut out = start(params.map_or(0, |params| params.get().len()));
+    out.extend_from_slice(br#","id":"#);
+    append(&mut out, id);
+    append_call(&mut out, method, params);
+    out
+}
+
+/// The bytes of a notification, without a line feed.
+#[must_use]
+pub fn write_notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    let mut out = start(params.map_or(0, |params| params.get().len()));
+    append_call(&mut out, method, params);
+    out
+}
+
+/// The bytes of an answer that holds `result`, without a line feed.
+#[must_use]
+pub fn write_result(id: &RequestId, result: &RawValue) -> Vec<u8> {
+    write_result_with(id, "", result)
+}
+
+/// As [`write_result`], with `members` (`"name":value,…,`, a comma at its end) put before those that the result object
+/// has of its own.
+pub(crate) fn write_result_with(id: &RequestId, members: &str, result: &RawValue) -> Vec<u8> {
+    let result = result.get();
+    let mut out = start(result.len() + members.len());
+    out.extend_from_slice(br#","id":"#);
+    append(&mut out, id);
+    out.extend_from_slice(br#","result":"#);
+    match result.strip_prefix('{').map(str::trim_ascii_start) {
+        Some(rest) if !members.is_empty() => {
+            let members = if rest.starts_with('}') { members.trim_end_matches(',') } else { members };
+            out.push(b'{');
+            out.extend_from_slice(members.as_bytes());
+            out.extend_from_slice(rest.as_bytes());
+        }
+        _ => out.extend_from_slice(result.as_bytes()),
+    }
+    out.push(b'}');
+    out
+}
+
+/// The bytes of an answer that holds `error`, without a line feed. Without an id it is `null`.
+#[must_use]
+pub fn write_error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
+    let mut out = start(error.message.len());
+    out.extend_from_slice(br#","id":"#);
+    append(&mut out, &id);
+    out.extend_from_slice(br#","error":"#);
+    append(&mut out, error);
+    out.push(b'}');
+    out
+}
+
+fn start(payload: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(payload + 96);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+    out
+}
+
+fn append_call(out: &mut Vec<u8>, method: &str, params: Option<&RawValue>) {
+    out.extend_from_slice(br#","method":"#);
+    append(out, method);
+    if let Some(params) = params {
+        out.extend_from_slice(br#","params":"#);
+        out.extend_from_slice(params.get().as_bytes());
+    }
+    out.push(b'}');
+}
+
+fn append(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(out, value).expect("strings, numbers and raw values serialise into memory");
+}
+
+fn parse_error(message: String) -> EnvelopeError {
+    EnvelopeError { id: None, error: RpcError::new(error_code::PARSE_ERROR, message) }
+}
+
+/// The id of something that is JSON but no message, so that its sender learns which request failed.
+fn salvaged_id(text: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct IdAlone {
+        id: RequestId,
+    }
+    serde_json::from_str::<IdAlone>(text).ok().map(|found| found.id)
+}
+
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_decides_what_it_is() {
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":-3,"method":"ping"}"#), Ok(Message::Request(_))));
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","method":"x","params":{}}"#), Ok(Message::Notification(_))));
+        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":"a","result":{}}"#), Ok(Message::Response(_))));
+        let null_id = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#;
+        assert!(matches!(parse(null_id), Ok(Message::Response(Response { id: None, outcome: Err(_) }))));
+    }
+
+    #[test]
+    fn errors_name_the_fault_and_the_request() {
+        check("", error_code::PARSE_ERROR, None);
+        check("{", error_code::PARSE_ERROR, None);
+        check("[", error_code::PARSE_ERROR, None);
+        check("[]", error_code::INVALID_REQUEST, None);
+        check("1", error_code::INVALID_REQUEST, None);
+        check("{}", error_code::INVALID_REQUEST, None);
+        check(r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, error_code::INVALID_REQUEST, Some(1.into()));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":7}"#, error_code::INVALID_REQUEST, Some(1.into()));
+        check(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":[]}"#, error_code::INVALID_REQUEST, Some("a".into()));
+        check(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, error_code::INVALID_REQUEST, None);
+        check(r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, error_code::INVALID_REQUEST, None);
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, -32600, Some(1.into()));
+    }
+
+    #[test]
+    fn invalid_utf8_is_a_parse_error() {
+        let error = Message::parse(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", 10).unwrap_err().error;
+        assert_eq!(error.code, error_code::PARSE_ERROR);
+        assert_eq!(error.message, "message is not valid UTF-8, from byte 27 on");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth))
+        };
+        assert!(parse(&nested(DEFAULT_MAX_NESTING - 2)).is_ok());
+        let error = parse(&nested(DEFAULT_MAX_NESTING - 1)).unwrap_err().error;
+        assert_eq!(error.message, "message is nested more than 100 levels deep");
+        assert!(parse(&nested(1_000_000)).is_err());
+    }
+
+    #[test]
+    fn members_are_put_first() {
+        let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+        let with = |json: &str| {
+            String::from_utf8(write_result_with(&1.into(), r#""resultType":"complete","#, &raw(json))).unwrap()
+        };
+        assert_eq!(with("{}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#);
+        assert_eq!(with(r#"{ "a":1}"#), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a":1}}"#);
+        assert_eq!(with("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn parse_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Message::parse(&bytes, 20);
+        }
+
+        #[test]
+        fn near_misses_never_panic(
+            text in r#"\{("(jsonrpc|id|method|params|result|error)":("2\.0"|1|-1|null|\{\}|\[\]|"x"|\{"code":1,"message":"m"\}),?){0,6}\}?"#
+        ) {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn requests_survive_the_wire(id in ids(), method in ".*", key in ".*", value in any::<i64>()) {
+            let params = serde_json::value::to_raw_value(&serde_json::json!({ key: value })).unwrap();
+            let bytes = write_request(&id, &method, Some(&params));
+            let Message::Request(request) = Message::parse(&bytes, 10).unwrap() else { panic!("no request") };
+            prop_assert_eq!(request.id, id);
+            prop_assert_eq!(request.method, method);
+            prop_assert_eq!(request.params.unwrap().get(), params.get());
+        }
+
+        #[test]
+        fn answers_survive_the_wire(id in ids(), code in any::<i32>(), message in ".*") {
+            let result = serde_json::value::to_raw_value(&serde_json::json!({ "m": message })).unwrap();
+            let bytes = write_result(&id, &result);
+            let Message::Response(response) = Message::parse(&bytes, 10).unwrap() else { panic!("no response") };
+            prop_assert_eq!(response.id.as_ref(), Some(&id));
+            prop_assert_eq!(response.outcome.unwrap().get(), result.get());
+
+            let error = RpcError::new(code, message).with_data(&[1]);
+            let bytes = write_error(Some(&id), &error);
+            let Message::Response(response) = Message::parse(&bytes, 10).unwrap() else { panic!("no response") };
+            prop_assert_eq!(response.outcome.unwrap_err(), error);
+        }
+    }
+
+    fn ids() -> impl Strategy<Value = RequestId> {
+        prop_oneof![
+            any::<i64>().prop_map(|number| RequestId::Number(number.into())),
+            any::<u64>().prop_map(RequestId::from),
+            ".*".prop_map(RequestId::String),
+        ]
+    }
+
+    fn parse(text: &str) -> Result<Message<'_>, EnvelopeError> {
+        Message::parse(text.as_bytes(), DEFAULT_MAX_NESTING)
+    }
+
+    #[track_caller]
+    fn check(text: &str, code: i32, id: Option<RequestId>) {
+        let error = parse(text).expect_err("an error");
+        assert_eq!((error.error.code, error.id), (code, id), "{text}");
+    }
+}

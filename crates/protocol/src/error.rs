@@ -1,0 +1,109 @@
+//! Errors as JSON-RPC carries them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// The error codes that the protocol gives a meaning to.
+pub mod error_code {
+    /// The message is not JSON.
+    pub const PARSE_ERROR: i32 = -32700;
+    /// The message is JSON, but no JSON-RPC message.
+    pub const INVALID_REQUEST: i32 = -32600;
+    /// Nobody answers to that method.
+    pub const METHOD_NOT_FOUND: i32 = -32601;
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: i32 = -32602;
+    /// The server failed.
+    pub const INTERNAL_ERROR: i32 = -32603;
+    /// A stated limit of this implementation is exceeded (implementation-defined range).
+    pub const LIMIT_EXCEEDED: i32 = -32000;
+    /// The resource does not exist (until 2025-11-25; later revisions use [`INVALID_PARAMS`]).
+    pub const RESOURCE_NOT_FOUND: i32 = -32002;
+    /// An HTTP header contradicts the body (2026-07-28).
+    pub const HEADER_MISMATCH: i32 = -32020;
+    /// The request needs a capability that the client did not declare (2026-07-28).
+    pub const MISSING_CAPABILITY: i32 = -32021;
+    /// The request names a revision that the server does not speak (2026-07-28).
+    pub const UNSUPPORTED_VERSION: i32 = -32022;
+}
+
+/// A JSON-RPC error object.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct RpcError {
+    /// What kind of error; see [`error_code`].
+    pub code: i32,
+    /// One sentence for a person.
+    pub message: String,
+    /// More, for a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+}
+
+impl RpcError {
+    /// An error without data.
+    #[must_use]
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The same error with data for a program. Data that cannot be serialised is left out.
+    #[must_use]
+    pub fn with_data(mut self, data: &impl Serialize) -> Self {
+        self.data = to_raw_value(data).ok();
+        self
+    }
+
+    /// [`error_code::INVALID_REQUEST`]
+    #[must_use]
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(error_code::INVALID_REQUEST, message)
+    }
+
+    /// [`error_code::METHOD_NOT_FOUND`], naming the method.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(error_code::METHOD_NOT_FOUND, format!("method '{}' not found", shortened(method)))
+    }
+
+    /// [`error_code::INVALID_PARAMS`]
+    #[must_use]
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(error_code::INVALID_PARAMS, message)
+    }
+
+    /// [`error_code::INTERNAL_ERROR`]
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(error_code::INTERNAL_ERROR, message)
+    }
+
+    /// [`error_code::LIMIT_EXCEEDED`]; the message names the limit.
+    #[must_use]
+    pub fn limit_exceeded(message: impl Into<String>) -> Self {
+        Self::new(error_code::LIMIT_EXCEEDED, message)
+    }
+
+    /// The resource `uri` does not exist, with the URI as `data.uri`.
+    ///
+    /// Until 2025-11-25 the code is [`error_code::RESOURCE_NOT_FOUND`]; a server of 2026-07-28 sends
+    /// [`error_code::INVALID_PARAMS`] instead, which the server half of this crate does by itself.
+    #[must_use]
+    pub fn resource_not_found(uri: &str) -> Self {
+        Self::new(error_code::RESOURCE_NOT_FOUND, format!("resource not found: {}", shortened(uri)))
+            .with_data(&serde_json::json!({ "uri": uri }))
+    }
+}
+
+impl PartialEq for RpcError {
+    fn eq(&self, other: &Self) -> bool {
+        let data = |error: &Self| error.data.as_ref().map(|data| data.get().to_owned());
+        self.code == other.code && self.message == other.message && data(self) == data(other)
+    }
+}
+
+/// What a stranger sent, cut to a length that fits a message or a log line.
+pub(crate) fn shortened(text: &str) -> &str {
+    const MOST: usize = 200;
+    &text[..text.floor_char_boundary(MOST)]
+}

@@ -1,0 +1,131 @@
+//! Which revision of the protocol a message belongs to.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A published revision of the Model Context Protocol, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Revision {
+    /// The first one: `tools/call` answers with `toolResult`.
+    #[serde(rename = "2024-10-07")]
+    V2024_10_07,
+    /// The first stable one.
+    #[serde(rename = "2024-11-05")]
+    V2024_11_05,
+    /// Streamable HTTP, authorization, batches.
+    #[serde(rename = "2025-03-26")]
+    V2025_03_26,
+    /// Structured output, elicitation, resource links.
+    #[serde(rename = "2025-06-18")]
+    V2025_06_18,
+    /// The last one with sessions.
+    #[serde(rename = "2025-11-25")]
+    V2025_11_25,
+    /// The first one without sessions: each request carries all that it needs.
+    #[serde(rename = "2026-07-28")]
+    V2026_07_28,
+}
+
+/// How the parties of a connection know each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// `initialize` opens a session that later messages belong to (until 2025-11-25).
+    Session,
+    /// Every request says which revision and capabilities it was made with (since 2026-07-28).
+    Stateless,
+}
+
+impl Revision {
+    /// Every published revision, oldest first.
+    pub const ALL: [Self; 6] = [
+        Self::V2024_10_07,
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+
+    /// The revisions that this crate's server speaks, oldest first.
+    pub const SERVED: [Self; 2] = [Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The revision that a session-era server offers when it does not speak the one asked for.
+    pub const LATEST_SESSION: Self = Self::V2025_11_25;
+
+    /// The newest revision.
+    pub const LATEST: Self = Self::V2026_07_28;
+
+    /// The date that names the revision on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_10_07 => "2024-10-07",
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// Whether the revision has sessions.
+    #[must_use]
+    pub const fn era(self) -> Era {
+        match self {
+            Self::V2026_07_28 => Era::Stateless,
+            _ => Era::Session,
+        }
+    }
+
+    /// What an `initialize` that asks for `asked` is answered with: the same revision when we speak it, else our latest
+    /// of the session era (2025-11-25, "Version Negotiation").
+    #[must_use]
+    pub fn negotiate(asked: &str) -> Self {
+        match asked.parse() {
+            Ok(revision) if Self::SERVED.contains(&revision) && revision.era() == Era::Session => revision,
+            _ => Self::LATEST_SESSION,
+        }
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Some text is not the date of a published revision.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown protocol revision '{0}'")]
+pub struct UnknownRevision(pub String);
+
+impl FromStr for Revision {
+    type Err = UnknownRevision;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|revision| revision.as_str() == text).ok_or_else(|| UnknownRevision(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_variants_agree() {
+        for revision in Revision::ALL {
+            assert_eq!(revision.as_str().parse(), Ok(revision));
+            assert_eq!(serde_json::to_value(revision).unwrap(), revision.as_str());
+        }
+        assert!("2025-11-26".parse::<Revision>().is_err());
+        assert!(Revision::ALL.is_sorted());
+    }
+
+    #[test]
+    fn initialize_is_answered_with_a_revision_of_the_session_era() {
+        assert_eq!(Revision::negotiate("2025-11-25"), Revision::V2025_11_25);
+        assert_eq!(Revision::negotiate("2026-07-28"), Revision::V2025_11_25);
+        assert_eq!(Revision::negotiate("1.0"), Revision::V2025_11_25);
+    }
+}

@@ -1,0 +1,58 @@
+//! What each side says that it can do.
+
+use serde::{Deserialize, Serialize};
+
+use super::JsonObject;
+
+/// What a server offers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServerCapabilities {
+    /// `tools/list`, `tools/call`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ListChanged>,
+    /// `resources/list`, `resources/read`, `resources/templates/list`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourcesCapability>,
+    /// `prompts/list`, `prompts/get`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<ListChanged>,
+    /// Capabilities that this crate does not act on, by name.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// A list, and whether its changes are announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListChanged {
+    /// A notification follows a change of the list.
+    #[serde(default)]
+    pub list_changed: bool,
+}
+
+/// The resources of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourcesCapability {
+    /// A notification follows a change of the list.
+    #[serde(default)]
+    pub list_changed: bool,
+    /// Changes of one resource can be subscribed to.
+    #[serde(default)]
+    pub subscribe: bool,
+}
+
+/// What a client offers, each capability with its settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClientCapabilities(pub JsonObject);
+
+impl ClientCapabilities {
+    /// Whether the capability is declared.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}

@@ -1,0 +1,150 @@
+//! The items of tool answers and prompts.
+
+use serde::{Deserialize, Serialize};
+
+use super::JsonObject;
+
+/// One item of a tool answer or a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// Text for the model.
+    #[serde(rename_all = "camelCase")]
+    Text {
+        /// The text.
+        text: String,
+        /// For whom it is, and how much it matters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        annotations: Option<Annotations>,
+        /// More about the item, for programs.
+        #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+        meta: Option<JsonObject>,
+    },
+    /// A picture.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        /// The bytes in base64.
+        data: String,
+        /// What they are, for example `image/png`.
+        mime_type: String,
+        /// For whom it is, and how much it matters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        annotations: Option<Annotations>,
+        /// More about the item, for programs.
+        #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+        meta: Option<JsonObject>,
+    },
+    /// Sound (since 2025-03-26).
+    #[serde(rename_all = "camelCase")]
+    Audio {
+        /// The bytes in base64.
+        data: String,
+        /// What they are, for example `audio/wav`.
+        mime_type: String,
+        /// For whom it is, and how much it matters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        annotations: Option<Annotations>,
+        /// More about the item, for programs.
+        #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+        meta: Option<JsonObject>,
+    },
+    /// A resource with its contents.
+    Resource {
+        /// The contents.
+        resource: ResourceContents,
+        /// For whom it is, and how much it matters.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        annotations: Option<Annotations>,
+        /// More about the item, for programs.
+        #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+        meta: Option<JsonObject>,
+    },
+    /// A resource that can be read with `resources/read` (since 2025-06-18).
+    ResourceLink(ResourceLink),
+}
+
+impl Content {
+    /// A text item without annotations.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), annotations: None, meta: None }
+    }
+
+    /// An image item; `data` is base64.
+    #[must_use]
+    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
+        Self::Image { data: data.into(), mime_type: mime_type.into(), annotations: None, meta: None }
+    }
+
+    /// The text of a text item.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Where a resource is, and what it is like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceLink {
+    /// Where to read it.
+    pub uri: String,
+    /// Its name, for programs and as a fallback for people.
+    pub name: String,
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its MIME type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Its size in bytes, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// For whom it is, and how much it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Annotations>,
+    /// More about it, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+}
+
+/// The contents of one resource: text, or bytes in base64.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceContents {
+    /// Where it was read.
+    pub uri: String,
+    /// Its MIME type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// The contents, when they are text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The contents in base64, when they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// More about it, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+}
+
+/// For whom an item is, and how much it matters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// `user`, `assistant` or both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<Vec<String>>,
+    /// From 0 (may be left out) to 1 (is needed).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<f64>,
+    /// When the item last changed, ISO 8601.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}

@@ -1,0 +1,26 @@
+//! The values that requests and results carry, the same for every revision.
+//!
+//! A member that a revision lacks is absent there; members that we do not know are kept where a value only passes
+//! through (`extra`).
+
+mod capabilities;
+mod content;
+mod lifecycle;
+mod prompt;
+mod resource;
+mod tool;
+
+pub use self::{
+    capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
+    content::{Annotations, Content, ResourceContents, ResourceLink},
+    lifecycle::{DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key},
+    prompt::{GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role},
+    resource::{
+        ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource,
+        ResourceTemplate,
+    },
+    tool::{CallToolParams, CallToolResult, ListToolsResult, Tool},
+};
+
+/// A JSON object, in the order in which it was written.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;
