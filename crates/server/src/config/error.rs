@@ -1,0 +1,147 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+
+/// Why a configuration was refused: file, place, key, and what was expected there.
+///
+/// `Display` is one line in the form that editors and terminals make a link of:
+/// `marquetry.toml:3:1: server.lisen: unknown key; did you mean "listen"?`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file as the user named it, or `command line`.
+    pub file: String,
+    /// Where in the file, when the fault has one place.
+    pub place: Option<Place>,
+    /// The dotted path of the key, when the fault belongs to one.
+    pub key: Option<String>,
+    /// What is wrong and what was expected, a lower-case fragment.
+    pub problem: String,
+}
+
+/// A place in a text file, both counted from 1; columns are characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl ConfigError {
+    /// A fault of the file as a whole.
+    pub(crate) fn of_file(file: &str, problem: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), place: None, key: None, problem: problem.into() }
+    }
+
+    /// A fault of one key; `offset` is where it stands in `text`.
+    pub(crate) fn of_key(
+        file: &str,
+        text: &str,
+        offset: Option<usize>,
+        key: &[&str],
+        problem: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            place: offset.map(|offset| Place::of(text, offset)),
+            key: (!key.is_empty()).then(|| dotted(key)),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(place) = self.place {
+            write!(f, ":{}:{}", place.line, place.column)?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Place {
+    /// The place of byte `offset` in `text`; past the end means the end.
+    pub(crate) fn of(text: &str, offset: usize) -> Self {
+        let before = &text[..text.floor_char_boundary(offset)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// A key's path as TOML writes it, quoting what is not a bare key.
+pub(crate) fn dotted(path: &[&str]) -> String {
+    let quoted = path.iter().map(|part| {
+        let bare = !part.is_empty()
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if bare { (*part).to_owned() } else { format!("{part:?}") }
+    });
+    quoted.collect::<Vec<_>>().join(".")
+}
+
+/// `unknown key; did you mean "x"?`, or the list of what there is when nothing comes near.
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("unknown {what}; did you mean {near:?}?"),
+        None if known.is_empty() => format!("unknown {what}; none is known here"),
+        None => {
+            let list = known.iter().map(|k| format!("{k:?}")).collect::<Vec<_>>().join(", ");
+            format!("unknown {what}; expected one of {list}")
+        }
+    }
+}
+
+/// The known name that `name` most likely stands for: at most a third of it mistyped, or a part of it left out.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase().replace('-', "_");
+    known
+        .iter()
+        .map(|&candidate| {
+            (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()).div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+        .or_else(|| {
+            let parts =
+                known.iter().filter(|k| name.len() >= 4 && k.to_lowercase().contains(&name));
+            let mut parts = parts.copied();
+            // Two that contain it would make the hint a guess.
+            parts.next().filter(|_| parts.next().is_none())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_characters_from_one() {
+        let place = Place::of("a = 1\nä = \"日本\" x", 6 + 14);
+        assert_eq!(place, Place { line: 2, column: 10 });
+        assert_eq!(Place::of("a", 99), Place { line: 1, column: 2 });
+    }
+
+    #[test]
+    fn nearest_names_are_near() {
+        let known = ["listen", "allowed_hosts", "allowed_origins"];
+        assert_eq!(nearest("lisen", &known), Some("listen"));
+        assert_eq!(nearest("allowed-hosts", &known), Some("allowed_hosts"));
+        assert_eq!(nearest("hosts", &known), Some("allowed_hosts"));
+        assert_eq!(nearest("allowed", &known), None);
+        assert_eq!(nearest("colour", &known), None);
+    }
+
+    #[test]
+    fn keys_are_quoted_where_toml_would() {
+        assert_eq!(dotted(&["mcp_servers", "my server", "env"]), r#"mcp_servers."my server".env"#);
+    }
+}

@@ -1,0 +1,72 @@
+//! How upstreams are named, started and watched.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Names, times and restarts that hold for every upstream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct GatewayConfig {
+    /// What stands between an upstream's prefix and the tool's own name.
+    pub separator: Separator,
+    /// How long one start of an upstream may take, from the process or connection to its first tool list, in milliseconds.
+    pub start_timeout_ms: u64,
+    /// How long one call may take, in milliseconds; 0 is no limit.
+    pub call_timeout_ms: u64,
+    /// How long the first lists after the server's start wait for upstreams that are still starting, in milliseconds, since not every client
+    /// asks again when tools arrive later. 0 answers at once. Nothing else ever waits.
+    pub list_wait_ms: u64,
+    /// Pause before the first restart of an upstream that ended, in milliseconds; doubled after every failure in a row.
+    pub restart_delay_ms: u64,
+    /// Longest pause between restarts, in milliseconds.
+    pub restart_max_delay_ms: u64,
+    /// Failures in a row after which an upstream is given up; 0 never gives up.
+    pub restart_max_failures: u32,
+    /// How long a child process may take to end after its input was closed, and again after SIGTERM, in milliseconds.
+    pub stop_grace_ms: u64,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            separator: Separator("__".to_owned()),
+            start_timeout_ms: 60_000,
+            call_timeout_ms: 600_000,
+            list_wait_ms: 3_000,
+            restart_delay_ms: 500,
+            restart_max_delay_ms: 60_000,
+            restart_max_failures: 0,
+            stop_grace_ms: 2_000,
+        }
+    }
+}
+
+/// Text between prefix and name: 1 to 8 of the characters that tool names may have (letters, digits, `_`, `-`, `.`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+pub struct Separator(String);
+
+impl Separator {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Separator {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if (1..=8).contains(&text.len()) && text.chars().all(is_name_char) {
+            return Ok(Self(text));
+        }
+        Err(format!("{text:?} cannot separate names; expected 1 to 8 of letters, digits, _ - ."))
+    }
+}
+
+/// The characters of a tool name (MCP 2025-11-25, "Tool Names").
+pub(crate) fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}

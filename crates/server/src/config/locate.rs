@@ -1,0 +1,88 @@
+//! Finding keys in the text of a TOML or JSON file, for error messages only.
+
+use std::ops::Range;
+
+use indexmap::IndexMap;
+use serde_json::value::RawValue;
+use toml::de::{DeTable, DeValue};
+
+/// The path of the key that stands at `span` of a TOML text; empty when none does.
+pub(crate) fn toml_path_at(text: &str, span: &Range<usize>) -> Vec<String> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut path = Vec::new();
+    find_in_table(table.get_ref(), span, &mut path);
+    path
+}
+
+fn find_in_table(table: &DeTable<'_>, span: &Range<usize>, path: &mut Vec<String>) -> bool {
+    for (key, value) in table {
+        path.push(key.get_ref().to_string());
+        if key.span() == *span || find_in_value(value, span, path) {
+            return true;
+        }
+        path.pop();
+    }
+    false
+}
+
+fn find_in_value(
+    value: &toml::Spanned<DeValue<'_>>,
+    span: &Range<usize>,
+    path: &mut Vec<String>,
+) -> bool {
+    let inside = match value.get_ref() {
+        DeValue::Table(table) => find_in_table(table, span, path),
+        DeValue::Array(items) => items.iter().any(|item| find_in_value(item, span, path)),
+        _ => false,
+    };
+    inside || (value.span().start <= span.start && span.end <= value.span().end)
+}
+
+/// Where the value of the key `path` starts in a TOML text.
+pub(crate) fn toml_offset(text: &str, path: &[&str]) -> Option<usize> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let (last, parents) = path.split_last()?;
+    let mut table = table.get_ref();
+    for part in parents {
+        table = table.get(*part)?.get_ref().as_table()?;
+    }
+    table.get(*last).map(|value| value.span().start)
+}
+
+/// The members of a JSON object in their order; `None` when `text` is something else.
+///
+/// The values borrow from `text`, so [`offset_in`] can tell where they stand.
+pub(crate) fn json_members(text: &str) -> Option<IndexMap<String, &RawValue>> {
+    serde_json::from_str(text).ok()
+}
+
+/// How far into `whole` its part `part` starts.
+pub(crate) fn offset_in(whole: &str, part: &str) -> Option<usize> {
+    // Addresses as numbers: no pointer is followed, so a part of another text is merely not found.
+    let offset = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+    (offset + part.len() <= whole.len()).then_some(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_by_its_span_and_back() {
+        let text = "[a]\nb = 1\n[a.c]\nd = [1, \"x\"]\n";
+        let d = text.find("\"x\"").unwrap();
+        assert_eq!(toml_path_at(text, &(d..d + 3)), ["a", "c", "d"]);
+        let b = text.find("b =").unwrap();
+        assert_eq!(toml_path_at(text, &(b..b + 1)), ["a", "b"]);
+        assert_eq!(toml_offset(text, &["a", "c", "d"]), text.find("[1,"));
+        assert_eq!(toml_offset(text, &["a", "x"]), None);
+    }
+
+    #[test]
+    fn a_json_member_is_found() {
+        let text = r#"{"a": 1, "b": {"c": [2]}}"#;
+        let members = json_members(text).unwrap();
+        assert_eq!(offset_in(text, members["b"].get()), text.find(r#"{"c""#));
+        assert_eq!(offset_in(text, "elsewhere"), None);
+    }
+}

@@ -1,0 +1,295 @@
+//! The configuration: a TOML file, `mcpServers` files of other clients, and their errors.
+//!
+//! Later sources win: defaults, the TOML file, `--mcp-config` files in their order, the command line.
+
+mod artifacts;
+mod capture;
+mod error;
+mod expand;
+mod gateway;
+mod limits;
+mod locate;
+mod mcp_json;
+mod sections;
+mod upstream;
+
+#[cfg(test)]
+mod example;
+
+use std::path::Path;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    artifacts::{ArtifactsConfig, IntelligentProcessing, Oversize, StoreKind},
+    capture::{Capture, CaptureSettings},
+    error::{ConfigError, Place},
+    gateway::{GatewayConfig, Separator},
+    limits::Limits,
+    sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
+    upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
+};
+pub(crate) use self::{gateway::is_name_char, sections::parse_listen};
+
+use self::{expand::Variables, upstream::UpstreamTable};
+
+/// Everything that can be set, with its defaults.
+///
+/// ```
+/// let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
+/// assert_eq!(config.server.listen.port(), 0);
+/// assert_eq!(config.artifacts.mcp_tool_llm_return_max_bytes, 4096);
+///
+/// let error = marquetry::Config::from_toml("[server]\nlisen = '127.0.0.1:0'", "example").unwrap_err();
+/// assert_eq!(error.to_string(), r#"example:2:1: server.lisen: unknown key; did you mean "listen"?"#);
+/// # Ok::<(), marquetry::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct Config {
+    /// How the server is reached.
+    pub server: ServerConfig,
+    /// What is written to standard error.
+    pub log: LogConfig,
+    /// How upstreams are named, started and watched.
+    pub gateway: GatewayConfig,
+    /// What becomes of large and binary tool answers.
+    pub artifacts: ArtifactsConfig,
+    /// The diagram tools.
+    pub plantuml: PlantUmlConfig,
+    /// Bounds on what clients, upstreams and tools may use.
+    pub limits: Limits,
+    /// What makes a run repeatable; for tests only.
+    pub testing: TestingConfig,
+    /// The upstreams by name. When two offer the same name or resource, the first in this order keeps it.
+    #[serde(skip_serializing)]
+    #[schemars(with = "IndexMap<String, UpstreamTable>")]
+    pub mcp_servers: IndexMap<String, UpstreamConfig>,
+}
+
+impl Config {
+    /// Reads TOML text; `file` is what errors call it.
+    ///
+    /// Environment variables that upstreams name are replaced at once, so that a missing one is found here.
+    ///
+    /// # Errors
+    ///
+    /// The first unknown key, wrong type, impossible value or missing variable.
+    pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
+        Self::from_toml_with(text, file, &expand::environment)
+    }
+
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::from_toml`], or the file cannot be read.
+    pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
+        let (text, file) = read(path)?;
+        Self::from_toml(&text, &file)
+    }
+
+    /// Adds the servers of an `mcpServers` (or VS Code `servers`) file; one that is already known under its name is replaced.
+    ///
+    /// Returns what other clients may understand there and this server does not, one sentence each, for the log.
+    ///
+    /// # Errors
+    ///
+    /// The text is not JSON, a server is neither a command nor a URL, or a variable is missing.
+    pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
+        self.add_mcp_json_with(text, file, &expand::environment)
+    }
+
+    /// Adds the servers of an `mcpServers` file by its path; see [`Config::add_mcp_json`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::add_mcp_json`], or the file cannot be read.
+    pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
+        let (text, file) = read(path)?;
+        self.add_mcp_json(&text, &file)
+    }
+
+    fn from_toml_with(
+        text: &str,
+        file: &str,
+        variables: Variables<'_>,
+    ) -> Result<Self, ConfigError> {
+        let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
+        for (name, upstream) in &mut config.mcp_servers {
+            if upstream.disabled {
+                continue;
+            }
+            if let Err((path, problem)) = upstream.expand(variables) {
+                let mut key = vec!["mcp_servers", name];
+                key.extend(path.iter().map(String::as_str));
+                let offset = locate::toml_offset(text, &key);
+                return Err(ConfigError::of_key(file, text, offset, &key, problem.to_string()));
+            }
+        }
+        if config.artifacts.store == StoreKind::Directory && config.artifacts.directory.is_none() {
+            let key = ["artifacts", "store"];
+            let offset = locate::toml_offset(text, &key);
+            let problem = "the directory store needs \"directory\" in the same section";
+            return Err(ConfigError::of_key(file, text, offset, &key, problem));
+        }
+        Ok(config)
+    }
+
+    fn add_mcp_json_with(
+        &mut self,
+        text: &str,
+        file: &str,
+        variables: Variables<'_>,
+    ) -> Result<Vec<String>, ConfigError> {
+        let parsed = mcp_json::parse(text, file, variables)?;
+        let mut warnings = parsed.warnings;
+        for (name, upstream) in parsed.servers {
+            if self.mcp_servers.insert(name.clone(), upstream).is_some() {
+                warnings.push(format!("{file}: server {name:?} replaces an earlier one"));
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+fn read(path: &Path) -> Result<(String, String), ConfigError> {
+    let file = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((text, file)),
+        Err(error) => Err(ConfigError::of_file(&file, format!("cannot be read: {error}"))),
+    }
+}
+
+/// A serde error of TOML with its key's path, and a better word for an unknown name.
+fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
+    let path = error.span().map(|span| locate::toml_path_at(text, &span)).unwrap_or_default();
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let problem = problem(error.message());
+    ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
+}
+
+/// What serde says, with its list of all known names turned into the nearest one.
+fn problem(message: &str) -> String {
+    for kind in ["field", "variant"] {
+        let unknown = message.strip_prefix("unknown ").and_then(|m| m.strip_prefix(kind));
+        let Some(unknown) = unknown else { continue };
+        let mut names = unknown.split('`').skip(1).step_by(2);
+        if let Some(name) = names.next() {
+            // The key stands in the path already.
+            let what = if kind == "field" { "key".to_owned() } else { format!("value {name:?}") };
+            return error::unknown(&what, name, &names.collect::<Vec<_>>());
+        }
+    }
+    // serde names Rust's types.
+    ["usize", "u64", "u32"].iter().fold(message.to_owned(), |message, kind| {
+        message
+            .replace(&format!("a nonzero {kind}"), "a whole number from 1 on")
+            .replace(&format!("expected {kind}"), "expected a whole number from 0 on")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn variables(name: &str) -> Option<String> {
+        (name == "TOKEN").then(|| "secret".to_owned())
+    }
+
+    /// One line an error, in the order of `texts`.
+    #[track_caller]
+    fn check(texts: &[&str], want: Expect) {
+        let error = |text: &&str| Config::from_toml_with(text, "m.toml", &variables).unwrap_err();
+        want.assert_eq(&texts.iter().map(|text| format!("{}\n", error(text))).collect::<String>());
+    }
+
+    #[test]
+    fn nothing_is_the_defaults() {
+        assert_eq!(Config::from_toml("", "m.toml").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest() {
+        check(
+            &[
+                "[servr]\n",
+                "[server]\nlisten_on = '127.0.0.1:1'\n",
+                "[limits]\n\n  colour = 1\n",
+                "[mcp_servers.a]\ncomand = 'x'\n",
+                "[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.tools.t]\ncapture = { oversized = 'withhold' }\n",
+                "[artifacts]\nstore = 'directroy'\n",
+            ],
+            expect![[r#"
+                m.toml:1:2: servr: unknown key; did you mean "server"?
+                m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
+                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_upstream_message_bytes", "max_rest_body_bytes", "max_tools_per_upstream", "max_prompts_per_upstream", "max_resources_per_upstream", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes"
+                m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
+                m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
+                m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?
+            "#]],
+        );
+    }
+
+    #[test]
+    fn wrong_values_name_place_key_and_expectation() {
+        check(
+            &[
+                "[server]\nlisten = 3001\n",
+                "[server]\nlisten = 'here'\n",
+                "[limits]\nmax_nesting = 0\n",
+                "[limits]\nmax_nesting = -1\n",
+                "[gateway]\nseparator = '/'\n",
+                "[mcp_servers.'a b']\ncommand = 'x'\ncapture = 3\n",
+                "[mcp_servers.a]\n",
+                "[mcp_servers.a]\ntype = 'sse'\nurl = 'http://x'\n",
+                "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\n",
+                "[artifacts]\nstore = 'directory'\n",
+                "[server\n",
+                "a = 1\na = 2\n",
+            ],
+            expect![[r#"
+                m.toml:2:10: server.listen: invalid type: integer `3001`, expected a string
+                m.toml:2:10: server.listen: "here" is not an address with a port; expected one like "127.0.0.1:3001"
+                m.toml:2:15: limits.max_nesting: invalid value: integer `0`, expected a whole number from 1 on
+                m.toml:2:15: limits.max_nesting: invalid value: integer `-1`, expected a whole number from 1 on
+                m.toml:2:13: gateway.separator: "/" cannot separate names; expected 1 to 8 of letters, digits, _ - .
+                m.toml:3:11: mcp_servers."a b".capture: invalid type: integer `3`, expected true, false or a table of capture settings
+                m.toml:1:1: mcp_servers.a: expected "command" (a program) or "url" (a server)
+                m.toml:1:1: mcp_servers.a: type "sse" (HTTP+SSE of 2024-11-05) is not yet supported; expected "stdio", "http" or "streamable-http"
+                m.toml:1:1: mcp_servers.a: both "command" and "url" are given; expected one of them
+                m.toml:2:9: artifacts.store: the directory store needs "directory" in the same section
+                m.toml:1:8: unclosed table, expected `]`
+                m.toml:2:1: duplicate key
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_missing_variable_names_its_key() {
+        check(
+            &[
+                "[mcp_servers.a]\ncommand = 'x'\n\n[mcp_servers.a.env]\nA = '${TOKEN}'\nB = '${NONE}'\n",
+            ],
+            expect![[r#"
+                m.toml:6:5: mcp_servers.a.env.B: the environment variable NONE is not set; set it, or give a default with ${NONE:-…}
+            "#]],
+        );
+        let text = "[mcp_servers.a]\nurl = 'http://x'\nheaders.authorization = 'Bearer ${TOKEN}'\n[mcp_servers.b]\ncommand = '${NONE}'\ndisabled = true\n";
+        let config = Config::from_toml_with(text, "m.toml", &variables).unwrap();
+        let Transport::Http { headers, .. } = &config.mcp_servers["a"].transport else { panic!() };
+        assert_eq!(headers["authorization"], "Bearer secret");
+    }
+
+    #[test]
+    fn servers_keep_the_order_of_the_file() {
+        let text = "mcp_servers.z.command = 'z'\nmcp_servers.a.command = 'a'\n";
+        let config = Config::from_toml(text, "m.toml").unwrap();
+        assert_eq!(config.mcp_servers.keys().collect::<Vec<_>>(), ["z", "a"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! One upstream: how it is reached, what its tools are called, and how its answers are captured.
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    capture::Capture,
+    expand::{ExpandError, Variables, expand},
+    gateway::is_name_char,
+};
+
+/// An MCP server behind this one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "UpstreamTable")]
+#[non_exhaustive]
+pub struct UpstreamConfig {
+    /// How it is reached.
+    pub transport: Transport,
+    /// Named, but not started.
+    pub disabled: bool,
+    /// What its tools' and prompts' names begin with; the server's own name when absent.
+    pub prefix: Option<Prefix>,
+    /// Capture settings of all its tools, over those of `[artifacts]`.
+    pub capture: Capture,
+    /// Settings of single tools, by the upstream's own names.
+    pub tools: IndexMap<String, ToolConfig>,
+    /// Instead of `gateway.start_timeout_ms`.
+    pub start_timeout_ms: Option<u64>,
+    /// Instead of `gateway.call_timeout_ms`.
+    pub call_timeout_ms: Option<u64>,
+}
+
+/// How an upstream is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A child process that speaks MCP over its standard input and output.
+    Stdio {
+        /// The program, by path or found on `PATH`.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables over those of this process.
+        env: IndexMap<String, String>,
+        /// Its working directory; this process's when absent.
+        cwd: Option<PathBuf>,
+    },
+    /// A server that speaks Streamable HTTP.
+    Http {
+        /// Its endpoint, `http:` or `https:`.
+        url: String,
+        /// Headers sent with every request.
+        headers: IndexMap<String, String>,
+    },
+}
+
+/// What belongs to one tool of an upstream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ToolConfig {
+    /// Capture settings of this tool, over those of its upstream.
+    pub capture: Capture,
+}
+
+/// The beginning of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty leaves names as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+pub struct Prefix(String);
+
+impl Prefix {
+    /// Longest prefix, half of what a tool name may have.
+    pub const MAX_CHARS: usize = 64;
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.len() <= Self::MAX_CHARS && text.chars().all(is_name_char) {
+            return Ok(Self(text));
+        }
+        Err(format!(
+            "{text:?} cannot begin tool names; expected at most {} of letters, digits, _ - .",
+            Self::MAX_CHARS
+        ))
+    }
+}
+
+impl UpstreamConfig {
+    /// An upstream with nothing but its transport set.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            disabled: false,
+            prefix: None,
+            capture: Capture::default(),
+            tools: IndexMap::new(),
+            start_timeout_ms: None,
+            call_timeout_ms: None,
+        }
+    }
+
+    /// Replaces the variables in every string of the transport; an error comes with the path of its key.
+    pub(crate) fn expand(
+        &mut self,
+        variables: Variables<'_>,
+    ) -> Result<(), (Vec<String>, ExpandError)> {
+        let one = |path: &[&str], text: &mut String| match expand(text, variables) {
+            Ok(expanded) => {
+                *text = expanded.into_owned();
+                Ok(())
+            }
+            Err(error) => Err((path.iter().map(|&part| part.to_owned()).collect(), error)),
+        };
+        match &mut self.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                one(&["command"], command)?;
+                args.iter_mut().try_for_each(|arg| one(&["args"], arg))?;
+                env.iter_mut().try_for_each(|(name, value)| one(&["env", name], value))?;
+                if let Some(cwd) = cwd
+                    && let Some(text) = cwd.to_str()
+                {
+                    let mut text = text.to_owned();
+                    one(&["cwd"], &mut text)?;
+                    *cwd = text.into();
+                }
+            }
+            Transport::Http { url, headers } => {
+                one(&["url"], url)?;
+                headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transport {
+    /// `stdio` or `http`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { .. } => "http",
+        }
+    }
+}
+
+/// An upstream as a TOML table writes it.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct UpstreamTable {
+    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are replaced in this and the keys below.
+    #[schemars(example = &"npx")]
+    command: Option<String>,
+    /// Arguments of the program.
+    #[schemars(example = ["-y", "@modelcontextprotocol/server-everything"])]
+    args: Option<Vec<String>>,
+    /// Environment variables of the program, over those of this process.
+    #[schemars(example = serde_json::json!({"API_KEY": "${API_KEY}"}))]
+    env: Option<IndexMap<String, String>>,
+    /// Working directory of the program.
+    #[schemars(example = &"/srv/data")]
+    cwd: Option<PathBuf>,
+    /// Instead of `command`: the endpoint of a server that speaks Streamable HTTP.
+    #[schemars(example = &"https://mcp.example/mcp")]
+    url: Option<String>,
+    /// Headers sent with every request to `url`.
+    #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
+    headers: Option<IndexMap<String, String>>,
+    /// "stdio", "http" or "streamable-http"; without it, `command` means stdio and `url` means http.
+    #[serde(rename = "type")]
+    #[schemars(example = &"http")]
+    kind: Option<String>,
+    /// Keep the entry, but do not start it.
+    #[schemars(example = true)]
+    disabled: bool,
+    /// What its tools' and prompts' names begin with, instead of the server's name; "" leaves them as they are.
+    #[schemars(example = &"web")]
+    prefix: Option<Prefix>,
+    /// false passes this upstream's answers through untouched; a table overrides keys of `[artifacts]`.
+    #[schemars(example = false)]
+    capture: Capture,
+    /// Settings of single tools by the upstream's own names; `capture` as above.
+    #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
+    tools: IndexMap<String, ToolConfig>,
+    /// Instead of `gateway.start_timeout_ms`.
+    #[schemars(example = 120_000)]
+    start_timeout_ms: Option<u64>,
+    /// Instead of `gateway.call_timeout_ms`.
+    #[schemars(example = 30_000)]
+    call_timeout_ms: Option<u64>,
+}
+
+impl TryFrom<UpstreamTable> for UpstreamConfig {
+    type Error = String;
+
+    fn try_from(table: UpstreamTable) -> Result<Self, String> {
+        let transport = TransportParts {
+            kind: table.kind,
+            command: table.command,
+            args: table.args,
+            env: table.env,
+            cwd: table.cwd,
+            url: table.url,
+            headers: table.headers,
+        };
+        Ok(Self {
+            disabled: table.disabled,
+            prefix: table.prefix,
+            capture: table.capture,
+            tools: table.tools,
+            start_timeout_ms: table.start_timeout_ms,
+            call_timeout_ms: table.call_timeout_ms,
+            ..Self::new(transport.build()?)
+        })
+    }
+}
+
+/// The keys of a transport before it is known which one they make.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TransportParts {
+    pub(crate) kind: Option<String>,
+    pub(crate) command: Option<String>,
+    pub(crate) args: Option<Vec<String>>,
+    pub(crate) env: Option<IndexMap<String, String>>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) url: Option<String>,
+    pub(crate) headers: Option<IndexMap<String, String>>,
+}
+
+impl TransportParts {
+    /// The transport that the keys make together, or which key is missing or too much.
+    pub(crate) fn build(self) -> Result<Transport, String> {
+        let kind = match self.kind.as_deref() {
+            None if self.command.is_some() && self.url.is_some() => {
+                return Err("both \"command\" and \"url\" are given; expected one of them".into());
+            }
+            None if self.command.is_some() => "stdio",
+            None if self.url.is_some() => "http",
+            None => return Err("expected \"command\" (a program) or \"url\" (a server)".into()),
+            Some("stdio") => "stdio",
+            Some("http" | "streamable-http" | "streamableHttp") => "http",
+            Some("sse") => {
+                return Err("type \"sse\" (HTTP+SSE of 2024-11-05) is not yet supported; \
+                            expected \"stdio\", \"http\" or \"streamable-http\""
+                    .into());
+            }
+            Some(other) => {
+                return Err(format!(
+                    "unknown type {other:?}; expected \"stdio\", \"http\" or \"streamable-http\""
+                ));
+            }
+        };
+        let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(format!("{key:?} has no meaning for a server of type {kind:?}")),
+            None => Ok(()),
+        };
+        if kind == "stdio" {
+            surplus(&[("url", self.url.is_some()), ("headers", self.headers.is_some())])?;
+            let command = self.command.filter(|command| !command.trim().is_empty());
+            return Ok(Transport::Stdio {
+                command: command.ok_or("type \"stdio\" needs \"command\", a program to start")?,
+                args: self.args.unwrap_or_default(),
+                env: self.env.unwrap_or_default(),
+                cwd: self.cwd,
+            });
+        }
+        surplus(&[
+            ("command", self.command.is_some()),
+            ("args", self.args.is_some()),
+            ("env", self.env.is_some()),
+            ("cwd", self.cwd.is_some()),
+        ])?;
+        Ok(Transport::Http {
+            url: self.url.ok_or("type \"http\" needs \"url\", the server's endpoint")?,
+            headers: self.headers.unwrap_or_default(),
+        })
+    }
+}
