@@ -1,0 +1,194 @@
+//! Base64 as servers really send it. No character is ever ignored: what is not understood is an error.
+
+use std::borrow::Cow;
+
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose},
+};
+
+/// Bytes decoded, and how far the text was from the standard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) form: Form,
+    /// The MIME type that a `data:` prefix names.
+    pub(crate) mime_type: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// RFC 4648, section 4, with padding.
+    Strict,
+    /// With white space, the URL-safe alphabet, or padding left out.
+    Tolerant,
+    /// Behind a `data:` prefix.
+    DataUri,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("data is empty")]
+    Empty,
+    #[error("data decodes to {bytes} bytes, more than the limit of {limit}")]
+    TooLarge { bytes: u64, limit: u64 },
+    #[error("data is not valid base64: {0}")]
+    Invalid(base64::DecodeError),
+    #[error("data begins with \"data:\" but is not a base64 data URI")]
+    DataUri,
+}
+
+/// Decodes strictly, else tolerantly, else behind a `data:` prefix. The limit is checked before anything is decoded.
+pub(crate) fn decode(text: &str, limit: u64) -> Result<Decoded, DecodeError> {
+    if let Some(rest) = text.trim_ascii_start().strip_prefix("data:") {
+        let (head, data) = rest.split_once(',').ok_or(DecodeError::DataUri)?;
+        let mime_type = head.strip_suffix(";base64").ok_or(DecodeError::DataUri)?;
+        let (bytes, _) = decode_plain(data, limit)?;
+        let mime_type =
+            Some(mime_type).filter(|mime_type| !mime_type.is_empty()).map(str::to_owned);
+        return Ok(Decoded { bytes, form: Form::DataUri, mime_type });
+    }
+    let (bytes, form) = decode_plain(text, limit)?;
+    Ok(Decoded { bytes, form, mime_type: None })
+}
+
+fn decode_plain(text: &str, limit: u64) -> Result<(Vec<u8>, Form), DecodeError> {
+    let clean = without_white_space(text);
+    let digits = clean.trim_end_matches('=').len() as u64;
+    if digits == 0 && clean.is_empty() {
+        return Err(DecodeError::Empty);
+    }
+    let bytes = digits / 4 * 3 + (digits % 4).saturating_sub(1);
+    if bytes > limit {
+        return Err(DecodeError::TooLarge { bytes, limit });
+    }
+    if let Cow::Borrowed(text) = clean
+        && let Ok(bytes) = general_purpose::STANDARD.decode(text)
+    {
+        return Ok((bytes, Form::Strict));
+    }
+    let standard = if clean.contains(['-', '_']) {
+        clean.replace('-', "+").replace('_', "/").into()
+    } else {
+        clean
+    };
+    let bytes = TOLERANT.decode(standard.as_bytes()).map_err(DecodeError::Invalid)?;
+    Ok((bytes, Form::Tolerant))
+}
+
+fn without_white_space(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().filter(|char| !char.is_ascii_whitespace()).collect())
+}
+
+const TOLERANT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn forms() {
+        for (text, bytes, form) in [
+            ("aGk/Pg==", "hi?>", Form::Strict),
+            ("aGk/Pg", "hi?>", Form::Tolerant),
+            ("aGk_Pg==", "hi?>", Form::Tolerant),
+            ("aG k/\r\n\tPg==\n", "hi?>", Form::Tolerant),
+            ("data:text/plain;base64,aGk/Pg==", "hi?>", Form::DataUri),
+        ] {
+            let decoded = decode(text, 100).unwrap();
+            assert_eq!(
+                (decoded.bytes.as_slice(), decoded.form),
+                (bytes.as_bytes(), form),
+                "{text}"
+            );
+        }
+        assert_eq!(decode("data:;base64,aGk=", 9).unwrap().mime_type, None);
+        assert_eq!(
+            decode("data:image/png;base64,aGk=", 9).unwrap().mime_type.as_deref(),
+            Some("image/png")
+        );
+    }
+
+    #[test]
+    fn errors_read_well() {
+        check("", expect!["data is empty"]);
+        check(" \n ", expect!["data is empty"]);
+        check("aGk!", expect!["data is not valid base64: Invalid symbol 33, offset 3."]);
+        check("YQ==YQ==", expect!["data is not valid base64: Invalid symbol 61, offset 2."]);
+        check("====", expect!["data is not valid base64: Invalid symbol 61, offset 0."]);
+        check("a", expect!["data is not valid base64: Invalid input length: 1"]);
+        check(
+            "YR==",
+            expect![
+                "data is not valid base64: Invalid last symbol 0x52 ('R') at offset 1, decoded as 0b00010001."
+            ],
+        );
+        check("aGk\0", expect!["data is not valid base64: Invalid symbol 0, offset 3."]);
+        check("aéé", expect!["data is not valid base64: Invalid symbol 169, offset 4."]);
+        check(
+            "data:image/png,aGk=",
+            expect![[r#"data begins with "data:" but is not a base64 data URI"#]],
+        );
+        check("data:", expect![[r#"data begins with "data:" but is not a base64 data URI"#]]);
+        check(&"A".repeat(200), expect!["data decodes to 150 bytes, more than the limit of 100"]);
+    }
+
+    #[test]
+    fn the_limit_is_exact() {
+        for length in 0..20_u64 {
+            let text = general_purpose::STANDARD.encode(vec![7; length as usize + 1]);
+            assert!(
+                matches!(decode(&text, length), Err(DecodeError::TooLarge { bytes, .. }) if bytes == length + 1)
+            );
+            assert!(decode(&text, length + 1).is_ok());
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: Expect) {
+        want.assert_eq(&decode(text, 100).unwrap_err().to_string());
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_encoded_comes_back(bytes: Vec<u8>, spaces in "[ \n\r\t]{0,4}", at: prop::sample::Index) {
+            prop_assume!(!bytes.is_empty());
+            let text = general_purpose::STANDARD.encode(&bytes);
+            let strict = decode(&text, u64::MAX).unwrap();
+            prop_assert_eq!((&strict.bytes, strict.form), (&bytes, Form::Strict));
+
+            let url_safe = general_purpose::URL_SAFE_NO_PAD.encode(&bytes);
+            prop_assert_eq!(&decode(&url_safe, u64::MAX).unwrap().bytes, &bytes);
+            let mut spaced = text.clone();
+            spaced.insert_str(at.index(text.len() + 1), &spaces);
+            prop_assert_eq!(&decode(&spaced, u64::MAX).unwrap().bytes, &bytes);
+            prop_assert_eq!(&decode(&format!("data:a/b;base64,{text}"), u64::MAX).unwrap().bytes, &bytes);
+        }
+
+        #[test]
+        fn whatever_strict_decoding_takes_tolerant_decoding_takes_alike(text in "[A-Za-z0-9+/=]{1,12}") {
+            if let Ok(bytes) = general_purpose::STANDARD.decode(&text) {
+                prop_assert_eq!(decode(&text, 100).unwrap(), Decoded { bytes, form: Form::Strict, mime_type: None });
+            }
+        }
+
+        #[test]
+        fn no_character_is_dropped(text in "\\PC{1,40}") {
+            if let Ok(decoded) = decode(&text, 100) && decoded.form == Form::Tolerant {
+                let digits: String = text.chars().filter(|char| !char.is_ascii_whitespace() && *char != '=').collect();
+                let again = general_purpose::STANDARD_NO_PAD.encode(&decoded.bytes);
+                prop_assert_eq!(digits.replace('-', "+").replace('_', "/"), again);
+            }
+        }
+    }
+}

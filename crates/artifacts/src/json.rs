@@ -1,0 +1,195 @@
+//! Reading JSON that an untrusted server wrote: one level at a time, borrowed, and forgiving where that loses nothing.
+
+use std::{borrow::Cow, collections::HashMap, fmt, ops::Range};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+/// The members of a JSON object in the order sent, each value unparsed.
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// The object's members; none when the value is not an object or a key is not Unicode.
+    pub(crate) fn read(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    /// The member of this name: the last of several, as most readers of JSON decide.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|&(_, value)| value)
+    }
+
+    /// The member of this name, when it is there and not null.
+    pub(crate) fn present(&self, name: &str) -> Option<&'a RawValue> {
+        self.get(name).filter(|value| value.get() != "null")
+    }
+
+    /// The member of this name as text, when it is a string.
+    pub(crate) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.get(name).and_then(string).map(|(text, _)| text)
+    }
+
+    /// Names and values; of several members with one name only the last.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        let last: HashMap<&str, usize> =
+            self.0.iter().enumerate().map(|(at, (key, _))| (key.as_ref(), at)).collect();
+        self.0
+            .iter()
+            .enumerate()
+            .filter(move |(at, (key, _))| last.get(key.as_ref()) == Some(at))
+            .map(|(_, (key, value))| (key.as_ref(), *value))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Key(key), value)) = map.next_entry()? {
+                    members.push((key, value));
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The elements of a JSON array, unparsed; none when the value is not an array.
+pub(crate) fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// The text of a JSON string, and whether it is exact: half a surrogate pair, which is no Unicode, becomes U+FFFD.
+/// None when the value is not a string.
+pub(crate) fn string(raw: &RawValue) -> Option<(Cow<'_, str>, bool)> {
+    if !raw.get().starts_with('"') {
+        return None;
+    }
+    match serde_json::from_str::<Key<'_>>(raw.get()) {
+        Ok(Key(text)) => Some((text, true)),
+        Err(_) => serde_json::from_str::<Lossy>(raw.get())
+            .ok()
+            .map(|Lossy(text)| (Cow::Owned(text), false)),
+    }
+}
+
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LossyVisitor;
+
+        impl Visitor<'_> for LossyVisitor {
+            type Value = Lossy;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+
+        // Asked for bytes, serde_json hands out half pairs as they stand.
+        deserializer.deserialize_bytes(LossyVisitor)
+    }
+}
+
+/// Whether the value is a JSON object.
+pub(crate) fn is_object(raw: &RawValue) -> bool {
+    raw.get().starts_with('{')
+}
+
+/// Where `part`, a piece of the text `whole`, lies in it.
+pub(crate) fn span(whole: &RawValue, part: &RawValue) -> Range<usize> {
+    let start = part.get().as_ptr().addr() - whole.get().as_ptr().addr();
+    start..start + part.get().len()
+}
+
+/// The JSON text without white space between its tokens. Escapes stay as they are.
+pub(crate) fn minified(json: &str) -> impl Iterator<Item = u8> {
+    let mut in_string = false;
+    let mut escaped = false;
+    json.bytes().filter(move |&byte| {
+        if !in_string {
+            in_string = byte == b'"';
+            return !matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = false,
+            _ => {}
+        }
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn members_keep_their_order_and_the_last_of_a_name_counts() {
+        let raw = raw(r#"{"b": 1, "a": 2, "b": 3, "\u0063": "x"}"#);
+        let members = Members::read(&raw).unwrap();
+        let all: Vec<_> = members.iter().map(|(key, value)| (key, value.get())).collect();
+        assert_eq!(all, [("a", "2"), ("b", "3"), ("c", "\"x\"")]);
+        assert_eq!(members.get("b").unwrap().get(), "3");
+        assert_eq!(members.string("c").unwrap(), "x");
+        assert_eq!(members.string("a"), None);
+    }
+
+    #[test]
+    fn other_values_have_no_members() {
+        for json in ["[]", "1", "null", "\"{}\"", r#"{"\ud800": 1}"#] {
+            assert!(Members::read(&raw(json)).is_none(), "{json}");
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_replaced_and_told() {
+        assert_eq!(
+            string(&raw(r#""a\ud800b""#)).unwrap(),
+            ("a\u{fffd}\u{fffd}\u{fffd}b".into(), false)
+        );
+        assert_eq!(string(&raw(r#""\ud83d\ude00""#)).unwrap(), ("😀".into(), true));
+        assert_eq!(string(&raw("1")), None);
+    }
+
+    #[test]
+    fn parts_are_found_in_the_whole() {
+        let raw = raw(r#"{"a": [ 1, "xy" ]}"#);
+        let members = Members::read(&raw).unwrap();
+        let items = elements(members.get("a").unwrap()).unwrap();
+        assert_eq!(&raw.get()[span(&raw, items[1])], "\"xy\"");
+    }
+
+    #[test]
+    fn minified_drops_only_white_space_between_tokens() {
+        let text: Vec<u8> = minified("{ \"a \\\" b\" :\n [1 , \"\\\\\"] }").collect();
+        assert_eq!(String::from_utf8(text).unwrap(), "{\"a \\\" b\":[1,\"\\\\\"]}");
+    }
+}

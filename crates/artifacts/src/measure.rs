@@ -1,0 +1,149 @@
+//! How large an answer is.
+
+use crate::settings::SizeMeasure;
+
+/// The size of valid JSON text in bytes, measured without building anything.
+pub(crate) fn size(json: &str, measure: SizeMeasure) -> u64 {
+    let bytes = json.as_bytes();
+    let mut size = 0;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b'"' => {
+                let (inside, end) = string(json, at, measure);
+                size += inside + 2;
+                at = end;
+            }
+            b',' | b':' if measure == SizeMeasure::SamCompatible => size += 2,
+            _ => size += 1,
+        }
+    }
+    size
+}
+
+/// Size of the string that begins at `at`, behind its quotation mark, and where the text behind it begins.
+fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
+    let bytes = json.as_bytes();
+    let mut size = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => return (size, at + 1),
+            b'\\' => {
+                let (unit, end) = escape(json, at);
+                // Half of a surrogate pair has no length in UTF-8: the pair's four bytes are counted with its low half.
+                let low = match unit {
+                    Some(0xd800..=0xdbff) => escape(json, end),
+                    _ => (None, end),
+                };
+                (size, at) = match low {
+                    (Some(0xdc00..=0xdfff), end) => (size + pair(measure), end),
+                    _ => (size + unit.map_or(2, |unit| escaped(unit, measure)), end),
+                };
+            }
+            0x7f.. if measure == SizeMeasure::SamCompatible => {
+                let char = json.get(at..).and_then(|rest| rest.chars().next()).unwrap_or('\u{7f}');
+                size += 6 * char.len_utf16() as u64;
+                at += char.len_utf8();
+            }
+            _ => {
+                size += 1;
+                at += 1;
+            }
+        }
+    }
+    (size, bytes.len())
+}
+
+/// The escape sequence at `at`: the code unit of a `\uXXXX` or `\/`, none for the other short ones, and its end.
+fn escape(json: &str, at: usize) -> (Option<u16>, usize) {
+    match json.as_bytes().get(at..at + 2) {
+        Some(b"\\u") => {
+            let unit =
+                json.get(at + 2..at + 6).and_then(|digits| u16::from_str_radix(digits, 16).ok());
+            (unit, (at + 6).min(json.len()))
+        }
+        Some(b"\\/") => (Some(u16::from(b'/')), at + 2),
+        _ => (None, (at + 2).min(json.len())),
+    }
+}
+
+fn escaped(unit: u16, measure: SizeMeasure) -> u64 {
+    match unit {
+        0x08 | 0x09 | 0x0a | 0x0c | 0x0d | 0x22 | 0x5c => 2,
+        0x00..=0x1f => 6,
+        0x20..=0x7e => 1,
+        _ if measure == SizeMeasure::SamCompatible => 6,
+        0x7f => 1,
+        0x80..=0x7ff => 2,
+        0x800.. => 3,
+    }
+}
+
+fn pair(measure: SizeMeasure) -> u64 {
+    match measure {
+        SizeMeasure::Compact => 4,
+        SizeMeasure::SamCompatible => 12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (json, compact, sam) in [
+            ("{}", 2, 2),
+            ("{ }", 2, 2),
+            (r#"{"a":1}"#, 7, 8),
+            ("{\n  \"a\" : [1, 2]\n}", 11, 13),
+            (r#""é""#, 4, 8),
+            (r#""\u00e9""#, 4, 8),
+            (r#""😀""#, 6, 14),
+            (r#""\ud83d\ude00""#, 6, 14),
+            (r#""\ud83d""#, 5, 8),
+            (r#""\ud83dx""#, 6, 9),
+            (r#""a\/b\u002f""#, 6, 6),
+            (r#""\n\u000a\u0001\"\\""#, 16, 16),
+            ("\"\u{7f}\"", 3, 8),
+            ("-1.50e3", 7, 7),
+        ] {
+            assert_eq!(size(json, SizeMeasure::Compact), compact, "{json}");
+            assert_eq!(size(json, SizeMeasure::SamCompatible), sam, "{json}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn compact_is_what_a_compact_writer_writes(text in ".*", key in ".*", spaces in " {0,3}") {
+            let value = serde_json::json!({ &key: [&text, { &text: 1 }], "b": null });
+            let pretty = serde_json::to_string_pretty(&value).unwrap() + &spaces;
+            prop_assert_eq!(size(&pretty, SizeMeasure::Compact), value.to_string().len() as u64);
+            prop_assert_eq!(size(&escape_all(&value), SizeMeasure::Compact), value.to_string().len() as u64);
+            prop_assert_eq!(size(&escape_all(&value), SizeMeasure::SamCompatible), size(&pretty, SizeMeasure::SamCompatible));
+        }
+
+        #[test]
+        fn never_panics(text in ".*") {
+            size(&text, SizeMeasure::Compact);
+            size(&text, SizeMeasure::SamCompatible);
+        }
+    }
+
+    /// The same value with everything outside ASCII escaped.
+    fn escape_all(value: &Value) -> String {
+        let mut out = String::new();
+        for unit in value.to_string().encode_utf16() {
+            match u8::try_from(unit) {
+                Ok(ascii @ 0..=0x7e) => out.push(char::from(ascii)),
+                _ => out.push_str(&format!("\\u{unit:04x}")),
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,245 @@
+//! MIME types: reading them, their file extensions, and what the bytes themselves say.
+
+pub(crate) const OCTET_STREAM: &str = "application/octet-stream";
+
+/// The longest MIME type that is kept, with its parameters; RFC 6838 allows 127 characters on each side of the slash.
+const MAX_BYTES: usize = 255;
+
+/// `type/subtype` in lower case, without parameters; none when the text is no MIME type by RFC 6838, section 4.2.
+///
+/// By hand, because the `mediatype` crate refuses `text/x-c++`, and because parameters only have to be free of line breaks.
+pub(crate) fn essence(mime_type: &str) -> Option<String> {
+    let mime_type = mime_type.trim();
+    if mime_type.len() > MAX_BYTES || mime_type.contains(char::is_control) {
+        return None;
+    }
+    let (kind, subtype) = mime_type.split(';').next()?.trim_end().split_once('/')?;
+    let is_name = |name: &str| {
+        name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    (is_name(kind) && is_name(subtype)).then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
+}
+
+/// The file extension of a MIME type, with its dot.
+pub(crate) fn extension(essence: &str) -> Option<&'static str> {
+    let known = TABLE.iter().find(|(known, _)| *known == essence).map(|&(_, extension)| extension);
+    known.or_else(|| {
+        let long_tail = mime_guess::get_mime_extensions_str(essence)?;
+        let safe = |extension: &&&str| {
+            (1..=16).contains(&extension.len())
+                && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        long_tail.iter().find(safe).copied()
+    })
+}
+
+/// The MIME type of a file name's extension.
+pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
+    let extension = extension.to_ascii_lowercase();
+    let known =
+        TABLE.iter().find(|(_, known)| *known == extension).map(|&(mime_type, _)| mime_type);
+    known.or_else(|| mime_guess::from_ext(&extension).first_raw())
+}
+
+/// Whether the MIME type is one of text.
+pub(crate) fn is_text(essence: &str) -> bool {
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || matches!(
+            essence,
+            "application/json"
+                | "application/yaml"
+                | "application/x-yaml"
+                | "application/xml"
+                | "application/csv"
+                | "application/javascript"
+                | "application/x-ndjson"
+                | "application/toml"
+                | "application/sql"
+        )
+}
+
+/// What the first bytes say, for kinds of file that begin in an unmistakable way.
+pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
+    let kind = infer::get(bytes)?;
+    // Text and bare containers prove too little to overrule what the server says.
+    let certain = matches!(
+        kind.matcher_type(),
+        infer::MatcherType::Image
+            | infer::MatcherType::Audio
+            | infer::MatcherType::Video
+            | infer::MatcherType::Font
+    ) || kind.mime_type() == "application/pdf";
+    certain.then(|| kind.mime_type())
+}
+
+/// Whether two MIME types are names of the same thing, as far as the first bytes can tell.
+pub(crate) fn agree(declared: &str, sniffed: &str) -> bool {
+    declared == sniffed || (family(declared) == family(sniffed) && family(declared).is_some())
+}
+
+/// Types that share their first bytes, or are two names for one type.
+fn family(essence: &str) -> Option<&'static str> {
+    Some(match essence {
+        "image/jpeg" | "image/jpg" | "image/pjpeg" => "jpeg",
+        "image/x-icon" | "image/vnd.microsoft.icon" => "icon",
+        "image/bmp" | "image/x-bmp" | "image/x-ms-bmp" => "bmp",
+        "image/png" | "image/x-png" | "image/apng" => "png",
+        "image/heic"
+        | "image/heif"
+        | "image/avif"
+        | "image/heic-sequence"
+        | "image/heif-sequence" => "heif",
+        // Raw camera files are TIFF inside.
+        "image/tiff" | "image/x-canon-cr2" | "image/x-adobe-dng" | "image/x-nikon-nef"
+        | "image/dng" => "tiff",
+        "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => "wav",
+        "audio/mpeg" | "audio/mp3" | "audio/x-mp3" | "audio/x-mpeg" | "audio/mpeg3" => "mp3",
+        "audio/flac" | "audio/x-flac" => "flac",
+        "audio/aac" | "audio/x-aac" | "audio/aacp" => "aac",
+        "audio/aiff" | "audio/x-aiff" => "aiff",
+        "audio/midi" | "audio/x-midi" | "audio/mid" => "midi",
+        "audio/ogg" | "video/ogg" | "application/ogg" | "audio/opus" | "audio/vorbis"
+        | "audio/x-ogg" => "ogg",
+        "audio/mp4" | "audio/m4a" | "audio/x-m4a" | "video/mp4" | "video/x-m4v"
+        | "video/quicktime" | "video/3gpp" => "mp4",
+        "audio/webm" | "video/webm" | "video/x-matroska" | "audio/x-matroska" => "matroska",
+        "video/x-msvideo" | "video/avi" | "video/msvideo" => "avi",
+        _ => return None,
+    })
+}
+
+/// Extensions without the dot, the preferred MIME type of an extension first.
+const TABLE: &[(&str, &str)] = &[
+    (OCTET_STREAM, "bin"),
+    ("text/plain", "txt"),
+    ("text/html", "html"),
+    ("text/css", "css"),
+    ("text/javascript", "js"),
+    ("text/csv", "csv"),
+    ("text/tab-separated-values", "tsv"),
+    ("text/markdown", "md"),
+    ("text/xml", "xml"),
+    ("application/xml", "xml"),
+    ("application/yaml", "yaml"),
+    ("application/x-yaml", "yaml"),
+    ("text/yaml", "yaml"),
+    ("text/x-yaml", "yaml"),
+    ("text/x-typescript", "ts"),
+    ("text/jsx", "jsx"),
+    ("text/x-toml", "toml"),
+    ("application/toml", "toml"),
+    ("text/x-rust", "rs"),
+    ("text/x-go", "go"),
+    ("text/x-kotlin", "kt"),
+    ("text/x-swift", "swift"),
+    ("text/x-ruby", "rb"),
+    ("text/x-php", "php"),
+    ("text/x-c", "c"),
+    ("text/x-c++", "cpp"),
+    ("text/x-python", "py"),
+    ("text/x-java-source", "java"),
+    ("application/json", "json"),
+    ("application/x-ndjson", "ndjson"),
+    ("application/javascript", "js"),
+    ("application/x-sh", "sh"),
+    ("application/pdf", "pdf"),
+    ("application/zip", "zip"),
+    ("application/gzip", "gz"),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", "pptx"),
+    ("image/png", "png"),
+    ("image/jpeg", "jpg"),
+    ("image/jpg", "jpg"),
+    ("image/gif", "gif"),
+    ("image/bmp", "bmp"),
+    ("image/webp", "webp"),
+    ("image/svg+xml", "svg"),
+    ("image/tiff", "tiff"),
+    ("image/avif", "avif"),
+    ("image/heic", "heic"),
+    ("image/heif", "heif"),
+    ("image/vnd.microsoft.icon", "ico"),
+    ("image/x-icon", "ico"),
+    ("audio/wav", "wav"),
+    ("audio/x-wav", "wav"),
+    ("audio/wave", "wav"),
+    ("audio/vnd.wave", "wav"),
+    ("audio/mpeg", "mp3"),
+    ("audio/mp3", "mp3"),
+    ("audio/ogg", "ogg"),
+    ("audio/opus", "opus"),
+    ("audio/flac", "flac"),
+    ("audio/x-flac", "flac"),
+    ("audio/aac", "aac"),
+    ("audio/m4a", "m4a"),
+    ("audio/x-m4a", "m4a"),
+    ("audio/mp4", "m4a"),
+    ("audio/webm", "weba"),
+    ("video/mp4", "mp4"),
+    ("video/webm", "webm"),
+    ("video/x-msvideo", "avi"),
+    ("video/quicktime", "mov"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn essences() {
+        for (text, want) in [
+            ("image/PNG", Some("image/png")),
+            (" text/plain; charset=utf-8 ", Some("text/plain")),
+            ("image/svg+xml", Some("image/svg+xml")),
+            ("", None),
+            ("png", None),
+            ("image/", None),
+            ("../../x", None),
+            ("a/b\r\nX: y", None),
+        ] {
+            assert_eq!(essence(text).as_deref(), want, "{text:?}");
+        }
+        assert_eq!(essence(&format!("a/{}", "b".repeat(300))), None);
+    }
+
+    #[test]
+    fn extensions() {
+        for (essence, want) in [
+            ("image/jpeg", Some("jpg")),
+            ("audio/mpeg", Some("mp3")),
+            ("application/x-yaml", Some("yaml")),
+            ("application/msword", Some("doc")),
+            ("x/y", None),
+        ] {
+            assert_eq!(extension(essence), want, "{essence}");
+        }
+        assert_eq!(of_extension("MD"), Some("text/markdown"));
+        assert_eq!(of_extension("doc"), Some("application/msword"));
+        assert_eq!(of_extension("qqqq"), None);
+    }
+
+    #[test]
+    fn every_extension_of_the_table_is_fit_for_a_name() {
+        for (mime_type, extension) in TABLE {
+            assert!(crate::name::extension(&format!("a.{extension}")).is_some(), "{mime_type}");
+            assert_eq!(essence(mime_type).as_deref(), Some(*mime_type));
+        }
+    }
+
+    #[test]
+    fn bytes_speak_for_themselves_only_when_they_are_sure() {
+        assert_eq!(sniff(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Some("image/png"));
+        assert_eq!(sniff(b"%PDF-1.7"), Some("application/pdf"));
+        assert_eq!(sniff(b"PK\x03\x04rest"), None);
+        assert_eq!(sniff(b"<html>"), None);
+        assert_eq!(sniff(b""), None);
+        let wav = sniff(b"RIFF\x24\0\0\0WAVEfmt ").unwrap();
+        assert!(agree("audio/wav", wav) && agree("audio/x-wav", wav) && !agree("audio/mpeg", wav));
+        let mp3 = sniff(b"ID3\x04\0\0\0\0\0\0").unwrap();
+        assert!(agree("audio/mp3", mp3));
+    }
+}

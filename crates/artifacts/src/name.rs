@@ -1,0 +1,541 @@
+//! Names of artifacts, safe by construction, and the URIs made of them.
+
+use std::{fmt, str::FromStr};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+use unicode_normalization::{UnicodeNormalization, is_nfc};
+
+/// The name of an artifact.
+///
+/// Every value is fit to be a file name on any system and to be shown to a model or a person: 1 to 150 bytes of NFC
+/// text without control, invisible or direction-changing characters, without `< > : " / \ | ? *`, no dot or space in
+/// front, none at the end, no device name of Windows, and not ending in `.metadata.json`.
+///
+/// ```
+/// use marquetry_artifacts::ArtifactName;
+///
+/// assert!(ArtifactName::parse("report.pdf").is_ok());
+/// assert!(ArtifactName::parse("../etc/passwd").is_err());
+/// assert_eq!(ArtifactName::sanitised("../etc/passwd").as_str(), "_etc_passwd");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ArtifactName(String);
+
+/// Why some text is not an [`ArtifactName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Nothing is no name.
+    #[error("name is empty")]
+    Empty,
+    /// Longer than [`ArtifactName::MAX_BYTES`].
+    #[error("name is {bytes} bytes, more than {}", ArtifactName::MAX_BYTES)]
+    TooLong {
+        /// The length that was given.
+        bytes: usize,
+    },
+    /// A separator, a reserved, a control or an invisible character.
+    #[error("name contains {0:?}, which is not allowed in a name")]
+    Character(char),
+    /// The same text has another spelling in Unicode's composed form.
+    #[error("name is not in the composed form of Unicode (NFC)")]
+    NotComposed,
+    /// A dot or space in front, or at the end.
+    #[error("name begins or ends with a dot or a space")]
+    Edge,
+    /// `CON`, `NUL`, `COM1`, …
+    #[error("name is a device on Windows")]
+    Device,
+    /// The end that other systems give to their metadata files.
+    #[error("name ends with \".metadata.json\", which is kept for metadata")]
+    Metadata,
+}
+
+impl ArtifactName {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 150;
+
+    /// The text as a name, unchanged.
+    ///
+    /// # Errors
+    /// When the text breaks one of the rules above.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        check(text).map(|()| Self(text.to_owned()))
+    }
+
+    /// A name made of any text: what is not allowed is dropped or becomes `_`, a long stem is cut, the extension stays.
+    pub fn sanitised(text: &str) -> Self {
+        Self::build(text, "")
+    }
+
+    /// `{tool}_{prefix}_{index}_{8 hex digits}{extension}`; a long tool name is cut.
+    pub(crate) fn of_item(
+        tool: &str,
+        prefix: &str,
+        index: impl fmt::Display,
+        id: u32,
+        extension: &str,
+    ) -> Self {
+        Self::build(tool_part(tool), &format!("_{prefix}_{index}_{id:08x}{extension}"))
+    }
+
+    /// `{tool}_{prefix}_{8 hex digits}{extension}`, for what is not one item of a list.
+    pub(crate) fn of_answer(tool: &str, prefix: &str, id: u32, extension: &str) -> Self {
+        Self::build(tool_part(tool), &format!("_{prefix}_{id:08x}{extension}"))
+    }
+
+    /// `{tool}_resource_{index}_{file name}`; both are cut when they are long, the extension stays.
+    pub(crate) fn of_resource(tool: &str, index: usize, file_name: &str) -> Self {
+        let tool = Self::build(tool_part(tool), "");
+        let tool = cut(&tool.0, Self::MAX_BYTES / 3);
+        let file_name = file_name.trim_start_matches(['.', ' ']);
+        Self::sanitised(&format!("{tool}_resource_{index}_{file_name}"))
+    }
+
+    /// The name itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part behind the last dot, when it has 1 to 16 letters and digits of ASCII.
+    pub fn extension(&self) -> Option<&str> {
+        extension(&self.0)
+    }
+
+    /// `text` made safe, then `tail`, which is safe already; the sum is cut in `text`.
+    fn build(text: &str, tail: &str) -> Self {
+        let mut name = text.to_owned();
+        // One rule's repair can break another rule, as when cutting uncovers a trailing dot. Two rounds settle nearly all.
+        for _ in 0..4 {
+            name = repair(&name, tail);
+            let whole = format!("{name}{tail}");
+            if check(&whole).is_ok() {
+                return Self(whole);
+            }
+        }
+        Self(format!("artifact{tail}"))
+    }
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for ArtifactName {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        check(&text).map(|()| Self(text))
+    }
+}
+
+impl FromStr for ArtifactName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        Self::parse(text)
+    }
+}
+
+impl From<ArtifactName> for String {
+    fn from(name: ArtifactName) -> Self {
+        name.0
+    }
+}
+
+/// The address of an artifact: `artifact://<name>?version=<n>`, or without a version for the latest.
+///
+/// ```
+/// use marquetry_artifacts::{ArtifactName, ArtifactUri};
+///
+/// let uri = ArtifactUri { name: ArtifactName::parse("a b.txt")?, version: Some(2) };
+/// assert_eq!(uri.to_string(), "artifact://a%20b.txt?version=2");
+/// assert_eq!("artifact://a%20b.txt?version=2".parse(), Ok(uri));
+/// # Ok::<(), marquetry_artifacts::NameError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArtifactUri {
+    /// Which artifact.
+    pub name: ArtifactName,
+    /// Which version; none for the latest.
+    pub version: Option<u64>,
+}
+
+/// Why some text is not an [`ArtifactUri`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UriError {
+    /// Another scheme, or none.
+    #[error("uri does not begin with \"artifact://\"")]
+    Scheme,
+    /// Its name part does not decode to UTF-8.
+    #[error("name in the uri is not UTF-8")]
+    Encoding,
+    /// Its name part is no name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Something other than one `version=<number>` behind the question mark.
+    #[error("query of the uri is not \"version=<number>\"")]
+    Query,
+}
+
+impl fmt::Display for ArtifactUri {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "artifact://{}", utf8_percent_encode(self.name.as_str(), URI_ESCAPED))?;
+        match self.version {
+            Some(version) => write!(out, "?version={version}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for ArtifactUri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<Self, UriError> {
+        let rest = text.strip_prefix("artifact://").ok_or(UriError::Scheme)?;
+        let (name, query) =
+            rest.split_once('?').map_or((rest, None), |(name, query)| (name, Some(query)));
+        let name = percent_decode_str(name).decode_utf8().map_err(|_| UriError::Encoding)?;
+        let version = match query {
+            None => None,
+            Some(query) => Some(
+                query
+                    .strip_prefix("version=")
+                    .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+                    .and_then(|digits| digits.parse().ok())
+                    .ok_or(UriError::Query)?,
+            ),
+        };
+        Ok(Self { name: ArtifactName::parse(&name)?, version })
+    }
+}
+
+/// Everything but the unreserved characters of RFC 3986.
+const URI_ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The last segment of the URI's path, decoded once; else its host; none when it has neither.
+pub(crate) fn file_name_of(uri: &str) -> Option<String> {
+    let rest = uri.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = match rest.split_once(':') {
+        Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme), rest),
+        _ => (None, rest),
+    };
+    let (host, path) = match rest.strip_prefix("//") {
+        Some(rest) => rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash)),
+        None => ("", rest),
+    };
+    let segment =
+        path.rsplit('/').find(|segment| !segment.is_empty() && *segment != "." && *segment != "..");
+    match segment {
+        Some(segment) => {
+            // The decoded text may hold separators again; only what is behind the last of them is the file's name.
+            let decoded = percent_decode_str(segment).decode_utf8_lossy();
+            let last =
+                decoded.rsplit(['/', '\\']).find(|part| !part.trim_matches(['.', ' ']).is_empty());
+            last.map(str::to_owned)
+        }
+        None if !host.is_empty() => {
+            Some(percent_decode_str(host).decode_utf8_lossy().replace('.', "_"))
+        }
+        None => scheme.map(str::to_owned),
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.len() > 1
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+fn tool_part(tool: &str) -> &str {
+    if tool.trim_matches(['.', ' ']).is_empty() { "tool" } else { tool }
+}
+
+pub(crate) fn extension(name: &str) -> Option<&str> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    let fits = (1..=16).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (fits && !stem.is_empty()).then_some(extension)
+}
+
+fn check(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > ArtifactName::MAX_BYTES {
+        return Err(NameError::TooLong { bytes: name.len() });
+    }
+    if let Some(bad) = name.chars().find(|&char| !is_allowed(char)) {
+        return Err(NameError::Character(bad));
+    }
+    if !is_nfc(name) {
+        return Err(NameError::NotComposed);
+    }
+    if name.starts_with(['.', ' ']) || name.ends_with(['.', ' ']) {
+        return Err(NameError::Edge);
+    }
+    if is_device(name) {
+        return Err(NameError::Device);
+    }
+    if metadata_dot(name).is_some() {
+        return Err(NameError::Metadata);
+    }
+    Ok(())
+}
+
+/// One pass over the rules, in an order in which a later repair seldom undoes an earlier one.
+fn repair(name: &str, tail: &str) -> String {
+    let clean: String = name.chars().filter(|&char| !is_dropped(char)).map(replaced).collect();
+    let mut name: String = clean.nfc().collect();
+    name = name.trim_start_matches(['.', ' ']).to_owned();
+    if tail.is_empty() {
+        name.truncate(name.trim_end_matches(['.', ' ']).len());
+    }
+    if is_device(&name) {
+        name.insert(0, '_');
+    }
+    let room = ArtifactName::MAX_BYTES - tail.len();
+    if name.len() > room {
+        name = match extension(&name).filter(|_| tail.is_empty()) {
+            Some(extension) => {
+                let stem = &name[..name.len() - extension.len() - 1];
+                format!(
+                    "{}.{extension}",
+                    cut(stem, room - extension.len() - 1).trim_end_matches(['.', ' '])
+                )
+            }
+            None => cut(&name, room).to_owned(),
+        };
+    }
+    if let Some(dot) = metadata_dot(&name) {
+        name.replace_range(dot..=dot, "_");
+    }
+    name
+}
+
+/// As much of the front of the text as fits in this many bytes, whole characters only.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// Where the dot before `metadata.json` is, if the name ends so.
+fn metadata_dot(name: &str) -> Option<usize> {
+    const END: &str = ".metadata.json";
+    let at = name.len().checked_sub(END.len())?;
+    name.get(at..).filter(|end| end.eq_ignore_ascii_case(END)).map(|_| at)
+}
+
+/// Whether Windows takes the name for a device, whatever its extension.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
+    if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") {
+        return true;
+    }
+    let digit = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt"));
+    let mut digit = digit.unwrap_or_default().chars();
+    matches!((digit.next(), digit.next()), (Some('0'..='9' | '¹' | '²' | '³'), None))
+}
+
+fn is_allowed(char: char) -> bool {
+    !is_dropped(char) && replaced(char) == char
+}
+
+/// Characters that nobody sees, or that change how others are seen. A name that carries them is made to deceive.
+fn is_dropped(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+        || is_private_or_none(char)
+}
+
+fn is_private_or_none(char: char) -> bool {
+    let code = u32::from(char);
+    matches!(code, 0xe000..=0xf8ff | 0xf_0000.. | 0xfdd0..=0xfdef) || code & 0xfffe == 0xfffe
+}
+
+fn replaced(char: char) -> char {
+    match char {
+        '<' | '>' | ':' | '"' | '/' | '\\' | '|' | '?' | '*' => '_',
+        ' ' => ' ',
+        space if space.is_whitespace() => ' ',
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn hostile_names_become_safe() {
+        for (text, want) in [
+            ("", "artifact"),
+            ("report.pdf", "report.pdf"),
+            ("../../etc/passwd", "_.._etc_passwd"),
+            ("..", "artifact"),
+            ("...hidden", "hidden"),
+            ("a/b\\c:d*e?f\"g<h>i|j", "a_b_c_d_e_f_g_h_i_j"),
+            ("nul", "_nul"),
+            ("NUL.txt", "_NUL.txt"),
+            ("com1 .txt", "_com1 .txt"),
+            ("COM¹", "_COM¹"),
+            ("command.txt", "command.txt"),
+            ("x.metadata.json", "x_metadata.json"),
+            ("x.METADATA.JSON", "x_METADATA.JSON"),
+            ("x.metadata.json. ", "x_metadata.json"),
+            ("a\0b\nc\u{7f}", "abc"),
+            ("gpj.\u{202e}exe", "gpj.exe"),
+            ("a\u{200b}\u{e0041}b", "ab"),
+            ("e\u{200d}\u{301}", "é"),
+            ("trailing. . ", "trailing"),
+            ("a\u{a0}b\u{3000}c", "a b c"),
+            ("\u{212a}", "K"),
+        ] {
+            assert_eq!(ArtifactName::sanitised(text).as_str(), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_keep_their_extension() {
+        let name = ArtifactName::sanitised(&format!("{}.jpeg", "ä".repeat(200)));
+        assert_eq!(name.as_str(), format!("{}.jpeg", "ä".repeat(72)));
+        let name = ArtifactName::sanitised(&format!("{}.metadata.json", "x".repeat(136)));
+        assert_eq!(name.as_str(), format!("{}_metadata.json", "x".repeat(136)));
+        let name = ArtifactName::sanitised(&format!(
+            "{}.metadata{}.json",
+            "x".repeat(136),
+            "y".repeat(40)
+        ));
+        assert_eq!(name.as_str(), format!("{}_metadata.json", "x".repeat(136)));
+        assert_eq!(
+            ArtifactName::sanitised(&format!("con{}x.txt", " ".repeat(200))).as_str(),
+            "_con.txt"
+        );
+    }
+
+    #[test]
+    fn names_of_items() {
+        let name = ArtifactName::of_item("srv__get", "json", 3, 0x1a2b, ".json");
+        assert_eq!(name.as_str(), "srv__get_json_3_00001a2b.json");
+        let name = ArtifactName::of_item(&"t".repeat(500), "text", 0, u32::MAX, ".txt");
+        assert_eq!(name.as_str().len(), 150);
+        assert!(name.as_str().ends_with("_text_0_ffffffff.txt"));
+        assert_eq!(
+            ArtifactName::of_item("..", "text", 0, 0, ".txt").as_str(),
+            "tool_text_0_00000000.txt"
+        );
+        assert_eq!(
+            ArtifactName::of_item("con", "text", 0, 0, ".txt").as_str(),
+            "_con_text_0_00000000.txt"
+        );
+        assert_eq!(ArtifactName::of_resource("a.", 1, ".bashrc").as_str(), "a_resource_1_bashrc");
+        let name =
+            ArtifactName::of_resource(&"t".repeat(200), 0, &format!("{}.csv", "n".repeat(200)));
+        assert_eq!(name.as_str().len(), 150);
+        assert!(
+            name.as_str().starts_with(&format!("{}_resource_0_nn", "t".repeat(50)))
+                && name.as_str().ends_with("n.csv")
+        );
+    }
+
+    #[test]
+    fn file_names_of_uris() {
+        for (uri, want) in [
+            ("file:///tmp/a%20b.txt", Some("a b.txt")),
+            ("file:///../../etc/passwd", Some("passwd")),
+            ("file:///a/..", Some("a")),
+            ("file:///a/%2e%2e%2fsecret", Some("secret")),
+            ("file:///a/..%5c..%5cwin.ini", Some("win.ini")),
+            ("https://example.com/r.json?x=/y.txt#z", Some("r.json")),
+            ("https://example.com/dir/", Some("dir")),
+            ("https://example.com", Some("example_com")),
+            ("https://example.com/", Some("example_com")),
+            ("urn:isbn:123", Some("isbn:123")),
+            ("data.csv", Some("data.csv")),
+            ("/plain/path.md", Some("path.md")),
+            ("C:/x/y.txt", Some("y.txt")),
+            ("memo://", Some("memo")),
+            ("", None),
+            ("///", None),
+            ("%ff%fe", Some("\u{fffd}\u{fffd}")),
+        ] {
+            assert_eq!(file_name_of(uri).as_deref(), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn uris_are_read_strictly() {
+        for uri in [
+            "artifact://a.txt?version=1",
+            "artifact://a.txt",
+            "artifact://%E2%82%AC.txt?version=18446744073709551615",
+        ] {
+            assert_eq!(uri.parse::<ArtifactUri>().unwrap().to_string(), uri);
+        }
+        for (uri, want) in [
+            ("http://a.txt", "uri does not begin with \"artifact://\""),
+            ("artifact://..%2fa", "name contains '/', which is not allowed in a name"),
+            ("artifact://%ff", "name in the uri is not UTF-8"),
+            ("artifact://", "name is empty"),
+            ("artifact://a?version=", "query of the uri is not \"version=<number>\""),
+            ("artifact://a?version=+1", "query of the uri is not \"version=<number>\""),
+            ("artifact://a?version=1&x=2", "query of the uri is not \"version=<number>\""),
+            (
+                "artifact://a?version=99999999999999999999",
+                "query of the uri is not \"version=<number>\"",
+            ),
+        ] {
+            assert_eq!(uri.parse::<ArtifactUri>().unwrap_err().to_string(), want, "{uri}");
+        }
+    }
+
+    /// Text in which the troublesome is common.
+    fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            "\\PC{0,20}",
+            "[./\\\\: ]{1,6}",
+            "[a-z]{0,200}",
+            Just(".metadata.json".to_owned()),
+            Just("con".to_owned()),
+            Just("LPT1".to_owned()),
+            Just("\u{301}".to_owned()),
+            any::<char>().prop_map(String::from),
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_safe_and_stays_as_it_is(text in hostile(), tool in hostile(), id: u32, index: usize) {
+            for name in [
+                ArtifactName::sanitised(&text),
+                ArtifactName::of_item(&tool, "markdown", index, id, ".md"),
+                ArtifactName::of_answer(&tool, "raw", id, ".json"),
+                ArtifactName::of_resource(&tool, index, &text),
+            ] {
+                prop_assert_eq!(check(name.as_str()), Ok(()));
+                prop_assert_eq!(&ArtifactName::sanitised(name.as_str()), &name);
+                let uri = ArtifactUri { name, version: Some(index as u64) };
+                prop_assert_eq!(uri.to_string().parse(), Ok(uri));
+            }
+        }
+
+        #[test]
+        fn file_names_of_uris_never_panic(uri in hostile()) {
+            file_name_of(&uri);
+        }
+    }
+}

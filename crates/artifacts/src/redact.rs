@@ -1,0 +1,247 @@
+//! A tool call's arguments, fit to be kept beside what the tool answered: bounded, and without secrets.
+
+use std::{cell::Cell, fmt};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value, value::RawValue};
+
+/// The most values (members, elements, scalars) of the arguments that are kept.
+const MAX_VALUES: usize = 200;
+/// The longest string of the arguments that is kept whole, in bytes.
+const MAX_STRING_BYTES: usize = 200;
+/// The most bytes of all strings and keys together that are kept.
+const MAX_TOTAL_BYTES: usize = 2048;
+/// The deepest nesting that is kept.
+const MAX_DEPTH: usize = 8;
+
+const REDACTED: &str = "[redacted]";
+const LEFT_OUT: &str = "[left out]";
+
+/// The arguments with the values of telling keys replaced, long strings cut, and the rest left out once too much is kept.
+pub(crate) fn arguments(raw: &RawValue) -> Value {
+    let budget = Budget { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_TOTAL_BYTES) };
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    Bounded { budget: &budget, depth: 0 }
+        .deserialize(&mut reader)
+        .unwrap_or_else(|_| Value::from("[not readable]"))
+}
+
+struct Budget {
+    values: Cell<usize>,
+    bytes: Cell<usize>,
+}
+
+impl Budget {
+    fn take(counter: &Cell<usize>, amount: usize) -> bool {
+        let left = counter.get().checked_sub(amount);
+        counter.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    fn text(&self, text: &str) -> Value {
+        if has_credentials(text) {
+            return Value::from(REDACTED);
+        }
+        let kept = &text[..text.floor_char_boundary(MAX_STRING_BYTES)];
+        if !Self::take(&self.bytes, kept.len()) {
+            return Value::from(LEFT_OUT);
+        }
+        match text.len() - kept.len() {
+            0 => Value::from(kept),
+            cut => Value::from(format!("{kept}… [{cut} more bytes]")),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bounded<'b> {
+    budget: &'b Budget,
+    depth: usize,
+}
+
+impl<'b> Bounded<'b> {
+    fn deeper(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.depth > MAX_DEPTH || !Budget::take(&self.budget.values, 1) {
+            serde::Deserialize::deserialize(deserializer).map(|IgnoredAny| Value::from(LEFT_OUT))
+        } else {
+            deserializer.deserialize_any(self)
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(self.budget.text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element_seed(self.deeper())? {
+            if self.budget.values.get() == 0 {
+                elements.push(Value::from(LEFT_OUT));
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                break;
+            }
+            elements.push(element);
+        }
+        Ok(elements.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let kept = &key[..key.floor_char_boundary(MAX_STRING_BYTES)];
+            if self.budget.values.get() == 0 || !Budget::take(&self.budget.bytes, kept.len()) {
+                map.next_value::<IgnoredAny>()?;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                members.insert("…".to_owned(), Value::from(LEFT_OUT));
+                break;
+            }
+            let value = if is_telling(&key) {
+                map.next_value::<IgnoredAny>()?;
+                Value::from(REDACTED)
+            } else {
+                map.next_value_seed(self.deeper())?
+            };
+            members.insert(kept.to_owned(), value);
+        }
+        Ok(members.into())
+    }
+}
+
+/// Whether a key of this name is likely to hold a secret.
+fn is_telling(key: &str) -> bool {
+    let plain: String =
+        key.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    const PARTS: &[&str] = &[
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "token",
+        "authorization",
+        "credential",
+        "apikey",
+        "accesskey",
+        "privatekey",
+        "cookie",
+        "bearer",
+    ];
+    const WHOLE: &[&str] = &["auth", "pwd", "pass", "pin", "otp", "jwt", "sessionid", "xapikey"];
+    // A count of tokens is no secret, and language-model tools have many of them.
+    let counts = plain.ends_with("tokens") || plain.ends_with("tokencount");
+    !counts && (WHOLE.contains(&plain.as_str()) || PARTS.iter().any(|part| plain.contains(part)))
+}
+
+/// Whether a value shows by itself that it is a secret: an authorization header, a private key, a password in a URL.
+fn has_credentials(text: &str) -> bool {
+    let head = text.trim_start();
+    let scheme = head.split(' ').next().unwrap_or_default();
+    let header = (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("basic"))
+        && head.split_whitespace().count() == 2
+        && head.len() > 20;
+    header
+        || (text.contains("-----BEGIN") && text.contains("PRIVATE KEY-----"))
+        || has_password_in_url(text)
+}
+
+fn has_password_in_url(text: &str) -> bool {
+    text.match_indices("://").any(|(at, separator)| {
+        let rest = &text[at + separator.len()..];
+        let authority = rest.split(['/', '?', '#', ' ', '"', '\n']).next().unwrap_or_default();
+        authority
+            .rsplit_once('@')
+            .is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_replaced() {
+        check(
+            r#"{"city": "Rome", "password": "x", "API-Key": {"a": 1}, "nested": [{"accessToken": "y", "max_tokens": 5}],
+               "Authorization": "Basic eA==", "auth": 1, "author": "z", "session_id": 3}"#,
+            expect![[
+                r#"{"city":"Rome","password":"[redacted]","API-Key":"[redacted]","nested":[{"accessToken":"[redacted]","max_tokens":5}],"Authorization":"[redacted]","auth":"[redacted]","author":"z","session_id":"[redacted]"}"#
+            ]],
+        );
+        check(
+            r#"{"header": "Bearer abcdefghijklmnopqrstuv", "db": "postgres://u:p@h/d", "site": "https://u@h/a:b@c",
+                "word": "basic understanding of things", "key": "-----BEGIN RSA PRIVATE KEY-----\nabc"}"#,
+            expect![[
+                r#"{"header":"[redacted]","db":"[redacted]","site":"https://u@h/a:b@c","word":"basic understanding of things","key":"[redacted]"}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn much_becomes_little() {
+        let long = format!(r#"{{"text": "{}"}}"#, "é".repeat(5000));
+        check(
+            &long,
+            expect![[
+                r#"{"text":"éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé… [9800 more bytes]"}"#
+            ]],
+        );
+        check(
+            &format!("{}1{}", "[".repeat(50), "]".repeat(50)),
+            expect![[r#"[[[[[[[[["[left out]"]]]]]]]]]"#]],
+        );
+        for json in [
+            format!("[{}1]", "1,".repeat(100_000)),
+            format!("[{}1]", r#""abcdefghij","#.repeat(10_000)),
+            format!(
+                "{{{}\"z\":1}}",
+                (0..9999).map(|n| format!("\"key{n}\":{n},")).collect::<String>()
+            ),
+            format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+        ] {
+            let kept = arguments(&RawValue::from_string(json).unwrap()).to_string();
+            assert!(kept.len() < 8 * MAX_TOTAL_BYTES, "{}", kept.len());
+        }
+    }
+
+    #[track_caller]
+    fn check(json: &str, want: Expect) {
+        want.assert_eq(&arguments(&RawValue::from_string(json.to_owned()).unwrap()).to_string());
+    }
+}

@@ -1,0 +1,367 @@
+//! What an operator may choose. Every key has its default here and nowhere else.
+
+use serde::{Deserialize, Serialize};
+
+/// When answers are saved, how much of them the model sees, and how they are taken apart.
+///
+/// Unknown keys are refused. Every key may be left out. One value of this type holds for one tool call; a server
+/// that lets single upstreams or tools differ keeps a [`SettingsPatch`] for each and uses [`Settings::patched`].
+///
+/// ```
+/// use marquetry_artifacts::{Settings, SettingsPatch};
+///
+/// let base = Settings::default();
+/// let patch: SettingsPatch = serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 100000}"#)?;
+/// assert_eq!(base.patched(&patch).mcp_tool_llm_return_max_bytes, 100_000);
+/// assert_eq!(base.mcp_tool_response_save_threshold_bytes, 2048);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// An answer of more bytes than this is saved. Default 2048. An answer of exactly this size is not saved.
+    pub mcp_tool_response_save_threshold_bytes: u64,
+    /// Of an answer of more bytes than this, at most this many bytes of text are shown to the model; the answer is
+    /// saved even when it is below the save threshold. Default 4096.
+    pub mcp_tool_llm_return_max_bytes: u64,
+    /// What the model sees of an answer over that limit. Default `truncate`.
+    pub oversize: Oversize,
+    /// How the size of an answer is measured. Default `compact`.
+    pub size_measure: SizeMeasure,
+    /// The MIME type that YAML text is stored with. Default `application/x-yaml`.
+    pub yaml_mime_type: YamlMimeType,
+    /// How many keys of an object the inferred schema names. Default 20.
+    pub schema_max_keys: usize,
+    /// How deep the inferred schema looks, 1 to 10. Default 4.
+    pub schema_inference_depth: InferenceDepth,
+    /// What happens to a `resource_link` item. Default `keep`.
+    pub resource_links: ResourceLinks,
+    /// A saved image of at most this many bytes also stays in the answer, for models that see. Default 0: none does.
+    pub inline_image_max_bytes: u64,
+    /// Turn the two characters `\n` into a line break in text that is CSV only after that. Default false, since it
+    /// changes the data.
+    pub unescape_csv_newlines: bool,
+    /// How an answer is taken apart.
+    pub mcp_intelligent_processing: Processing,
+}
+
+/// How an answer is taken apart: the keys under `mcp_intelligent_processing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Processing {
+    /// Make one artifact of each item. Default true. When false, the answer as a whole is saved as one JSON file.
+    pub enable_intelligent_processing: bool,
+    /// When no item could be saved, save the answer as a whole as one JSON file. Default true.
+    pub fallback_to_raw_on_error: bool,
+    /// Save the answer as a whole beside the artifacts of its items. Default false.
+    pub save_raw_alongside_intelligent: bool,
+    /// Find out whether text is JSON, CSV, Markdown or YAML. Default true. When false, text is `text/plain`.
+    pub enable_text_format_detection: bool,
+    /// Look into JSON, CSV and YAML for a summary and a schema in the metadata. Default true.
+    pub enable_content_parsing: bool,
+    /// Items after this many are not saved; each is reported. Default 50.
+    pub max_content_items: usize,
+    /// An item, or a raw answer, of more mebibytes (1,048,576 bytes each) than this is not saved. Default 100.
+    pub max_single_item_size_mb: u64,
+}
+
+/// What the model sees of an answer that is over the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Oversize {
+    /// The beginning, up to the limit.
+    #[default]
+    Truncate,
+    /// Nothing but where the answer is kept.
+    Withhold,
+}
+
+/// How the size of an answer is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum SizeMeasure {
+    /// UTF-8 bytes of the answer as compact JSON: no white space between tokens, only the escapes that JSON demands.
+    #[default]
+    Compact,
+    /// As Solace Agent Mesh counts: `", "` and `": "` as separators, everything outside ASCII escaped as `\uXXXX`.
+    /// Members that are null count here, and numbers count as sent.
+    SamCompatible,
+}
+
+/// The MIME type of YAML.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum YamlMimeType {
+    /// The older name, which seed 000/2.1.4 asks for.
+    #[default]
+    #[serde(rename = "application/x-yaml")]
+    XYaml,
+    /// The registered name, RFC 9512.
+    #[serde(rename = "application/yaml")]
+    Yaml,
+}
+
+impl YamlMimeType {
+    /// The MIME type itself.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::XYaml => "application/x-yaml",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// What happens to a `resource_link` item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ResourceLinks {
+    /// It stays in the answer as sent and makes no artifact: a link holds no content, and the agent can follow it.
+    #[default]
+    Keep,
+    /// It stays, and an artifact `Resource reference: <uri>` is saved as well: the literal reading of seed 000/2.4.1.
+    Placeholder,
+}
+
+/// A depth from 1 to 10.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct InferenceDepth(u8);
+
+/// Why a number is not an [`InferenceDepth`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("schema_inference_depth is {0}, not one of 1 to 10")]
+pub struct InferenceDepthError(u64);
+
+impl InferenceDepth {
+    /// The depth as a number, 1 to 10.
+    pub fn levels(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl Default for InferenceDepth {
+    fn default() -> Self {
+        Self(4)
+    }
+}
+
+impl TryFrom<u64> for InferenceDepth {
+    type Error = InferenceDepthError;
+
+    fn try_from(levels: u64) -> Result<Self, Self::Error> {
+        match u8::try_from(levels) {
+            Ok(small @ 1..=10) => Ok(Self(small)),
+            _ => Err(InferenceDepthError(levels)),
+        }
+    }
+}
+
+impl From<InferenceDepth> for u64 {
+    fn from(depth: InferenceDepth) -> Self {
+        Self::from(depth.0)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mcp_tool_response_save_threshold_bytes: 2048,
+            mcp_tool_llm_return_max_bytes: 4096,
+            oversize: Oversize::default(),
+            size_measure: SizeMeasure::default(),
+            yaml_mime_type: YamlMimeType::default(),
+            schema_max_keys: 20,
+            schema_inference_depth: InferenceDepth::default(),
+            resource_links: ResourceLinks::default(),
+            inline_image_max_bytes: 0,
+            unescape_csv_newlines: false,
+            mcp_intelligent_processing: Processing::default(),
+        }
+    }
+}
+
+impl Default for Processing {
+    fn default() -> Self {
+        Self {
+            enable_intelligent_processing: true,
+            fallback_to_raw_on_error: true,
+            save_raw_alongside_intelligent: false,
+            enable_text_format_detection: true,
+            enable_content_parsing: true,
+            max_content_items: 50,
+            max_single_item_size_mb: 100,
+        }
+    }
+}
+
+impl Processing {
+    /// The largest item that is saved, in bytes.
+    pub fn max_single_item_bytes(&self) -> u64 {
+        self.max_single_item_size_mb.saturating_mul(1024 * 1024)
+    }
+}
+
+/// Writes a patch type with every field optional, its `apply`, and the list of keys, so that the three cannot differ.
+macro_rules! patch {
+    ($(#[$meta:meta])* $patch:ident for $target:ident { $($key:ident: $type:ty),* $(,)? } nested { $($inner:ident: $inner_type:ty),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $patch {
+            $(
+                #[doc = concat!("Replaces [`", stringify!($target), "::", stringify!($key), "`].")]
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$type>,
+            )*
+            $(
+                #[doc = concat!("Replaces keys of [`", stringify!($target), "::", stringify!($inner), "`].")]
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $inner: Option<$inner_type>,
+            )*
+        }
+
+        impl $target {
+            /// The names of all keys, for a message that proposes the nearest one.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($key),)* $(stringify!($inner),)*];
+
+            /// These settings with the keys that the patch names replaced.
+            #[must_use]
+            pub fn patched(&self, patch: &$patch) -> Self {
+                Self {
+                    $($key: patch.$key.unwrap_or(self.$key),)*
+                    $($inner: patch.$inner.as_ref().map_or_else(|| self.$inner.clone(), |inner| self.$inner.patched(inner)),)*
+                }
+            }
+        }
+    };
+}
+
+patch! {
+    /// Settings of one upstream server or one tool: only the keys that differ.
+    SettingsPatch for Settings {
+        mcp_tool_response_save_threshold_bytes: u64,
+        mcp_tool_llm_return_max_bytes: u64,
+        oversize: Oversize,
+        size_measure: SizeMeasure,
+        yaml_mime_type: YamlMimeType,
+        schema_max_keys: usize,
+        schema_inference_depth: InferenceDepth,
+        resource_links: ResourceLinks,
+        inline_image_max_bytes: u64,
+        unescape_csv_newlines: bool,
+    } nested {
+        mcp_intelligent_processing: ProcessingPatch,
+    }
+}
+
+patch! {
+    /// The part of a [`SettingsPatch`] under `mcp_intelligent_processing`.
+    ProcessingPatch for Processing {
+        enable_intelligent_processing: bool,
+        fallback_to_raw_on_error: bool,
+        save_raw_alongside_intelligent: bool,
+        enable_text_format_detection: bool,
+        enable_content_parsing: bool,
+        max_content_items: usize,
+        max_single_item_size_mb: u64,
+    } nested {}
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let settings: Settings = toml::from_str("").unwrap();
+        assert_eq!(settings, Settings::default());
+        expect![[r#"
+            mcp_tool_response_save_threshold_bytes = 2048
+            mcp_tool_llm_return_max_bytes = 4096
+            oversize = "truncate"
+            size_measure = "compact"
+            yaml_mime_type = "application/x-yaml"
+            schema_max_keys = 20
+            schema_inference_depth = 4
+            resource_links = "keep"
+            inline_image_max_bytes = 0
+            unescape_csv_newlines = false
+
+            [mcp_intelligent_processing]
+            enable_intelligent_processing = true
+            fallback_to_raw_on_error = true
+            save_raw_alongside_intelligent = false
+            enable_text_format_detection = true
+            enable_content_parsing = true
+            max_content_items = 50
+            max_single_item_size_mb = 100
+        "#]]
+        .assert_eq(&toml::to_string(&settings).unwrap());
+    }
+
+    #[test]
+    fn keys_list_every_field() {
+        let settings = serde_json::to_value(Settings::default()).unwrap();
+        check_keys(&settings, Settings::KEYS);
+        check_keys(&settings["mcp_intelligent_processing"], Processing::KEYS);
+    }
+
+    #[test]
+    fn unknown_and_wrong_keys_are_refused() {
+        for (text, want) in [
+            ("mcp_tool_return_max = 1", "unknown field `mcp_tool_return_max`"),
+            ("[mcp_intelligent_processing]\nfallback = true", "unknown field `fallback`"),
+            ("schema_inference_depth = 0", "schema_inference_depth is 0, not one of 1 to 10"),
+            ("schema_inference_depth = 11", "schema_inference_depth is 11, not one of 1 to 10"),
+            (
+                "oversize = \"summarise\"",
+                "unknown variant `summarise`, expected `truncate` or `withhold`",
+            ),
+            ("yaml_mime_type = \"text/yaml\"", "unknown variant `text/yaml`"),
+            ("mcp_tool_llm_return_max_bytes = -1", "invalid value: integer `-1`"),
+        ] {
+            let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+            let error = toml::from_str::<SettingsPatch>(text).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        }
+    }
+
+    #[test]
+    fn patches_replace_only_what_they_name() {
+        let server: SettingsPatch = toml::from_str(
+            "oversize = \"withhold\"\n[mcp_intelligent_processing]\nmax_content_items = 3",
+        )
+        .unwrap();
+        let tool: SettingsPatch =
+            toml::from_str("[mcp_intelligent_processing]\nmax_single_item_size_mb = 1").unwrap();
+
+        let settings = Settings::default().patched(&server).patched(&tool);
+
+        let mut want = Settings { oversize: Oversize::Withhold, ..Settings::default() };
+        want.mcp_intelligent_processing.max_content_items = 3;
+        want.mcp_intelligent_processing.max_single_item_size_mb = 1;
+        assert_eq!(settings, want);
+        assert_eq!(settings.patched(&SettingsPatch::default()), settings);
+    }
+
+    #[test]
+    fn a_size_in_mebibytes_does_not_overflow() {
+        let processing = Processing { max_single_item_size_mb: u64::MAX, ..Processing::default() };
+        assert_eq!(processing.max_single_item_bytes(), u64::MAX);
+    }
+
+    #[track_caller]
+    fn check_keys(value: &serde_json::Value, keys: &[&str]) {
+        let mut want: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut keys = keys.to_vec();
+        want.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(keys, want);
+    }
+}
