@@ -202,7 +202,7 @@ pub fn write_request(id: &RequestId, method: &str, params: Option<&RawValue>) ->
     out.extend_from_slice(br#","id":"#);
     append(&mut out, id);
     append_call(&mut out, method, params);
-    out
+    on_one_line(out)
 }
 
 /// The bytes of a notification, without a line feed.
@@ -210,7 +210,7 @@ pub fn write_request(id: &RequestId, method: &str, params: Option<&RawValue>) ->
 pub fn write_notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
     let mut out = start(params.map_or(0, |params| params.get().len()));
     append_call(&mut out, method, params);
-    out
+    on_one_line(out)
 }
 
 /// The bytes of an answer that holds `result`, without a line feed.
@@ -237,7 +237,7 @@ pub(crate) fn write_result_with(id: &RequestId, members: &str, result: &RawValue
         _ => out.extend_from_slice(result.as_bytes()),
     }
     out.push(b'}');
-    out
+    on_one_line(out)
 }
 
 /// The bytes of an answer that holds `error`, without a line feed. Without an id it is `null`.
@@ -249,13 +249,24 @@ pub fn write_error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {
     out.extend_from_slice(br#","error":"#);
     append(&mut out, error);
     out.push(b'}');
-    out
+    on_one_line(out)
 }
 
 fn start(payload: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(payload + 96);
     out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
     out
+}
+
+/// A message is one line on a pipe and one `data` field in an event stream. Raw JSON may come laid out on several:
+/// outside of strings a line feed is white space, and inside of one there is none.
+fn on_one_line(mut message: Vec<u8>) -> Vec<u8> {
+    for byte in &mut message {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    message
 }
 
 fn append_call(out: &mut Vec<u8>, method: &str, params: Option<&RawValue>) {
@@ -346,6 +357,7 @@ mod tests {
         };
         assert_eq!(with("{}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#);
         assert_eq!(with(r#"{ "a":1}"#), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a":1}}"#);
+        assert_eq!(with("{\r\n \"a\": \"\\n\"\n}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n" }}"#);
         assert_eq!(with("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
     }
 

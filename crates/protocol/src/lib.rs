@@ -1,11 +1,15 @@
-//! The Model Context Protocol.
+//! The Model Context Protocol: server and client, every transport, session-era and stateless revisions.
 //!
 //! …
 
 mod envelope;
 mod error;
+#[cfg(any(feature = "server", feature = "client"))]
+mod line;
 mod nesting;
 mod revision;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod types;
 
 pub use crate::{

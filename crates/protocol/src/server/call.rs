@@ -1,0 +1,237 @@
+//! One request, from its envelope to the bytes of its answer.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+use jsonrpsee::{
+    ConnectionId, Extensions,
+    core::server::{MethodCallback, MethodResponse},
+    types::{Id, Params},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Reply, RequestContext, Server,
+    context::Parts,
+    conversation::{Conversation, InFlightGuard},
+    outgoing::Outgoing,
+};
+use crate::{
+    Era, Notification, Request, RequestId, Revision, RpcError,
+    envelope::write_result_with,
+    error_code,
+    types::{RequestMeta, meta_key},
+};
+
+/// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
+#[derive(Clone)]
+pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
+
+/// A request that was accepted: its revision is known, its id is in flight.
+pub(super) struct Accepted {
+    server: Server,
+    conversation: Arc<Conversation>,
+    in_flight: InFlightGuard,
+    callback: MethodCallback,
+    parts: Parts,
+    params: Params<'static>,
+}
+
+impl Server {
+    /// Finds out what a request is to be answered with; the work itself is [`Accepted::run`].
+    ///
+    /// # Errors
+    /// The answer, when the request cannot be served.
+    pub(super) fn accept(&self, conversation: &Arc<Conversation>, request: &Request<'_>) -> Result<Accepted, Outgoing> {
+        self.try_accept(conversation, request).map_err(|error| Outgoing::error(Some(&request.id), &error))
+    }
+
+    fn try_accept(&self, conversation: &Arc<Conversation>, request: &Request<'_>) -> Result<Accepted, RpcError> {
+        let meta = request_meta(request.params)?;
+        let revision = revision_of(&meta, conversation, request)?;
+        let (method, callback) = self
+            .shared
+            .tables
+            .of(revision.era())
+            .method_with_name(&request.method)
+            .ok_or_else(|| RpcError::method_not_found(&request.method))?;
+        let in_flight = conversation.in_flight.enter(&request.id)?;
+        let (client, capabilities) = match (revision.era(), conversation.session.get()) {
+            (Era::Session, Some(facts)) => (Some(facts.client.clone()), facts.capabilities.clone()),
+            _ => (meta.client_info, meta.client_capabilities.unwrap_or_default()),
+        };
+        let parts = Parts {
+            id: request.id.clone(),
+            method,
+            revision,
+            client,
+            capabilities,
+            progress_token: meta.progress_token,
+            session_id: conversation.id.clone(),
+        };
+        Ok(Accepted {
+            server: self.clone(),
+            conversation: conversation.clone(),
+            in_flight,
+            callback: callback.clone(),
+            parts,
+            params: Params::new(request.params.map(RawValue::get)).into_owned(),
+        })
+    }
+
+    /// Acts on a notification. Those that need no action are many, and unknown ones are no error.
+    pub(super) fn notified(&self, conversation: &Conversation, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: RequestId,
+        }
+        if notification.method != "notifications/cancelled" {
+            return;
+        }
+        match notification.params.map(|params| serde_json::from_str::<Cancelled>(params.get())) {
+            Some(Ok(cancelled)) => conversation.in_flight.cancel(&cancelled.request_id),
+            _ => tracing::debug!("a cancellation names no request"),
+        }
+    }
+}
+
+impl Accepted {
+    /// Whether the request came without a session.
+    pub(super) fn is_stateless(&self) -> bool {
+        self.parts.revision.era() == Era::Stateless
+    }
+
+    /// Cancels the request.
+    pub(super) fn cancellation(&self) -> CancellationToken {
+        self.in_flight.cancel.clone()
+    }
+
+    /// Does the work. `outbound` takes what the handler tells the client before the answer.
+    ///
+    /// None when the request was cancelled: then there is nothing more to say.
+    pub(super) fn run(self, outbound: mpsc::Sender<Outgoing>) -> impl Future<Output = Option<Outgoing>> + Send {
+        let Self { server, conversation, in_flight, callback, parts, params } = self;
+        let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
+        let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
+        async move {
+            let mut extensions = Extensions::new();
+            extensions.insert(server);
+            extensions.insert(conversation);
+            extensions.insert(cx);
+            let work = AssertUnwindSafe(respond(callback, params, extensions)).catch_unwind();
+            let outcome = tokio::select! {
+                biased;
+                () = in_flight.cancel.cancelled() => return None,
+                outcome = work => outcome.unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
+            };
+            Some(match outcome {
+                Ok(reply) => {
+                    let members = if reply.has_result_type() { "" } else { members_demanded(revision, method) };
+                    Outgoing::result(write_result_with(&id, members, reply.get()))
+                }
+                Err(error) => Outgoing::error(Some(&id), &shaped(error, revision)),
+            })
+        }
+    }
+}
+
+/// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
+async fn respond(callback: MethodCallback, params: Params<'static>, extensions: Extensions) -> Result<Reply, RpcError> {
+    // The id is ours to write: jsonrpsee knows neither negative numbers nor how to write a result without a copy.
+    let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
+    let mut response: MethodResponse = match callback {
+        MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
+        MethodCallback::Sync(call) => call(id, params, no_limit, extensions),
+        MethodCallback::Subscription(_) | MethodCallback::Unsubscription(_) => {
+            return Err(RpcError::internal("subscriptions of jsonrpsee are not part of this protocol"));
+        }
+    };
+    if let Some(Outcome(outcome)) = response.extensions_mut().remove::<Outcome>() {
+        return outcome;
+    }
+    #[derive(Deserialize)]
+    struct Given {
+        result: Option<Box<RawValue>>,
+        error: Option<RpcError>,
+    }
+    match serde_json::from_str::<Given>(response.as_json().get()) {
+        Ok(Given { result: Some(result), .. }) => Ok(Reply::raw(result)),
+        Ok(Given { error: Some(error), .. }) => Err(error),
+        _ => Err(RpcError::internal("method gave neither a result nor an error")),
+    }
+}
+
+fn request_meta(params: Option<&RawValue>) -> Result<RequestMeta, RpcError> {
+    #[derive(Deserialize)]
+    struct MetaAlone {
+        #[serde(rename = "_meta", default)]
+        meta: Option<RequestMeta>,
+    }
+    let Some(params) = params else { return Ok(RequestMeta::default()) };
+    match serde_json::from_str::<MetaAlone>(params.get()) {
+        Ok(found) => Ok(found.meta.unwrap_or_default()),
+        Err(error) => Err(RpcError::invalid_params(format!("member '_meta' is not valid: {error}"))),
+    }
+}
+
+/// The revision of a request: named by its `_meta` (stateless), or settled by the session.
+fn revision_of(meta: &RequestMeta, conversation: &Conversation, request: &Request<'_>) -> Result<Revision, RpcError> {
+    if let Some(asked) = &meta.protocol_version {
+        let revision = stateless_revision(asked)?;
+        if meta.client_capabilities.is_none() {
+            return Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::CLIENT_CAPABILITIES)));
+        }
+        return Ok(revision);
+    }
+    if let Some(facts) = conversation.session.get() {
+        return Ok(facts.revision);
+    }
+    match &*request.method {
+        "initialize" | "ping" => Ok(Revision::LATEST_SESSION),
+        "server/discover" => Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION))),
+        method => Err(RpcError::invalid_request(format!(
+            "'{}' needs 'initialize' first, or '{}' in its _meta",
+            crate::error::shortened(method),
+            meta_key::PROTOCOL_VERSION,
+        ))),
+    }
+}
+
+/// The stateless revision of that date, if we speak it.
+pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
+    match asked.parse::<Revision>() {
+        Ok(revision) if revision.era() == Era::Stateless && Revision::SERVED.contains(&revision) => Ok(revision),
+        _ => {
+            let supported = Revision::SERVED.map(Revision::as_str);
+            let message = format!("protocol revision '{}' is not supported", crate::error::shortened(asked));
+            Err(RpcError::new(error_code::UNSUPPORTED_VERSION, message)
+                .with_data(&json!({ "supported": supported, "requested": asked })))
+        }
+    }
+}
+
+/// What 2026-07-28 demands of every result, and of those that may be cached. We promise no time to live: lists change
+/// when upstream servers come and go, and a reader is told by `subscriptions/listen`.
+fn members_demanded(revision: Revision, method: &str) -> &'static str {
+    match (revision.era(), method) {
+        (Era::Session, _) => "",
+        (
+            Era::Stateless,
+            "server/discover" | "tools/list" | "resources/list" | "resources/templates/list" | "resources/read"
+            | "prompts/list",
+        ) => r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#,
+        (Era::Stateless, _) => r#""resultType":"complete","#,
+    }
+}
+
+/// Errors whose code differs between revisions.
+fn shaped(mut error: RpcError, revision: Revision) -> RpcError {
+    if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
+        error.code = error_code::INVALID_PARAMS;
+    }
+    error
+}

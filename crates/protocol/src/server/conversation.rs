@@ -1,0 +1,97 @@
+//! What the messages of one client share.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::notifier::Listener;
+use crate::{
+    RequestId, Revision, RpcError,
+    types::{ClientCapabilities, Implementation},
+};
+
+/// The messages of one pipe, of one HTTP session, or of all stateless HTTP requests.
+pub(super) struct Conversation {
+    /// Set by `initialize`, once.
+    pub(super) session: OnceLock<SessionFacts>,
+    pub(super) id: Option<Arc<str>>,
+    pub(super) in_flight: Arc<InFlight>,
+    /// Cancelled when the conversation ends, so that what would go on for ever does not.
+    pub(super) ending: CancellationToken,
+}
+
+/// What `initialize` settles.
+pub(super) struct SessionFacts {
+    pub(super) revision: Revision,
+    pub(super) client: Implementation,
+    pub(super) capabilities: ClientCapabilities,
+    /// The announcements that wait for the client.
+    pub(super) listener: Arc<Listener>,
+}
+
+impl Conversation {
+    pub(super) fn new(id: Option<Arc<str>>, max_in_flight: usize) -> Self {
+        let in_flight = Arc::new(InFlight { calls: Mutex::default(), most: max_in_flight });
+        Self { session: OnceLock::new(), id, in_flight, ending: CancellationToken::new() }
+    }
+}
+
+/// The requests that are being answered.
+pub(super) struct InFlight {
+    calls: Mutex<HashMap<RequestId, CancellationToken>>,
+    most: usize,
+}
+
+impl InFlight {
+    /// Enters a request, until the guard is dropped.
+    ///
+    /// # Errors
+    /// When the id is already in flight: two answers with one id would leave one caller waiting for ever. When too many
+    /// requests are in flight.
+    pub(super) fn enter(self: &Arc<Self>, id: &RequestId) -> Result<InFlightGuard, RpcError> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() >= self.most {
+            return Err(RpcError::limit_exceeded(format!("more than {} requests are in flight", self.most)));
+        }
+        if calls.contains_key(id) {
+            return Err(RpcError::invalid_request(format!("a request with the id {id:?} is already in flight")));
+        }
+        let cancel = CancellationToken::new();
+        calls.insert(id.clone(), cancel.clone());
+        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel })
+    }
+
+    /// Cancels a request; one that is unknown or answered is no error (the notification may cross the answer).
+    pub(super) fn cancel(&self, id: &RequestId) {
+        if let Some(cancel) = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
+            cancel.cancel();
+        }
+    }
+
+    /// Cancels them all.
+    pub(super) fn cancel_all(&self) {
+        for cancel in self.calls.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            cancel.cancel();
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// A request's entry among those in flight.
+pub(super) struct InFlightGuard {
+    table: Arc<InFlight>,
+    id: RequestId,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.table.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}

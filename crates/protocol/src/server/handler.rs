@@ -1,0 +1,135 @@
+//! What a server answers.
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::RequestContext;
+use crate::{
+    RpcError,
+    types::{
+        CallToolParams, CallToolResult, GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, ReadResourceParams, ServerCapabilities,
+    },
+};
+
+/// Who a server is and what it can do.
+#[derive(Clone, Debug, Default)]
+pub struct ServerDescription {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it offers. A method whose capability is missing should be left at its default.
+    pub capabilities: ServerCapabilities,
+    /// How to use it, for the model.
+    pub instructions: Option<String>,
+}
+
+/// Answers the protocol's methods. What is not overridden is answered with "method not found".
+///
+/// A call ends early when its future is dropped: the client cancelled it, or went away in the stateless era.
+/// [`RequestContext::cancelled`] tells it beforehand when there is something to clean up.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// Who the server is; asked for at each `initialize` and `server/discover`.
+    fn describe(&self) -> ServerDescription;
+
+    /// `tools/list`; `cursor` is what an earlier page gave as its next one.
+    async fn list_tools(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListToolsResult, RpcError> {
+        let _ = cursor;
+        Err(unanswered(cx))
+    }
+
+    /// `tools/call`. A tool that fails answers with [`CallToolResult::error`]; an [`RpcError`] says that the tool was
+    /// never reached.
+    async fn call_tool(&self, params: CallToolParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+        let _ = params;
+        Err(unanswered(cx))
+    }
+
+    /// `resources/list`
+    async fn list_resources(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListResourcesResult, RpcError> {
+        let _ = cursor;
+        Err(unanswered(cx))
+    }
+
+    /// `resources/templates/list`
+    async fn list_resource_templates(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListResourceTemplatesResult, RpcError> {
+        let _ = cursor;
+        Err(unanswered(cx))
+    }
+
+    /// `resources/read`; [`RpcError::resource_not_found`] when there is none.
+    async fn read_resource(&self, params: ReadResourceParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+        let _ = params;
+        Err(unanswered(cx))
+    }
+
+    /// `prompts/list`
+    async fn list_prompts(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListPromptsResult, RpcError> {
+        let _ = cursor;
+        Err(unanswered(cx))
+    }
+
+    /// `prompts/get`
+    async fn get_prompt(&self, params: GetPromptParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+        let _ = params;
+        Err(unanswered(cx))
+    }
+}
+
+fn unanswered(cx: &RequestContext) -> RpcError {
+    RpcError::method_not_found(cx.method())
+}
+
+/// A result that is already JSON.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    json: Box<RawValue>,
+    has_result_type: bool,
+}
+
+impl Reply {
+    /// Serialises `value`, which must give a JSON object.
+    ///
+    /// # Errors
+    /// An internal error when it cannot be serialised.
+    pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
+        let json = to_raw_value(value).map_err(|error| RpcError::internal(format!("result is no JSON: {error}")))?;
+        Ok(Self::raw(json))
+    }
+
+    /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
+    #[must_use]
+    pub fn raw(json: Box<RawValue>) -> Self {
+        Self { json, has_result_type: false }
+    }
+
+    /// A result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads `ttlMs`
+    /// and `cacheScope`), as one that came from a server of that revision.
+    #[must_use]
+    pub fn complete(json: Box<RawValue>) -> Self {
+        Self { json, has_result_type: true }
+    }
+
+    /// The JSON.
+    #[must_use]
+    pub fn get(&self) -> &RawValue {
+        &self.json
+    }
+
+    pub(super) fn has_result_type(&self) -> bool {
+        self.has_result_type
+    }
+}
+
+impl TryFrom<CallToolResult> for Reply {
+    type Error = RpcError;
+
+    fn try_from(result: CallToolResult) -> Result<Self, RpcError> {
+        Self::json(&result)
+    }
+}

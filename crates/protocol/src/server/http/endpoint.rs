@@ -1,0 +1,436 @@
+//! One endpoint: requests in, answers out.
+
+use std::{fmt::Display, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode, header};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::DropGuard;
+
+use super::{
+    body::ResponseBody,
+    guard::HostGuard,
+    sessions::{Session, Sessions},
+    standard_headers,
+};
+use crate::{
+    Era, Message, Request, Revision, RpcError, error_code,
+    server::{
+        Server,
+        call::{Accepted, stateless_revision},
+        conversation::Conversation,
+        outgoing::{Kind, Outgoing, nowhere},
+    },
+    types::meta_key,
+};
+
+/// How an endpoint meets the world.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Whose requests are let in: those to loopback names, from pages on loopback or from no page, by default.
+    pub guard: HostGuard,
+    /// A client must have sent its whole message within this time: 30 s.
+    pub body_timeout: Duration,
+    /// An answer that is not there after this time becomes a stream of events, so that the connection does not look
+    /// dead: 5 s.
+    pub stream_after: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            guard: HostGuard::loopback(),
+            body_timeout: Duration::from_secs(30),
+            stream_after: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A server's endpoint for Streamable HTTP, cheap to clone. It answers at whatever path it is mounted.
+#[derive(Clone)]
+pub struct HttpEndpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    options: HttpOptions,
+    sessions: Sessions,
+    stateless: Arc<Semaphore>,
+}
+
+type Response = HttpResponse<ResponseBody>;
+
+const SESSION_ID: &str = "mcp-session-id";
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+
+impl HttpEndpoint {
+    /// The endpoint of `server`.
+    #[must_use]
+    pub fn new(server: Server, options: HttpOptions) -> Self {
+        let limits = server.limits();
+        let sessions = Sessions::new(limits.max_sessions, limits.session_idle);
+        let stateless = Arc::new(Semaphore::new(limits.max_in_flight.min(Semaphore::MAX_PERMITS)));
+        Self { inner: Arc::new(Inner { server, options, sessions, stateless }) }
+    }
+
+    /// Answers one HTTP request.
+    pub async fn handle<B>(&self, request: HttpRequest<B>) -> Response
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
+            return refused(StatusCode::FORBIDDEN, refusal);
+        }
+        match *request.method() {
+            Method::POST => self.post(request).await,
+            Method::GET => self.get(request.headers()),
+            Method::DELETE => self.delete(request.headers()),
+            _ => not_allowed("GET, POST, DELETE"),
+        }
+    }
+
+    async fn post<B>(&self, request: HttpRequest<B>) -> Response
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let headers = &head.headers;
+        if !is_json(headers) {
+            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type must be application/json");
+        }
+        let accepts = Accepts::of(headers);
+        if !accepts.json && !accepts.events {
+            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name application/json and text/event-stream");
+        }
+        let bytes = match self.read(body).await {
+            Ok(bytes) => bytes,
+            Err(response) => return response,
+        };
+        match Message::parse(&bytes, self.inner.server.limits().max_nesting) {
+            Ok(Message::Request(request)) => match version_in_meta(&request) {
+                Some(version) => self.stateless(headers, &request, &version, accepts).await,
+                None if names_stateless_version(headers) => {
+                    let error = RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION));
+                    answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
+                }
+                None if request.method == "initialize" => self.initialize(&request).await,
+                None => match self.session(headers) {
+                    Ok(session) => self.in_session(&session, &request, accepts).await,
+                    Err(response) => response,
+                },
+            },
+            Ok(Message::Notification(_)) if names_stateless_version(headers) => {
+                // Cancellation is the end of the connection here, and no other notification is known.
+                empty(StatusCode::ACCEPTED)
+            }
+            Ok(message) => match self.session(headers) {
+                Ok(session) => {
+                    if let Message::Notification(notification) = message {
+                        self.inner.server.notified(&session.conversation, &notification);
+                    }
+                    empty(StatusCode::ACCEPTED)
+                }
+                Err(response) => response,
+            },
+            Err(error) => answered(StatusCode::BAD_REQUEST, Outgoing::error(error.id.as_ref(), &error.error).bytes),
+        }
+    }
+
+    /// The whole message, within the limits of size and time.
+    async fn read<B>(&self, body: B) -> Result<Bytes, Response>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let most = self.inner.server.limits().max_message_bytes;
+        let too_large = || {
+            let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+            let mut response = answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        };
+        if body.size_hint().lower() > most as u64 {
+            return Err(too_large());
+        }
+        let collected = Limited::new(Box::pin(body), most).collect();
+        match tokio::time::timeout(self.inner.options.body_timeout, collected).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) => Err(refused(StatusCode::BAD_REQUEST, format!("the message did not arrive: {error}"))),
+            Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time")),
+        }
+    }
+
+    async fn stateless(&self, headers: &HeaderMap, request: &Request<'_>, version: &str, accepts: Accepts) -> Response {
+        let bad = |error: &RpcError| answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes);
+        if let Err(error) = stateless_revision(version).and_then(|_| standard_headers::check(headers, request, version))
+        {
+            return bad(&error);
+        }
+        let Ok(permit) = self.inner.stateless.clone().try_acquire_owned() else {
+            let most = self.inner.server.limits().max_in_flight;
+            let error = RpcError::limit_exceeded(format!("more than {most} requests are in flight"));
+            return answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(Some(&request.id), &error).bytes);
+        };
+        // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
+        let conversation = Arc::new(Conversation::new(None, 1));
+        match self.inner.server.accept(&conversation, request) {
+            Ok(call) => self.run(&conversation, call, accepts, Some(permit)).await,
+            Err(refused) => answered(match refused.kind {
+                Kind::Answer(error) => stateless_status(error),
+                Kind::Notification => StatusCode::OK,
+            }, refused.bytes),
+        }
+    }
+
+    async fn initialize(&self, request: &Request<'_>) -> Response {
+        let Some(id) = session_id() else {
+            return refused(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers");
+        };
+        let limits = self.inner.server.limits();
+        let conversation = Arc::new(Conversation::new(Some(id.clone()), limits.max_in_flight));
+        let call = match self.inner.server.accept(&conversation, request) {
+            Ok(call) => call,
+            Err(refused) => return answered(StatusCode::OK, refused.bytes),
+        };
+        let Some(answer) = call.run(nowhere()).await else { return empty(StatusCode::ACCEPTED) };
+        if answer.kind != Kind::Answer(None) {
+            return answered(StatusCode::OK, answer.bytes);
+        }
+        if let Err(most) = self.inner.sessions.insert(id.clone(), conversation) {
+            let error = RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
+            return answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(Some(&request.id), &error).bytes);
+        }
+        let mut response = answered(StatusCode::OK, answer.bytes);
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(SESSION_ID, id);
+        }
+        response
+    }
+
+    async fn in_session(&self, session: &Session, request: &Request<'_>, accepts: Accepts) -> Response {
+        match self.inner.server.accept(&session.conversation, request) {
+            Ok(call) => self.run(&session.conversation, call, accepts, None).await,
+            Err(refused) => answered(StatusCode::OK, refused.bytes),
+        }
+    }
+
+    /// Runs a call on a task of its own: in the session era it goes on when its connection breaks; in the stateless
+    /// era the end of the connection is its cancellation.
+    async fn run(
+        &self,
+        conversation: &Arc<Conversation>,
+        call: Accepted,
+        accepts: Accepts,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Response {
+        let stateless = call.is_stateless();
+        let on_drop = stateless.then(|| call.cancellation().drop_guard());
+        let (sender, mut messages) = mpsc::channel(self.inner.server.limits().max_queued_messages);
+        // To a client that reads no events, what is said before the answer is lost.
+        let before = if accepts.events { sender.clone() } else { nowhere() };
+        let kept = (conversation.clone(), permit);
+        tokio::spawn(async move {
+            let _kept = kept;
+            if let Some(answer) = call.run(before).await {
+                _ = sender.send(answer).await;
+            }
+        });
+        let first = tokio::select! {
+            first = messages.recv() => first,
+            () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
+                return stream(None, messages, on_drop);
+            }
+        };
+        match first {
+            Some(Outgoing { bytes, kind: Kind::Answer(error) }) if accepts.json => {
+                answered(if stateless { stateless_status(error) } else { StatusCode::OK }, bytes)
+            }
+            Some(first) => stream(Some(first.bytes), messages, on_drop),
+            // Cancelled: there is nothing to say, but HTTP wants an answer.
+            None => empty(StatusCode::ACCEPTED),
+        }
+    }
+
+    fn get(&self, headers: &HeaderMap) -> Response {
+        if names_stateless_version(headers) {
+            return not_allowed("POST");
+        }
+        if !Accepts::of(headers).events {
+            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
+        }
+        let session = match self.session(headers) {
+            Ok(session) => session,
+            Err(response) => return response,
+        };
+        let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone()) else {
+            return refused(StatusCode::BAD_REQUEST, "the session is not initialized");
+        };
+        let (sender, messages) = mpsc::channel(1);
+        let stream_open = session.open_stream();
+        let ending = session.conversation.ending.clone();
+        let shutdown = self.inner.server.shared.shutdown.clone();
+        let replaced = stream_open.clone();
+        tokio::spawn(async move {
+            let forward = async {
+                loop {
+                    // Room first: an announcement taken from the queue must have somewhere to go.
+                    let Ok(room) = sender.reserve().await else { return };
+                    tokio::select! {
+                        message = listener.next() => room.send(Outgoing::notification(message)),
+                        () = sender.closed() => return,
+                    }
+                }
+            };
+            tokio::select! {
+                () = forward => {}
+                () = ending.cancelled() => {}
+                () = shutdown.cancelled() => {}
+                () = replaced.cancelled() => {}
+            }
+        });
+        stream(None, messages, Some(stream_open.drop_guard()))
+    }
+
+    fn delete(&self, headers: &HeaderMap) -> Response {
+        if names_stateless_version(headers) {
+            return not_allowed("POST");
+        }
+        match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
+            None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
+            Some(id) if self.inner.sessions.end(id) => empty(StatusCode::NO_CONTENT),
+            Some(_) => refused(StatusCode::NOT_FOUND, "there is no such session"),
+        }
+    }
+
+    /// The session that the headers name.
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+        if let Some(version) = headers.get(PROTOCOL_VERSION) {
+            let known = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
+            if known.is_none() {
+                return Err(refused(StatusCode::BAD_REQUEST, "header 'Mcp-Protocol-Version' names no known revision"));
+            }
+        }
+        let id = headers
+            .get(SESSION_ID)
+            .ok_or_else(|| refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"))?;
+        id.to_str()
+            .ok()
+            .and_then(|id| self.inner.sessions.get(id))
+            .ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
+    }
+}
+
+/// Which forms of answer a client takes.
+#[derive(Clone, Copy)]
+struct Accepts {
+    json: bool,
+    events: bool,
+}
+
+impl Accepts {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepts = Self { json: false, events: false };
+        let mut named = false;
+        for value in headers.get_all(header::ACCEPT) {
+            named = true;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                match range.split(';').next().unwrap_or_default().trim() {
+                    "application/json" => accepts.json = true,
+                    "text/event-stream" => accepts.events = true,
+                    "application/*" => accepts.json = true,
+                    "text/*" => accepts.events = true,
+                    "*/*" => return Self { json: true, events: true },
+                    _ => {}
+                }
+            }
+        }
+        if named { accepts } else { Self { json: true, events: false } }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+fn names_stateless_version(headers: &HeaderMap) -> bool {
+    let version = headers.get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
+    version.and_then(|version| version.parse::<Revision>().ok()).is_some_and(|known| known.era() == Era::Stateless)
+}
+
+/// The revision that a request names in its `_meta`; the mark of the stateless era.
+fn version_in_meta(request: &Request<'_>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "_meta")]
+        meta: Option<Meta>,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+        version: Option<String>,
+    }
+    serde_json::from_str::<Params>(request.params?.get()).ok()?.meta?.version
+}
+
+/// A new session's id: 128 random bits, which nobody guesses.
+fn session_id() -> Option<Arc<str>> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
+
+/// The stateless era gives some errors a status of their own (2026-07-28, "Streamable HTTP").
+fn stateless_status(error: Option<i32>) -> StatusCode {
+    match error {
+        Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(
+            error_code::HEADER_MISMATCH | error_code::MISSING_CAPABILITY | error_code::UNSUPPORTED_VERSION,
+        ) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+fn answered(status: StatusCode, json: Bytes) -> Response {
+    HttpResponse::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(ResponseBody::whole(json))
+        .expect("a plain head")
+}
+
+fn stream(
+    first: Option<Bytes>,
+    messages: mpsc::Receiver<Outgoing>,
+    on_drop: Option<DropGuard>,
+) -> Response {
+    HttpResponse::builder()
+        .header(header::CONTENT_TYPE, "text/event-stream")
+        .header(header::CACHE_CONTROL, "no-store")
+        // nginx would collect events before it hands them on.
+        .header("x-accel-buffering", "no")
+        .body(ResponseBody::events(first, messages, on_drop))
+        .expect("a plain head")
+}
+
+/// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
+fn refused(status: StatusCode, why: impl Display) -> Response {
+    answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
+}
+
+fn not_allowed(methods: &'static str) -> Response {
+    let mut response = refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")
+}

@@ -1,0 +1,19 @@
+//! Streamable HTTP: one endpoint for both eras.
+//!
+//! A session-era client opens a session with `initialize` and names it in `Mcp-Session-Id`; a stateless client sends
+//! everything with each request. An answer that needs no message before it is plain JSON; otherwise it is a stream of
+//! server-sent events.
+
+mod accept;
+mod body;
+mod endpoint;
+mod guard;
+mod sessions;
+mod standard_headers;
+
+pub use self::{
+    accept::{ServeOptions, serve},
+    body::ResponseBody,
+    endpoint::{HttpEndpoint, HttpOptions},
+    guard::{HostGuard, Refusal},
+};

@@ -1,0 +1,144 @@
+//! The sessions of an HTTP endpoint.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::server::conversation::Conversation;
+
+/// The sessions that are open, at most so many, each for so long without a request.
+pub(super) struct Sessions {
+    open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    most: usize,
+    idle: Duration,
+}
+
+/// One session.
+pub(super) struct Session {
+    pub(super) conversation: Arc<Conversation>,
+    last_used: Mutex<Instant>,
+    /// The GET stream that is open, if one is.
+    stream: Mutex<Option<CancellationToken>>,
+}
+
+impl Sessions {
+    pub(super) fn new(most: usize, idle: Duration) -> Self {
+        Self { open: Mutex::default(), most, idle }
+    }
+
+    /// Keeps a session, and ends others that are over their time, or the longest idle one when there are too many.
+    ///
+    /// # Errors
+    /// The limit, when so many sessions are open and all of them at work.
+    pub(super) fn insert(&self, id: Arc<str>, conversation: Arc<Conversation>) -> Result<(), usize> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut over = Vec::new();
+        open.retain(|_, session| {
+            let keep = !session.is_idle() || session.last_used().elapsed() < self.idle;
+            if !keep {
+                over.push(session.clone());
+            }
+            keep
+        });
+        if open.len() >= self.most {
+            let longest_idle = open
+                .iter()
+                .filter(|(_, session)| session.is_idle())
+                .min_by_key(|(_, session)| session.last_used())
+                .map(|(id, _)| id.clone())
+                .ok_or(self.most)?;
+            over.extend(open.remove(&longest_idle));
+        }
+        let session = Session { conversation, last_used: Mutex::new(Instant::now()), stream: Mutex::default() };
+        open.insert(id, Arc::new(session));
+        drop(open);
+        over.iter().for_each(|session| session.end());
+        Ok(())
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+        let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
+        *session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Some(session)
+    }
+
+    /// Ends a session: what is in flight is cancelled, its streams close. False when there is none of that id.
+    pub(super) fn end(&self, id: &str) -> bool {
+        let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        session.as_ref().inspect(|session| session.end()).is_some()
+    }
+}
+
+impl Session {
+    fn end(&self) {
+        self.conversation.ending.cancel();
+        self.conversation.in_flight.cancel_all();
+    }
+
+    fn last_used(&self) -> Instant {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self) -> bool {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.as_ref().is_none_or(CancellationToken::is_cancelled) && self.conversation.in_flight.is_idle()
+    }
+
+    /// Opens the GET stream. One that is open closes: the client may have lost it long before we notice.
+    pub(super) fn open_stream(&self) -> CancellationToken {
+        let stream = CancellationToken::new();
+        let old = self.stream.lock().unwrap_or_else(PoisonError::into_inner).replace(stream.clone());
+        if let Some(old) = old {
+            old.cancel();
+        }
+        stream
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_idle_session_makes_room() {
+        let sessions = Sessions::new(2, Duration::from_secs(60));
+        for id in ["a", "b"] {
+            sessions.insert(id.into(), conversation()).unwrap();
+        }
+        sessions.get("a").unwrap();
+        sessions.insert("c".into(), conversation()).unwrap();
+        assert!(sessions.get("b").is_none());
+        assert!(sessions.get("a").is_some());
+    }
+
+    #[test]
+    fn sessions_at_work_are_not_ended_for_others() {
+        let sessions = Sessions::new(1, Duration::ZERO);
+        let busy = conversation();
+        let call = busy.in_flight.enter(&1.into()).unwrap();
+        sessions.insert("a".into(), busy).unwrap();
+        assert_eq!(sessions.insert("b".into(), conversation()), Err(1));
+        drop(call);
+        assert_eq!(sessions.insert("b".into(), conversation()), Ok(()));
+        assert!(sessions.get("a").is_none());
+    }
+
+    #[test]
+    fn an_end_cancels_what_is_in_flight() {
+        let sessions = Sessions::new(1, Duration::from_secs(60));
+        let busy = conversation();
+        let call = busy.in_flight.enter(&1.into()).unwrap();
+        sessions.insert("a".into(), busy).unwrap();
+        assert!(sessions.end("a"));
+        assert!(call.cancel.is_cancelled());
+        assert!(!sessions.end("a"));
+    }
+
+    fn conversation() -> Arc<Conversation> {
+        Arc::new(Conversation::new(None, 8))
+    }
+}

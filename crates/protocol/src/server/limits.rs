@@ -1,0 +1,40 @@
+//! What a server lets its clients take.
+
+use std::time::Duration;
+
+/// Bounds on what clients can make a server hold. Whoever goes over one gets an error that names it; everyone else's
+/// work goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest message, in bytes: 16 MiB.
+    pub max_message_bytes: usize,
+    /// The deepest nesting of a message: 100 levels.
+    pub max_nesting: usize,
+    /// Requests in flight, per pipe or HTTP session, and for all stateless HTTP requests together: 256.
+    pub max_in_flight: usize,
+    /// Sessions over HTTP: 1,000. One more ends the one that was idle the longest.
+    pub max_sessions: usize,
+    /// An idle session over HTTP ends after this time: 1 hour.
+    pub session_idle: Duration,
+    /// Messages that wait for a client to read them, per stream: 64. Whoever produces more waits.
+    pub max_queued_messages: usize,
+    /// Announcements that wait for a client to fetch them: 256. One more drops the oldest.
+    pub max_queued_notifications: usize,
+    /// Requests in flight may finish within this time after the input has ended or a stop was asked for: 5 s.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 16 << 20,
+            max_nesting: crate::DEFAULT_MAX_NESTING,
+            max_in_flight: 256,
+            max_sessions: 1_000,
+            session_idle: Duration::from_secs(3_600),
+            max_queued_messages: 64,
+            max_queued_notifications: 256,
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}

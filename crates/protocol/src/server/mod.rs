@@ -1,0 +1,96 @@
+//! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
+
+mod call;
+mod context;
+mod conversation;
+mod handler;
+#[cfg(feature = "http")]
+pub mod http;
+mod limits;
+mod notifier;
+mod outgoing;
+mod page;
+mod pipe;
+mod table;
+#[cfg(feature = "typed")]
+mod toolbox;
+
+use std::sync::Arc;
+
+use jsonrpsee::core::{RegisterMethodError, server::Methods};
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "stdio")]
+pub use self::pipe::serve_stdio;
+#[cfg(feature = "typed")]
+pub use self::toolbox::{Json, ToolOutput, Toolbox};
+pub use self::{
+    context::RequestContext,
+    handler::{Handler, Reply, ServerDescription},
+    limits::Limits,
+    notifier::Notifier,
+    page::page,
+    pipe::serve_pipe,
+};
+use self::table::Tables;
+
+/// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    handler: Arc<dyn Handler>,
+    tables: Tables,
+    limits: Limits,
+    notifier: Notifier,
+    shutdown: CancellationToken,
+}
+
+impl Server {
+    /// A server with the default [`Limits`].
+    #[must_use]
+    pub fn new(handler: impl Handler) -> Self {
+        Self::with_limits(handler, Limits::default())
+    }
+
+    /// A server that keeps to `limits`.
+    #[must_use]
+    pub fn with_limits(handler: impl Handler, limits: Limits) -> Self {
+        Self::from_parts(Arc::new(handler), Tables::new(), limits)
+    }
+
+    /// The same server, which also answers the methods of `extension`, in both eras.
+    ///
+    /// A method finds the [`RequestContext`] of its call in jsonrpsee's `Extensions`.
+    ///
+    /// # Errors
+    /// When a method of the protocol itself bears one of the names.
+    pub fn with_methods(self, extension: impl Into<Methods>) -> Result<Self, RegisterMethodError> {
+        let tables = self.shared.tables.clone().with(extension.into())?;
+        Ok(Self::from_parts(self.shared.handler.clone(), tables, self.shared.limits.clone()))
+    }
+
+    fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
+        let notifier = Notifier::new(limits.max_queued_notifications);
+        Self { shared: Arc::new(Shared { handler, tables, limits, notifier, shutdown: CancellationToken::new() }) }
+    }
+
+    /// Announces changes to every client.
+    #[must_use]
+    pub fn notifier(&self) -> &Notifier {
+        &self.shared.notifier
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Ends every notification stream; requests in flight go on. The transports stop by their own tokens.
+    pub fn close_streams(&self) {
+        self.shared.shutdown.cancel();
+    }
+}

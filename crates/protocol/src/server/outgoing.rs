@@ -1,0 +1,41 @@
+//! A message on its way to a client.
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::{RequestId, RpcError, envelope::write_error};
+
+/// A message on its way to a client.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) bytes: Bytes,
+    pub(super) kind: Kind,
+}
+
+/// What a message is to the request that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It comes before the answer, or belongs to no request.
+    Notification,
+    /// It is the answer: a result, or an error with this code.
+    Answer(Option<i32>),
+}
+
+impl Outgoing {
+    pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), kind: Kind::Notification }
+    }
+
+    pub(super) fn result(bytes: Vec<u8>) -> Self {
+        Self { bytes: bytes.into(), kind: Kind::Answer(None) }
+    }
+
+    pub(super) fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
+        Self { bytes: write_error(id, error).into(), kind: Kind::Answer(Some(error.code)) }
+    }
+}
+
+/// Where messages go that nobody will read: every send fails at once, and nobody waits.
+pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
+    mpsc::channel(1).0
+}

@@ -1,0 +1,221 @@
+//! Which methods exist in which era, as jsonrpsee's method tables.
+
+use std::{future::Future, sync::Arc};
+
+use jsonrpsee::{
+    Extensions,
+    core::{
+        RegisterMethodError,
+        server::{MethodCallback, MethodResponse, Methods},
+    },
+    types::Params,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{json, value::to_raw_value};
+
+use super::{
+    Reply, RequestContext, Server,
+    call::Outcome,
+    conversation::{Conversation, SessionFacts},
+    notifier::{Filter, tagged},
+    outgoing::Outgoing,
+};
+use crate::{
+    Era, Revision, RpcError,
+    envelope::write_notification,
+    types::{DiscoverResult, InitializeParams, InitializeResult, JsonObject, meta_key},
+};
+
+/// One table an era.
+#[derive(Clone)]
+pub(super) struct Tables {
+    session: Methods,
+    stateless: Methods,
+}
+
+/// A call as our own methods see it.
+struct Call {
+    server: Server,
+    conversation: Arc<Conversation>,
+    cx: RequestContext,
+    params: Params<'static>,
+}
+
+/// The parameters of every list.
+#[derive(Default, Deserialize)]
+struct ListParams {
+    cursor: Option<String>,
+}
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        let mut session = common();
+        add(&mut session, "initialize", initialize);
+        add(&mut session, "ping", async |_| Reply::json(&json!({})));
+        let mut stateless = common();
+        add(&mut stateless, "server/discover", discover);
+        add(&mut stateless, "subscriptions/listen", listen);
+        Self { session, stateless }
+    }
+
+    pub(super) fn with(mut self, extension: Methods) -> Result<Self, RegisterMethodError> {
+        self.session.merge(extension.clone())?;
+        self.stateless.merge(extension)?;
+        Ok(self)
+    }
+
+    pub(super) fn of(&self, era: Era) -> &Methods {
+        match era {
+            Era::Session => &self.session,
+            Era::Stateless => &self.stateless,
+        }
+    }
+}
+
+/// The methods that both eras have.
+fn common() -> Methods {
+    let mut table = Methods::new();
+    add(&mut table, "tools/list", async |call: Call| {
+        let ListParams { cursor } = call.params_or_default()?;
+        Reply::json(&call.server.shared.handler.list_tools(cursor.as_deref(), &call.cx).await?)
+    });
+    add(&mut table, "tools/call", async |call: Call| {
+        call.server.shared.handler.call_tool(call.params()?, &call.cx).await
+    });
+    add(&mut table, "resources/list", async |call: Call| {
+        let ListParams { cursor } = call.params_or_default()?;
+        Reply::json(&call.server.shared.handler.list_resources(cursor.as_deref(), &call.cx).await?)
+    });
+    add(&mut table, "resources/templates/list", async |call: Call| {
+        let ListParams { cursor } = call.params_or_default()?;
+        Reply::json(&call.server.shared.handler.list_resource_templates(cursor.as_deref(), &call.cx).await?)
+    });
+    add(&mut table, "resources/read", async |call: Call| {
+        call.server.shared.handler.read_resource(call.params()?, &call.cx).await
+    });
+    add(&mut table, "prompts/list", async |call: Call| {
+        let ListParams { cursor } = call.params_or_default()?;
+        Reply::json(&call.server.shared.handler.list_prompts(cursor.as_deref(), &call.cx).await?)
+    });
+    add(&mut table, "prompts/get", async |call: Call| {
+        call.server.shared.handler.get_prompt(call.params()?, &call.cx).await
+    });
+    table
+}
+
+impl Call {
+    fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
+        let Some(params) = self.params.as_str() else {
+            return Err(RpcError::invalid_params(format!("method '{}' needs parameters", self.cx.method())));
+        };
+        serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {
+        if self.params.as_str().is_none() { Ok(T::default()) } else { self.params() }
+    }
+}
+
+fn add<F, Fut>(table: &mut Methods, name: &'static str, method: F)
+where
+    F: Fn(Call) -> Fut + Send + Sync + Copy + 'static,
+    Fut: Future<Output = Result<Reply, RpcError>> + Send,
+{
+    let callback = MethodCallback::Async(Arc::new(move |_id, params, _connection, _limit, extensions: Extensions| {
+        Box::pin(async move {
+            let outcome = match call_of(params, &extensions) {
+                Some(call) => method(call).await,
+                None => Err(RpcError::internal("call came without its context")),
+            };
+            let mut extensions = Extensions::new();
+            extensions.insert(Outcome(outcome));
+            MethodResponse::notification().with_extensions(extensions)
+        })
+    }));
+    table.verify_and_insert(name, callback).expect("each name is added once, just above");
+}
+
+fn call_of(params: Params<'static>, extensions: &Extensions) -> Option<Call> {
+    Some(Call {
+        server: extensions.get::<Server>()?.clone(),
+        conversation: extensions.get::<Arc<Conversation>>()?.clone(),
+        cx: extensions.get::<RequestContext>()?.clone(),
+        params,
+    })
+}
+
+async fn initialize(call: Call) -> Result<Reply, RpcError> {
+    let params: InitializeParams = call.params()?;
+    let revision = Revision::negotiate(&params.protocol_version);
+    let facts = SessionFacts {
+        revision,
+        client: params.client_info,
+        capabilities: params.capabilities,
+        listener: call.server.notifier().listen(Filter::Session),
+    };
+    if call.conversation.session.set(facts).is_err() {
+        return Err(RpcError::invalid_request("the session is already initialized"));
+    }
+    let description = call.server.shared.handler.describe();
+    Reply::json(&InitializeResult {
+        protocol_version: revision.as_str().to_owned(),
+        capabilities: description.capabilities,
+        server_info: description.info,
+        instructions: description.instructions,
+    })
+}
+
+async fn discover(call: Call) -> Result<Reply, RpcError> {
+    let description = call.server.shared.handler.describe();
+    let mut meta = JsonObject::new();
+    meta.insert(meta_key::SERVER_INFO.to_owned(), json!(description.info));
+    Reply::json(&DiscoverResult {
+        supported_versions: Revision::SERVED.iter().rev().map(ToString::to_string).collect(),
+        capabilities: description.capabilities,
+        instructions: description.instructions,
+        meta,
+    })
+}
+
+/// What a stateless client wants to hear of.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wanted {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resources_list_changed: bool,
+}
+
+/// `subscriptions/listen`: the answer comes when the server stops; before it, what the client asked for.
+async fn listen(call: Call) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct ListenParams {
+        notifications: Wanted,
+    }
+    let ListenParams { notifications: wanted } = call.params()?;
+    let methods = [
+        (wanted.tools_list_changed, "notifications/tools/list_changed"),
+        (wanted.prompts_list_changed, "notifications/prompts/list_changed"),
+        (wanted.resources_list_changed, "notifications/resources/list_changed"),
+    ];
+    let methods = methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
+    let id = call.cx.id();
+    let listener = call.server.notifier().listen(Filter::Listen { id: id.clone(), methods });
+
+    let mut agreed = JsonObject::new();
+    agreed.insert("notifications".to_owned(), json!(wanted));
+    let acknowledged = write_notification("notifications/subscriptions/acknowledged", Some(&tagged(id, agreed)));
+    call.cx.send(Outgoing::notification(acknowledged)).await;
+    loop {
+        tokio::select! {
+            message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
+            () = call.server.shared.shutdown.cancelled() => break,
+            () = call.conversation.ending.cancelled() => break,
+        }
+    }
+    let end = json!({ "_meta": { meta_key::SUBSCRIPTION_ID: id } });
+    to_raw_value(&end).map(Reply::raw).map_err(|error| RpcError::internal(error.to_string()))
+}

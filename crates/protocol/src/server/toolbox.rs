@@ -1,0 +1,236 @@
+//! Tools written as functions on types.
+
+use std::{borrow::Cow, fmt::Display, future::Future, pin::Pin, sync::Arc};
+
+use async_trait::async_trait;
+use jsonschema::Validator;
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
+
+use super::{Handler, Reply, RequestContext, ServerDescription, page};
+use crate::{
+    RpcError,
+    types::{CallToolParams, CallToolResult, Content, Implementation, ListChanged, ListToolsResult, ServerCapabilities, Tool},
+};
+
+/// A server made of typed tools.
+///
+/// A tool's schema comes from its argument type, and each call's arguments are checked against it. Arguments that do
+/// not fit are a failed tool call, which a model can mend (2025-11-25, "Error Handling").
+///
+/// ```
+/// # use marquetry_protocol::server::Toolbox;
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Add { a: i64, b: i64 }
+///
+/// let adder = Toolbox::new("adder", "1.0.0")
+///     .tool("add", "Adds two numbers.", async |add: Add, _| Ok::<_, String>((add.a + add.b).to_string()));
+/// assert_eq!(adder.tools().next().unwrap().input_schema["required"], serde_json::json!(["a", "b"]));
+/// ```
+pub struct Toolbox {
+    description: ServerDescription,
+    tools: Vec<TypedTool>,
+    page_size: usize,
+}
+
+struct TypedTool {
+    tool: Tool,
+    arguments: Validator,
+    call: Box<dyn Fn(Value, RequestContext) -> CallFuture + Send + Sync>,
+}
+
+type CallFuture = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
+
+impl Toolbox {
+    /// A server without tools yet.
+    #[must_use]
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let capabilities = ServerCapabilities { tools: Some(ListChanged::default()), ..ServerCapabilities::default() };
+        let info = Implementation::new(name, version);
+        Self {
+            description: ServerDescription { info, capabilities, instructions: None },
+            tools: Vec::new(),
+            page_size: 100,
+        }
+    }
+
+    /// How to use the server, for the model.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.description.instructions = Some(text.into());
+        self
+    }
+
+    /// Tools a page of `tools/list`: 100 unless said otherwise.
+    #[must_use]
+    pub fn page_size(mut self, tools: usize) -> Self {
+        self.page_size = tools;
+        self
+    }
+
+    /// Adds a tool; one that has the name already is replaced. An `Err` of `call` is a failed tool call, shown to the
+    /// model.
+    ///
+    /// # Panics
+    /// When the schema of `A` is not a valid JSON Schema: a fault of the type, found as soon as the program starts.
+    #[must_use]
+    pub fn tool<A, F, Fut, R, E>(mut self, name: impl Into<String>, description: impl Into<String>, call: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: ToolOutput,
+        E: Display,
+    {
+        let input_schema = schema_of::<A>();
+        let arguments = jsonschema::validator_for(&input_schema).expect("the schema of a type is a valid JSON Schema");
+        let name = name.into();
+        let call = Arc::new(call);
+        let typed = TypedTool {
+            tool: Tool {
+                name: name.clone(),
+                description: Some(description.into()),
+                input_schema,
+                output_schema: R::output_schema(),
+                ..Tool::default()
+            },
+            arguments,
+            call: Box::new(move |arguments, cx| {
+                let call = call.clone();
+                Box::pin(async move {
+                    match serde_json::from_value::<A>(arguments) {
+                        Ok(arguments) => match call(arguments, cx).await {
+                            Ok(output) => output.into_result(),
+                            Err(error) => CallToolResult::error(error.to_string()),
+                        },
+                        Err(error) => CallToolResult::error(format!("arguments are not valid: {error}")),
+                    }
+                })
+            }),
+        };
+        match self.tools.iter_mut().find(|known| known.tool.name == name) {
+            Some(known) => *known = typed,
+            None => self.tools.push(typed),
+        }
+        self
+    }
+
+    /// The tools, as they are listed.
+    pub fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().map(|typed| &typed.tool)
+    }
+
+    /// Calls a tool; none when there is none of that name.
+    pub async fn call(&self, name: &str, arguments: Option<&RawValue>, cx: &RequestContext) -> Option<CallToolResult> {
+        let typed = self.tools.iter().find(|typed| typed.tool.name == name)?;
+        let arguments = match arguments.map(|arguments| serde_json::from_str::<Value>(arguments.get())) {
+            None => json!({}),
+            Some(Ok(arguments)) => arguments,
+            Some(Err(error)) => return Some(CallToolResult::error(format!("arguments are not valid: {error}"))),
+        };
+        if let Some(faults) = faults(&typed.arguments, &arguments) {
+            return Some(CallToolResult::error(format!("arguments of '{name}' are not valid: {faults}")));
+        }
+        Some((typed.call)(arguments, cx.clone()).await)
+    }
+}
+
+/// The first few faults of some arguments, each with its place.
+fn faults(validator: &Validator, arguments: &Value) -> Option<String> {
+    const MOST: usize = 5;
+    let faults: Vec<String> = validator
+        .iter_errors(arguments)
+        .take(MOST)
+        .map(|error| match error.instance_path().as_str() {
+            "" => error.to_string(),
+            place => format!("{place}: {error}"),
+        })
+        .collect();
+    // Errors quote what is wrong, and that may be long.
+    (!faults.is_empty()).then(|| crate::error::shortened(&faults.join("; ")).to_owned())
+}
+
+#[async_trait]
+impl Handler for Toolbox {
+    fn describe(&self) -> ServerDescription {
+        self.description.clone()
+    }
+
+    async fn list_tools(&self, cursor: Option<&str>, _cx: &RequestContext) -> Result<ListToolsResult, RpcError> {
+        let (range, next_cursor) = page(self.tools.len(), cursor, self.page_size)?;
+        Ok(ListToolsResult { tools: self.tools().skip(range.start).take(range.len()).cloned().collect(), next_cursor })
+    }
+
+    async fn call_tool(&self, params: CallToolParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+        let result = self.call(&params.name, params.arguments.as_deref(), cx).await.ok_or_else(|| {
+            RpcError::invalid_params(format!("unknown tool '{}'", crate::error::shortened(&params.name)))
+        })?;
+        Reply::json(&result)
+    }
+}
+
+/// What a typed tool may answer with.
+pub trait ToolOutput: Send {
+    /// The schema of the answer's `structuredContent`, if it has one.
+    #[must_use]
+    fn output_schema() -> Option<Value> {
+        None
+    }
+
+    /// The answer.
+    fn into_result(self) -> CallToolResult;
+}
+
+impl ToolOutput for CallToolResult {
+    fn into_result(self) -> CallToolResult {
+        self
+    }
+}
+
+impl ToolOutput for String {
+    fn into_result(self) -> CallToolResult {
+        CallToolResult::text(self)
+    }
+}
+
+impl ToolOutput for &str {
+    fn into_result(self) -> CallToolResult {
+        CallToolResult::text(self)
+    }
+}
+
+impl ToolOutput for Vec<Content> {
+    fn into_result(self) -> CallToolResult {
+        CallToolResult { content: self, ..CallToolResult::default() }
+    }
+}
+
+/// An answer as data: its type's schema is listed with the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
+    fn output_schema() -> Option<Value> {
+        Some(schema_of::<T>())
+    }
+
+    fn into_result(self) -> CallToolResult {
+        match serde_json::to_value(&self.0) {
+            Ok(value) => CallToolResult::structured(value),
+            Err(error) => CallToolResult::error(format!("result is no JSON: {error}")),
+        }
+    }
+}
+
+/// The JSON Schema (2020-12) of a type.
+fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema = SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
+    // A title is the type's name, which means nothing to a model.
+    schema.remove("title");
+    if T::schema_name() == Cow::Borrowed("null") {
+        // The unit type takes no arguments; the protocol wants an object.
+        return json!({ "type": "object", "additionalProperties": false });
+    }
+    schema.to_value()
+}
