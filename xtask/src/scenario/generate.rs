@@ -1,0 +1,331 @@
+//! Content made to measure: the same kind, size and seed always give the same bytes.
+
+use std::io::Write as _;
+
+use flate2::{Compression, Crc, write::ZlibEncoder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::units::ByteSize;
+
+/// The largest content that a scenario may ask for.
+pub(crate) const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Content to generate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Generate {
+    /// What kind of content.
+    pub(crate) kind: Kind,
+    /// Its exact length; the shortest possible one of its kind when absent.
+    pub(crate) bytes: Option<ByteSize>,
+    /// Tells apart contents of the same kind and length.
+    #[serde(default)]
+    pub(crate) seed: u64,
+}
+
+/// The kinds of content that can be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// Lines of plain English words: no format but plain text.
+    Text,
+    /// A JSON array of objects.
+    Json,
+    /// A comma-separated table with a header.
+    Csv,
+    /// A PlantUML sequence diagram.
+    Plantuml,
+    /// Noise.
+    Bytes,
+    /// A PNG picture.
+    Png,
+    /// A WAV sound.
+    Wav,
+    /// An MP3 sound: silent frames.
+    Mp3,
+}
+
+/// Why content cannot be generated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GenerateError {
+    #[error("{kind:?} content needs at least {least} bytes, not {bytes}")]
+    TooShort { kind: Kind, bytes: u64, least: usize },
+    #[error("{bytes} bytes are more than the limit of {MAX_BYTES}")]
+    TooLong { bytes: u64 },
+}
+
+impl Generate {
+    /// The content.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, GenerateError> {
+        let (head, unit, tail): (Vec<u8>, fn(u64, &mut Noise) -> Vec<u8>, &[u8]) = match self.kind {
+            Kind::Text => (Vec::new(), |_, noise| words(noise), b""),
+            Kind::Json => (b"[".to_vec(), json_row, b"]"),
+            Kind::Csv => (b"id,name,amount\n".to_vec(), csv_row, b"\n"),
+            Kind::Plantuml => (b"@startuml\n".to_vec(), arrow, b"@enduml\n"),
+            Kind::Bytes => (Vec::new(), |_, noise| noise.next().to_le_bytes().to_vec(), b""),
+            Kind::Png => return self.png(),
+            Kind::Wav => return self.wav(),
+            Kind::Mp3 => (Vec::new(), |_, _| silent_frame(), b""),
+        };
+        let mut noise = Noise::new(self.seed);
+        let first = unit(0, &mut noise);
+        let least = head.len() + first.len() + tail.len();
+        let length = self.length(if self.kind.may_be_cut() { 0 } else { least }, least)?;
+
+        let mut content = head;
+        let room = length - tail.len();
+        let mut part = first;
+        let mut index = 0;
+        while content.len() + part.len() <= room {
+            content.append(&mut part);
+            index += 1;
+            part = unit(index, &mut noise);
+        }
+        match self.kind {
+            Kind::Text | Kind::Bytes | Kind::Mp3 => {
+                part.truncate(room - content.len());
+                content.append(&mut part);
+            }
+            // White space pads JSON; the last field and a comment pad the other two.
+            Kind::Json => content.resize(room, b' '),
+            Kind::Csv => content.resize(room, b'0'),
+            Kind::Plantuml => pad_diagram(&mut content, room),
+            Kind::Png | Kind::Wav => {}
+        }
+        content.extend_from_slice(tail);
+        Ok(content)
+    }
+
+    /// The content of a kind that is text.
+    pub(crate) fn text(&self) -> Result<String, GenerateError> {
+        self.bytes().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn length(&self, least: usize, default: usize) -> Result<usize, GenerateError> {
+        let Some(ByteSize(bytes)) = self.bytes else { return Ok(default) };
+        if bytes > MAX_BYTES {
+            return Err(GenerateError::TooLong { bytes });
+        }
+        let length = usize::try_from(bytes).map_err(|_| GenerateError::TooLong { bytes })?;
+        if length < least {
+            return Err(GenerateError::TooShort { kind: self.kind, bytes, least });
+        }
+        Ok(length)
+    }
+
+    /// One grey pixel; a `tEXt` chunk brings the file to its length.
+    fn png(&self) -> Result<Vec<u8>, GenerateError> {
+        let grey = Noise::new(self.seed).next().to_le_bytes()[0];
+        let mut start = b"\x89PNG\r\n\x1a\n".to_vec();
+        start.extend(png_chunk(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0]));
+        let mut end = png_chunk(b"IDAT", &zlib(&[0, grey]));
+        end.extend(png_chunk(b"IEND", &[]));
+
+        let plain = start.len() + end.len();
+        let length = self.length(plain, plain)?;
+        if length > plain {
+            let comment = png_chunk(b"tEXt", b"Comment\0");
+            let Some(padding) = length.checked_sub(plain + comment.len()) else {
+                let least = plain + comment.len();
+                return Err(GenerateError::TooShort {
+                    kind: self.kind,
+                    bytes: length as u64,
+                    least,
+                });
+            };
+            let mut data = b"Comment\0".to_vec();
+            data.resize(data.len() + padding, b'x');
+            start.extend(png_chunk(b"tEXt", &data));
+        }
+        start.extend(end);
+        Ok(start)
+    }
+
+    /// Eight-bit mono noise at 8 kHz behind the 44 bytes of a canonical header.
+    fn wav(&self) -> Result<Vec<u8>, GenerateError> {
+        const HEADER: usize = 44;
+        let length = self.length(HEADER, HEADER + 2)?;
+        let samples = (length - HEADER) as u32;
+        let mut content = Vec::with_capacity(length);
+        content.extend_from_slice(b"RIFF");
+        content.extend_from_slice(&(samples + HEADER as u32 - 8).to_le_bytes());
+        content.extend_from_slice(b"WAVEfmt ");
+        content.extend_from_slice(&16_u32.to_le_bytes());
+        content.extend_from_slice(&1_u16.to_le_bytes());
+        content.extend_from_slice(&1_u16.to_le_bytes());
+        content.extend_from_slice(&8000_u32.to_le_bytes());
+        content.extend_from_slice(&8000_u32.to_le_bytes());
+        content.extend_from_slice(&1_u16.to_le_bytes());
+        content.extend_from_slice(&8_u16.to_le_bytes());
+        content.extend_from_slice(b"data");
+        content.extend_from_slice(&samples.to_le_bytes());
+        let mut noise = Noise::new(self.seed);
+        content.extend((0..samples).map(|_| noise.next().to_le_bytes()[0]));
+        Ok(content)
+    }
+}
+
+impl Kind {
+    /// Whether any prefix of such content is still of its kind.
+    fn may_be_cut(self) -> bool {
+        matches!(self, Self::Text | Self::Bytes | Self::Mp3)
+    }
+}
+
+fn words(noise: &mut Noise) -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "alder", "beech", "cedar", "ebony", "grain", "holly", "inlay", "larch", "maple", "oaken",
+        "plane", "rosewood", "spruce", "teak", "veneer", "walnut",
+    ];
+    let mut line = Vec::with_capacity(80);
+    for _ in 0..10 {
+        line.extend_from_slice(WORDS[(noise.next() % 16) as usize].as_bytes());
+        line.push(b' ');
+    }
+    line.pop();
+    line.push(b'\n');
+    line
+}
+
+fn json_row(index: u64, noise: &mut Noise) -> Vec<u8> {
+    let comma = if index == 0 { "" } else { "," };
+    format!(r#"{comma}{{"id":{index},"amount":{}}}"#, noise.next() % 100_000).into_bytes()
+}
+
+fn csv_row(index: u64, noise: &mut Noise) -> Vec<u8> {
+    let line = if index == 0 { "" } else { "\n" };
+    format!("{line}{index},item {index},{}", noise.next() % 100_000).into_bytes()
+}
+
+fn arrow(index: u64, noise: &mut Noise) -> Vec<u8> {
+    format!("P{} -> P{} : step {index}\n", noise.next() % 9, noise.next() % 9).into_bytes()
+}
+
+/// Fills a diagram up to `room` by lengthening its last line's label.
+fn pad_diagram(content: &mut Vec<u8>, room: usize) {
+    content.pop();
+    content.resize(room - 1, b'x');
+    content.push(b'\n');
+}
+
+/// MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono: 417 bytes that decode to silence.
+fn silent_frame() -> Vec<u8> {
+    let mut frame = vec![0xff, 0xfb, 0x90, 0xc4];
+    frame.resize(417, 0);
+    frame
+}
+
+fn png_chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+    let mut crc = Crc::new();
+    crc.update(kind);
+    crc.update(data);
+    let mut chunk = (data.len() as u32).to_be_bytes().to_vec();
+    chunk.extend_from_slice(kind);
+    chunk.extend_from_slice(data);
+    chunk.extend_from_slice(&crc.sum().to_be_bytes());
+    chunk
+}
+
+fn zlib(data: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).expect("writing to memory does not fail");
+    encoder.finish().expect("writing to memory does not fail")
+}
+
+/// SplitMix64: tiny, and the same on every machine.
+struct Noise(u64);
+
+impl Noise {
+    fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Kind; 8] = [
+        Kind::Text,
+        Kind::Json,
+        Kind::Csv,
+        Kind::Plantuml,
+        Kind::Bytes,
+        Kind::Png,
+        Kind::Wav,
+        Kind::Mp3,
+    ];
+
+    fn of(kind: Kind, bytes: u64) -> Generate {
+        Generate { kind, bytes: Some(ByteSize(bytes)), seed: 0 }
+    }
+
+    #[test]
+    fn every_kind_has_exactly_the_asked_length() {
+        for kind in ALL {
+            for bytes in [150, 151, 997, 4096, 51_200] {
+                assert_eq!(of(kind, bytes).bytes().unwrap().len() as u64, bytes, "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_shortest_content() {
+        for kind in ALL {
+            let content = Generate { kind, bytes: None, seed: 0 }.bytes().unwrap();
+            assert!(!content.is_empty(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_seed_changes_the_content_and_nothing_else_does() {
+        for kind in [Kind::Text, Kind::Json, Kind::Csv, Kind::Plantuml, Kind::Bytes, Kind::Wav] {
+            let one = of(kind, 500).bytes().unwrap();
+            let other = Generate { seed: 1, ..of(kind, 500) }.bytes().unwrap();
+            assert_eq!(one, of(kind, 500).bytes().unwrap(), "{kind:?}");
+            assert_ne!(one, other, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn json_and_csv_stay_well_formed() {
+        for bytes in 60..140 {
+            let json = of(Kind::Json, bytes).text().unwrap();
+            let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+            assert!(!rows.is_empty());
+            let csv = of(Kind::Csv, bytes).text().unwrap();
+            assert!(csv.lines().all(|line| line.matches(',').count() == 2), "{csv}");
+        }
+    }
+
+    #[test]
+    fn a_diagram_is_framed() {
+        let diagram = of(Kind::Plantuml, 51_200).text().unwrap();
+        assert!(diagram.starts_with("@startuml\nP") && diagram.ends_with("x\n@enduml\n"));
+    }
+
+    #[test]
+    fn too_short_is_an_error_that_says_how_long() {
+        let error = of(Kind::Wav, 43).bytes().unwrap_err();
+        assert_eq!(error.to_string(), "Wav content needs at least 44 bytes, not 43");
+        assert!(of(Kind::Json, 2).bytes().is_err());
+        assert!(of(Kind::Png, 70).bytes().is_err());
+    }
+
+    #[test]
+    fn too_long_is_an_error() {
+        assert!(matches!(
+            of(Kind::Bytes, MAX_BYTES + 1).bytes(),
+            Err(GenerateError::TooLong { .. })
+        ));
+    }
+}

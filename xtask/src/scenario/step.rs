@@ -1,0 +1,130 @@
+//! Steps: what is done, one thing each.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    expect::Expect, given::Tool, matcher::Matcher, matrix::Only, source::Source,
+    template::Template, units::Span,
+};
+
+/// One step: exactly one of `call`, `request`, `http`, `upstream` and `wait_for`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Step {
+    /// What the step shows, for reports.
+    pub(crate) title: Option<String>,
+    /// The transports, revisions and stores that it is limited to.
+    pub(crate) only: Vec<Only>,
+
+    /// Calls this tool of the server.
+    pub(crate) call: Option<String>,
+    /// The call's arguments.
+    pub(crate) with: Option<Template>,
+    /// Sends any other MCP request.
+    pub(crate) request: Option<McpRequest>,
+    /// Sends an HTTP request.
+    pub(crate) http: Option<HttpRequest>,
+    /// Something happens to an upstream.
+    pub(crate) upstream: Option<UpstreamEvent>,
+    /// Waits for a notification from the server.
+    pub(crate) wait_for: Option<WaitFor>,
+
+    /// The answer must be there within this time.
+    pub(crate) within: Option<Span>,
+    /// Repeats the step until its expectation holds, for at most this time.
+    pub(crate) eventually: Option<Span>,
+    /// What must come of it.
+    pub(crate) expect: Option<Expect>,
+    /// Parts of the outcome to keep, as name → JSON pointer; later steps write `${name}`.
+    pub(crate) save: BTreeMap<String, String>,
+}
+
+/// An MCP request.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpRequest {
+    pub(crate) method: String,
+    pub(crate) params: Option<Template>,
+}
+
+/// An HTTP request to the server.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HttpRequest {
+    pub(crate) method: String,
+    /// The path, from the root; it may hold captures.
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// A body of JSON; sent with its content type.
+    pub(crate) json: Option<Template>,
+    /// A body byte for byte.
+    pub(crate) body: Option<Source>,
+}
+
+/// Something that happens to an upstream: exactly one of `crash` and `tools`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpstreamEvent {
+    /// Which upstream.
+    pub(crate) name: String,
+    /// It ends without a word.
+    #[serde(default)]
+    pub(crate) crash: bool,
+    /// It has these tools from now on, and says so.
+    pub(crate) tools: Option<BTreeMap<String, Tool>>,
+}
+
+/// A notification to wait for.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitFor {
+    /// Its method.
+    pub(crate) notification: String,
+    /// What its parameters must be.
+    pub(crate) params: Option<Matcher>,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action<'a> {
+    Call { tool: &'a str, arguments: Option<&'a Template> },
+    Request(&'a McpRequest),
+    Http(&'a HttpRequest),
+    Upstream(&'a UpstreamEvent),
+    WaitFor(&'a WaitFor),
+}
+
+impl Step {
+    /// The one thing that the step does; `None` when it does none or several.
+    pub(crate) fn action(&self) -> Option<Action<'_>> {
+        let mut actions = [
+            self.call.as_deref().map(|tool| Action::Call { tool, arguments: self.with.as_ref() }),
+            self.request.as_ref().map(Action::Request),
+            self.http.as_ref().map(Action::Http),
+            self.upstream.as_ref().map(Action::Upstream),
+            self.wait_for.as_ref().map(Action::WaitFor),
+        ]
+        .into_iter()
+        .flatten();
+        actions.next().filter(|_| actions.next().is_none())
+    }
+
+    /// How reports name it.
+    pub(crate) fn name(&self) -> String {
+        if let Some(title) = &self.title {
+            return title.clone();
+        }
+        match self.action() {
+            Some(Action::Call { tool, .. }) => format!("call {tool}"),
+            Some(Action::Request(request)) => request.method.clone(),
+            Some(Action::Http(request)) => format!("{} {}", request.method, request.path),
+            Some(Action::Upstream(event)) => format!("upstream {}", event.name),
+            Some(Action::WaitFor(wait)) => format!("wait for {}", wait.notification),
+            None => "nothing".into(),
+        }
+    }
+}
