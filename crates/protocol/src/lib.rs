@@ -2,6 +2,8 @@
 //!
 //! …
 
+#[cfg(feature = "client")]
+pub mod client;
 mod envelope;
 mod error;
 #[cfg(any(feature = "server", feature = "client"))]

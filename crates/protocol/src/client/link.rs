@@ -1,0 +1,229 @@
+//! What every transport has: requests that wait for answers, notifications, an end.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "http-client")]
+use super::http::HttpLink;
+use super::{
+    ClientError, ClientOptions, ServerPeer,
+    params::{self, Asks},
+    pipe::PipeLink,
+};
+use crate::{Notification, Request, RequestId, RpcError, envelope};
+
+/// A transport.
+pub(super) enum Link {
+    Pipe(PipeLink),
+    #[cfg(feature = "http-client")]
+    Http(HttpLink),
+}
+
+/// What the parts of a connection share.
+pub(super) struct Shared {
+    pub(super) notifications: broadcast::Sender<ServerNotification>,
+    next_id: AtomicU64,
+    end: CancellationToken,
+    reason: OnceLock<CloseReason>,
+}
+
+/// A notification from the server, cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ServerNotification {
+    /// Its method.
+    pub method: Arc<str>,
+    /// Its parameters.
+    pub params: Option<Arc<RawValue>>,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Progress {
+    /// Grows from message to message.
+    pub progress: f64,
+    /// What it grows towards, if known.
+    #[serde(default)]
+    pub total: Option<f64>,
+    /// In words.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// We closed it.
+    Asked,
+    /// The server ended it; for a child process with how it ended.
+    Ended(String),
+    /// The server has forgotten our HTTP session.
+    SessionEnded,
+    /// The server sent something that made going on impossible.
+    Broken(String),
+}
+
+/// One request on its way.
+pub(super) struct Outgoing<'a> {
+    pub(super) id: RequestId,
+    pub(super) method: &'a str,
+    pub(super) params: Option<&'a RawValue>,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+}
+
+impl Link {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Pipe(link) => link.shared(),
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.shared(),
+        }
+    }
+
+    /// Sends a request in the manner of the server's revision and waits for its result.
+    pub(super) async fn request(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        method: &str,
+        params: Option<&RawValue>,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let shared = self.shared();
+        let id = RequestId::from(shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let asks = Asks { revision: server.revision, options, progress_token: progress.is_some().then_some(&id) };
+        let prepared = params::prepare(params, &asks)?;
+        let params = prepared.as_deref().or(params);
+        let outgoing = Outgoing { id: id.clone(), method, params, progress };
+        match self {
+            Self::Pipe(link) => link.request(outgoing).await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.request(server.revision, outgoing).await,
+        }
+    }
+
+    pub(super) async fn notify(
+        &self,
+        server: &ServerPeer,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<(), ClientError> {
+        let _ = server;
+        let message = envelope::write_notification(method, params);
+        match self {
+            Self::Pipe(link) => link.send(message).await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.notify(server.revision, method, message).await,
+        }
+    }
+
+    /// Starts to take the server's announcements, where that needs a request of its own.
+    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        match self {
+            Self::Pipe(link) => link.listen(server, options),
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.listen(server, options),
+        }
+    }
+
+    pub(super) async fn close(&self, server: &ServerPeer) {
+        let _ = server;
+        match self {
+            Self::Pipe(link) => link.close().await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.close(server.revision).await,
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        const MOST_WAITING: usize = 256;
+        Self {
+            notifications: broadcast::channel(MOST_WAITING).0,
+            next_id: AtomicU64::new(1),
+            end: CancellationToken::new(),
+            reason: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn next_id(&self) -> RequestId {
+        self.next_id.fetch_add(1, Ordering::Relaxed).into()
+    }
+
+    /// Marks the connection as closed; the first reason counts.
+    pub(super) fn end(&self, reason: CloseReason) {
+        _ = self.reason.set(reason);
+        self.end.cancel();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
+    pub(super) fn ended(&self) -> &CancellationToken {
+        &self.end
+    }
+
+    pub(super) fn reason(&self) -> CloseReason {
+        self.reason.get().cloned().unwrap_or(CloseReason::Asked)
+    }
+
+    pub(super) async fn closed(&self) -> CloseReason {
+        self.end.cancelled().await;
+        self.reason()
+    }
+
+    /// Hands a notification on; progress goes to `progress`, which knows whose it is.
+    pub(super) fn notified(&self, notification: &Notification<'_>, progress: impl FnOnce(&RequestId, Progress)) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            progress_token: RequestId,
+            #[serde(flatten)]
+            progress: Progress,
+        }
+        if notification.method == "notifications/progress" {
+            match notification.params.map(|params| serde_json::from_str::<Told>(params.get())) {
+                Some(Ok(told)) => progress(&told.progress_token, told.progress),
+                _ => tracing::debug!("a progress notification without token or progress"),
+            }
+            return;
+        }
+        // Nobody may be listening, and that is fine.
+        _ = self.notifications.send(ServerNotification {
+            method: (&*notification.method).into(),
+            params: notification.params.map(|params| params.to_owned().into()),
+        });
+    }
+
+    /// The answer to a request of the server's: we offer nothing but `ping`.
+    pub(super) fn answer(&self, request: &Request<'_>) -> Vec<u8> {
+        if request.method == "ping" {
+            let empty: &RawValue = serde_json::from_str("{}").expect("an empty object is JSON");
+            return envelope::write_result(&request.id, empty);
+        }
+        envelope::write_error(Some(&request.id), &RpcError::method_not_found(&request.method))
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("closed by us"),
+            Self::Ended(how) => f.write_str(how),
+            Self::SessionEnded => f.write_str("server has ended the session"),
+            Self::Broken(why) => f.write_str(why),
+        }
+    }
+}

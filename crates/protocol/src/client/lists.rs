@@ -1,0 +1,87 @@
+//! Whole lists, from all their pages.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{CallOptions, Client, ClientError};
+use crate::types::{Prompt, Resource, ResourceTemplate, Tool};
+
+impl Client {
+    /// Every tool of the server.
+    ///
+    /// # Errors
+    /// As [`Client::request`], and when the list is longer than [`max_list_items`](super::ClientOptions).
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
+        self.list("tools/list", "tools").await
+    }
+
+    /// Every prompt of the server.
+    ///
+    /// # Errors
+    /// As [`Self::list_tools`].
+    pub async fn list_prompts(&self) -> Result<Vec<Prompt>, ClientError> {
+        self.list("prompts/list", "prompts").await
+    }
+
+    /// Every resource of the server.
+    ///
+    /// # Errors
+    /// As [`Self::list_tools`].
+    pub async fn list_resources(&self) -> Result<Vec<Resource>, ClientError> {
+        self.list("resources/list", "resources").await
+    }
+
+    /// Every resource template of the server.
+    ///
+    /// # Errors
+    /// As [`Self::list_tools`].
+    pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, ClientError> {
+        self.list("resources/templates/list", "resourceTemplates").await
+    }
+
+    async fn list<T: DeserializeOwned>(&self, method: &str, member: &str) -> Result<Vec<T>, ClientError> {
+        let most = self.inner.options.max_list_items;
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
+            let params = params.transpose().map_err(|error| ClientError::Protocol(error.to_string()))?;
+            let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
+            let (page, next) = read_page::<T>(&result, member)
+                .map_err(|error| ClientError::Protocol(format!("answer to '{method}': {error}")))?;
+            let empty = page.is_empty();
+            items.extend(page);
+            if items.len() > most {
+                return Err(ClientError::Protocol(format!("'{method}' gives more than {most} items")));
+            }
+            // A server that gives the same cursor for ever, with nothing behind it, must not keep us.
+            match next {
+                Some(next) if !(empty && cursor.as_ref() == Some(&next)) => cursor = Some(next),
+                _ => return Ok(items),
+            }
+        }
+    }
+}
+
+/// One page; an item that cannot be read is left out with a warning, so that it does not hide the others.
+fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json::Result<(Vec<T>, Option<String>)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        next_cursor: Option<String>,
+        #[serde(flatten)]
+        rest: crate::types::JsonObject,
+    }
+    let mut page: Page = serde_json::from_str(result.get())?;
+    let items: Vec<serde_json::Value> = match page.rest.remove(member) {
+        Some(items) => serde_json::from_value(items)?,
+        None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
+    };
+    let items = items.into_iter().filter_map(|item| {
+        T::deserialize(&item).inspect_err(|error| tracing::warn!(%error, member, "an item cannot be read")).ok()
+    });
+    Ok((items.collect(), page.next_cursor))
+}

@@ -1,0 +1,160 @@
+//! The client half: one [`Client`] a server, over a child process, a pair of pipes or Streamable HTTP.
+
+#[cfg(feature = "stdio")]
+mod child;
+mod handshake;
+#[cfg(feature = "http-client")]
+mod http;
+mod link;
+mod lists;
+mod options;
+mod params;
+mod pipe;
+#[cfg(feature = "http-client")]
+mod sse;
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::sync::broadcast;
+
+#[cfg(feature = "stdio")]
+pub use self::child::{Stderr, StdioCommand};
+#[cfg(feature = "http-client")]
+pub use self::http::HttpTarget;
+use self::link::{Link, Shared};
+pub use self::{
+    link::{CloseReason, Progress, ServerNotification},
+    options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
+};
+use crate::{Era, types::CallToolParams};
+
+/// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
+/// process ends.
+///
+/// Dropping the future of a call cancels it at the server.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    link: Link,
+    server: ServerPeer,
+    options: ClientOptions,
+}
+
+impl Client {
+    /// Starts a server as a child process and connects to its standard input and output.
+    ///
+    /// # Errors
+    /// When the program cannot be started, ends, or does not introduce itself in time.
+    #[cfg(feature = "stdio")]
+    pub async fn spawn(command: StdioCommand, options: ClientOptions) -> Result<Self, ClientError> {
+        let link = child::start(command, &options)?;
+        Self::shake_hands(link, options).await
+    }
+
+    /// Connects over any pair of pipes.
+    ///
+    /// # Errors
+    /// When the server ends or does not introduce itself in time.
+    pub async fn connect<R, W>(reader: R, writer: W, options: ClientOptions) -> Result<Self, ClientError>
+    where
+        R: tokio::io::AsyncRead + Unpin + Send + 'static,
+        W: tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let shared = Arc::new(Shared::new());
+        let link = Link::Pipe(pipe::PipeLink::start(reader, writer, shared, &options));
+        Self::shake_hands(link, options).await
+    }
+
+    /// Connects over Streamable HTTP.
+    ///
+    /// # Errors
+    /// When the URL is not valid, nobody answers there, or the answer is no MCP server's.
+    #[cfg(feature = "http-client")]
+    pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
+        let link = Link::Http(http::HttpLink::new(target, &options)?);
+        Self::shake_hands(link, options).await
+    }
+
+    async fn shake_hands(link: Link, options: ClientOptions) -> Result<Self, ClientError> {
+        let server = handshake::introduce(&link, &options).await?;
+        link.listen(&server, &options);
+        Ok(Self { inner: Arc::new(Inner { link, server, options }) })
+    }
+
+    /// What the server said of itself.
+    #[must_use]
+    pub fn server(&self) -> &ServerPeer {
+        &self.inner.server
+    }
+
+    /// Calls a tool; the answer is the result object as the server wrote it.
+    ///
+    /// # Errors
+    /// As [`Self::request`]. A tool that failed is a result, not an error.
+    pub async fn call_tool(&self, call: &CallToolParams, options: CallOptions) -> Result<Box<RawValue>, ClientError> {
+        let params = serde_json::value::to_raw_value(call).map_err(|error| ClientError::Protocol(error.to_string()))?;
+        self.request("tools/call", Some(&params), options).await
+    }
+
+    /// Sends a request; `params` is a JSON object.
+    ///
+    /// # Errors
+    /// The server's own error, or what kept its answer from coming.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let Inner { link, server, options: defaults } = &*self.inner;
+        let timeout = options.timeout.unwrap_or(defaults.request_timeout);
+        let exchange = link.request(server, defaults, method, params, options.progress);
+        let cancel = options.cancel.unwrap_or_default();
+        // To leave this select drops the exchange, which cancels the request at the server.
+        let result = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(ClientError::Cancelled),
+            result = exchange => result?,
+            () = tokio::time::sleep(timeout) => return Err(ClientError::Timeout(timeout)),
+        };
+        if server.revision.era() == Era::Stateless && params::needs_input(&result) {
+            return Err(ClientError::InputRequired);
+        }
+        Ok(result)
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub async fn notify(&self, method: &str, params: Option<&RawValue>) -> Result<(), ClientError> {
+        self.inner.link.notify(&self.inner.server, method, params).await
+    }
+
+    /// The server's notifications from now on, but for progress, which goes to its call. A receiver that lags behind
+    /// by more than 256 misses the oldest.
+    #[must_use]
+    pub fn notifications(&self) -> broadcast::Receiver<ServerNotification> {
+        self.inner.link.shared().notifications.subscribe()
+    }
+
+    /// Completes when the connection is closed, with the reason.
+    pub async fn closed(&self) -> CloseReason {
+        self.inner.link.shared().closed().await
+    }
+
+    /// Whether the connection is closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inner.link.shared().is_closed()
+    }
+
+    /// Closes the connection: ends an HTTP session; asks a child process to end, then makes it.
+    pub async fn close(&self) {
+        self.inner.link.close(&self.inner.server).await;
+    }
+}

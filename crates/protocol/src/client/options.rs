@@ -1,0 +1,136 @@
+//! How a client behaves, and what can go wrong.
+
+use std::{io, time::Duration};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::link::{CloseReason, Progress};
+use crate::{
+    Revision, RpcError,
+    types::{ClientCapabilities, Implementation, ServerCapabilities},
+};
+
+/// How a client introduces itself, and what it puts up with.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// Its name and version.
+    pub implementation: Implementation,
+    /// What it offers.
+    pub capabilities: ClientCapabilities,
+    /// Which revision to speak.
+    pub revision: RevisionChoice,
+    /// How long a server may take to say whether it is stateless, before `initialize` is tried: 5 s.
+    pub probe_timeout: Duration,
+    /// How long a server may take to answer `initialize`: 60 s (some are downloaded first).
+    pub connect_timeout: Duration,
+    /// How long a request may take unless its [`CallOptions`] say otherwise: 5 minutes.
+    pub request_timeout: Duration,
+    /// The longest message to accept, in bytes: 64 MiB. A longer one closes a pipe and fails an HTTP request.
+    pub max_message_bytes: usize,
+    /// The most items to take from a list of many pages: 10,000.
+    pub max_list_items: usize,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
+            capabilities: ClientCapabilities::default(),
+            revision: RevisionChoice::Auto,
+            probe_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(300),
+            max_message_bytes: 64 << 20,
+            max_list_items: 10_000,
+        }
+    }
+}
+
+/// Which revision a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RevisionChoice {
+    /// The newest that both sides know: asks with `server/discover`, falls back to `initialize`.
+    #[default]
+    Auto,
+    /// This one; a server that does not speak it is an error.
+    Only(Revision),
+}
+
+/// What a server said of itself.
+#[derive(Clone, Debug)]
+pub struct ServerPeer {
+    /// The revision that the connection speaks.
+    pub revision: Revision,
+    /// Who it is; a stateless server may keep that to itself.
+    pub info: Implementation,
+    /// What it offers.
+    pub capabilities: ServerCapabilities,
+    /// How to use it, for the model.
+    pub instructions: Option<String>,
+}
+
+/// How one request is made.
+#[derive(Default)]
+pub struct CallOptions {
+    /// How long the answer may take, if not as long as [`ClientOptions::request_timeout`].
+    pub timeout: Option<Duration>,
+    /// Cancels the request.
+    pub cancel: Option<CancellationToken>,
+    /// Where progress goes; asks the server for it. What does not fit into the channel is left out.
+    pub progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// Why a request has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server answered with an error.
+    #[error("{0}")]
+    Rpc(RpcError),
+    /// The connection is closed.
+    #[error("connection is closed: {0}")]
+    Closed(CloseReason),
+    /// No answer in time; the request was cancelled.
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The caller cancelled the request.
+    #[error("request was cancelled")]
+    Cancelled,
+    /// The server wants to ask the user or the model something first (2026-07-28, `input_required`), and this client
+    /// declared that it cannot.
+    #[error("server asks for input that this client does not offer")]
+    InputRequired,
+    /// An HTTP answer that is no MCP answer.
+    #[error("server answered with HTTP status {status}{}", said(.body))]
+    Http {
+        /// The status.
+        status: u16,
+        /// The start of its body.
+        body: String,
+    },
+    /// What the server sent makes no sense.
+    #[error("server broke the protocol: {0}")]
+    Protocol(String),
+    /// The revision that was asked for is not spoken there.
+    #[error("server does not speak {0}")]
+    Revision(String),
+    /// A program could not be started, or an address not be reached.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        source: io::Error,
+    },
+}
+
+impl ClientError {
+    pub(super) fn io(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Io { what: what.into(), source: io::Error::other(source) }
+    }
+}
+
+fn said(body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!(": {body}") }
+}

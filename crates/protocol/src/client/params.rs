@@ -1,0 +1,92 @@
+//! What a revision adds to the parameters of a request.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{ClientError, ClientOptions};
+use crate::{
+    Era, RequestId, Revision,
+    types::{JsonObject, meta_key},
+};
+
+/// What has to be said in a request's `_meta`.
+pub(super) struct Asks<'a> {
+    pub(super) revision: Revision,
+    pub(super) options: &'a ClientOptions,
+    pub(super) progress_token: Option<&'a RequestId>,
+}
+
+/// The parameters with what has to be said; none when they can stay as they are.
+pub(super) fn prepare(params: Option<&RawValue>, asks: &Asks<'_>) -> Result<Option<Box<RawValue>>, ClientError> {
+    if asks.revision.era() == Era::Session && asks.progress_token.is_none() {
+        return Ok(None);
+    }
+    let not_an_object = |error: serde_json::Error| ClientError::Protocol(format!("parameters are no object: {error}"));
+    let mut members: BTreeMap<String, Box<RawValue>> = match params {
+        Some(params) => serde_json::from_str(params.get()).map_err(not_an_object)?,
+        None => BTreeMap::new(),
+    };
+    let mut meta: JsonObject = match members.get("_meta") {
+        Some(meta) => serde_json::from_str(meta.get()).map_err(not_an_object)?,
+        None => JsonObject::new(),
+    };
+    if asks.revision.era() == Era::Stateless {
+        meta.insert(meta_key::PROTOCOL_VERSION.to_owned(), json!(asks.revision));
+        meta.insert(meta_key::CLIENT_CAPABILITIES.to_owned(), json!(asks.options.capabilities));
+        meta.insert(meta_key::CLIENT_INFO.to_owned(), json!(asks.options.implementation));
+    }
+    if let Some(token) = asks.progress_token {
+        meta.insert("progressToken".to_owned(), json!(token));
+    }
+    members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(not_an_object)?);
+    to_raw_value(&members).map(Some).map_err(not_an_object)
+}
+
+/// Whether a stateless server's result is a question (2026-07-28, `resultType`).
+pub(super) fn needs_input(result: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind<'a> {
+        #[serde(borrow)]
+        result_type: Option<std::borrow::Cow<'a, str>>,
+    }
+    // The cheap look first: results may be large.
+    result.get().contains("input_required")
+        && serde_json::from_str::<Kind<'_>>(result.get())
+            .is_ok_and(|kind| kind.result_type.as_deref() == Some("input_required"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_is_added_to_and_the_rest_is_kept() {
+        let options = ClientOptions::default();
+        let params = RawValue::from_string(r#"{"name":"t","arguments":{"a":1.0},"_meta":{"x":1}}"#.to_owned()).unwrap();
+        let id = RequestId::from(4);
+        let asks = Asks { revision: Revision::V2025_11_25, options: &options, progress_token: None };
+        assert!(prepare(Some(&params), &asks).unwrap().is_none());
+
+        let asks = Asks { revision: Revision::V2025_11_25, options: &options, progress_token: Some(&id) };
+        let prepared = prepare(Some(&params), &asks).unwrap().unwrap();
+        assert_eq!(prepared.get(), r#"{"_meta":{"x":1,"progressToken":4},"arguments":{"a":1.0},"name":"t"}"#);
+
+        let asks = Asks { revision: Revision::V2026_07_28, options: &options, progress_token: None };
+        let prepared: JsonObject = serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
+        assert_eq!(prepared["_meta"][meta_key::PROTOCOL_VERSION], "2026-07-28");
+        assert_eq!(prepared["_meta"][meta_key::CLIENT_CAPABILITIES], json!({}));
+    }
+
+    #[test]
+    fn questions_are_told_from_answers() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        assert!(needs_input(&raw(r#"{"resultType":"input_required","inputRequests":{}}"#)));
+        assert!(!needs_input(&raw(r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#)));
+    }
+}

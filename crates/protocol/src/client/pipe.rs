@@ -1,0 +1,291 @@
+//! A client on a pair of pipes: one message a line, answers in any order.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use serde_json::{json, value::RawValue};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::{Notify, mpsc, oneshot},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    ClientError, ClientOptions, ServerPeer,
+    handshake::listen_params,
+    link::{CloseReason, Outgoing, Progress, Shared},
+    params::{self, Asks},
+};
+use crate::{
+    DEFAULT_MAX_NESTING, Era, Message, RequestId, RpcError, envelope,
+    line::{Line, read_line},
+};
+
+/// One connection over pipes.
+pub(super) struct PipeLink {
+    shared: Arc<Shared>,
+    pending: Arc<Pending>,
+    outbound: mpsc::Sender<Bytes>,
+    /// Cancelled to end the connection from our side; dropping the link does it too.
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+    /// Told when everything behind the link is gone, a child process included.
+    gone: Arc<Notify>,
+}
+
+/// The requests that wait for their answers.
+#[derive(Default)]
+struct Pending {
+    waiting: Mutex<HashMap<RequestId, Waiting>>,
+}
+
+struct Waiting {
+    answer: oneshot::Sender<Result<Box<RawValue>, RpcError>>,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// A request's place among those that wait. Dropped before the answer came, it cancels the request at the server.
+struct Place {
+    id: RequestId,
+    pending: Arc<Pending>,
+    outbound: mpsc::Sender<Bytes>,
+    /// `initialize` must not be cancelled (2025-11-25, "Cancellation").
+    cancellable: bool,
+}
+
+impl PipeLink {
+    pub(super) fn start<R, W>(reader: R, writer: W, shared: Arc<Shared>, options: &ClientOptions) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let stop = CancellationToken::new();
+        let gone = Arc::new(Notify::new());
+        let link = Self::over(reader, writer, shared, options, stop, gone.clone());
+        // Nothing else has to end.
+        gone.notify_one();
+        link
+    }
+
+    /// As [`Self::start`], for a transport that watches `stop` and tells `gone` itself.
+    pub(super) fn over<R, W>(
+        reader: R,
+        writer: W,
+        shared: Arc<Shared>,
+        options: &ClientOptions,
+        stop: CancellationToken,
+        gone: Arc<Notify>,
+    ) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        const MOST_WAITING: usize = 64;
+        let (outbound, queue) = mpsc::channel(MOST_WAITING);
+        let pending = Arc::new(Pending::default());
+        tokio::spawn(write(writer, queue, stop.clone(), shared.clone()));
+        let reading = Reading {
+            shared: shared.clone(),
+            pending: pending.clone(),
+            outbound: outbound.downgrade(),
+            most: options.max_message_bytes,
+        };
+        let (ended, stopped) = (shared.clone(), stop.clone());
+        tokio::spawn(async move {
+            let reason = tokio::select! {
+                reason = reading.run(reader) => reason,
+                () = stopped.cancelled() => CloseReason::Asked,
+                // A child process may be gone while another still holds its pipe.
+                () = ended.ended().cancelled() => ended.reason(),
+            };
+            ended.end(reason);
+            // Whoever waits learns of it: the other ends of their channels go.
+            reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        });
+        let guard = stop.clone().drop_guard();
+        Self { shared, pending, outbound, stop, _stop_on_drop: guard, gone }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Box<RawValue>, ClientError> {
+        let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
+        let (sender, answer) = oneshot::channel();
+        let place = self.pending.enter(
+            outgoing.id,
+            Waiting { answer: sender, progress: outgoing.progress },
+            self.outbound.clone(),
+            outgoing.method != "initialize",
+        );
+        self.send(message).await?;
+        let answer = tokio::select! {
+            answer = answer => answer.ok(),
+            () = self.shared.ended().cancelled() => None,
+        };
+        place.leave();
+        match answer {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(error)) => Err(ClientError::Rpc(error)),
+            None => Err(ClientError::Closed(self.shared.closed().await)),
+        }
+    }
+
+    pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), ClientError> {
+        tokio::select! {
+            sent = self.outbound.send(message.into()) => if sent.is_ok() { return Ok(()) },
+            () = self.shared.ended().cancelled() => {}
+        }
+        Err(ClientError::Closed(self.shared.closed().await))
+    }
+
+    /// A session's announcements come by themselves; a stateless server waits to be asked.
+    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        if server.revision.era() == Era::Session {
+            return;
+        }
+        let Some(wanted) = listen_params(&server.capabilities) else { return };
+        let asks = Asks { revision: server.revision, options, progress_token: None };
+        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
+        let message = envelope::write_request(&self.shared.next_id(), "subscriptions/listen", params.as_deref());
+        // Its answer comes when the server stops, and tells nothing new.
+        _ = self.outbound.try_send(message.into());
+    }
+
+    pub(super) async fn close(&self) {
+        self.shared.end(CloseReason::Asked);
+        self.stop.cancel();
+        self.gone.notified().await;
+        self.gone.notify_one();
+    }
+}
+
+impl Pending {
+    fn enter(
+        self: &Arc<Self>,
+        id: RequestId,
+        waiting: Waiting,
+        outbound: mpsc::Sender<Bytes>,
+        cancellable: bool,
+    ) -> Place {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), waiting);
+        Place { id, pending: self.clone(), outbound, cancellable }
+    }
+
+    fn take(&self, id: &RequestId) -> Option<Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    fn progress_of(&self, id: &RequestId) -> Option<mpsc::Sender<Progress>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.progress.clone()
+    }
+}
+
+impl Place {
+    /// The answer is there, or will never be: nothing is left to cancel.
+    fn leave(mut self) {
+        self.cancellable = false;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pending.take(&self.id);
+        if !self.cancellable {
+            return;
+        }
+        let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
+        let message = envelope::write_notification("notifications/cancelled", Some(&params));
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.outbound.try_send(message.into()) {
+            let outbound = self.outbound.clone();
+            tokio::spawn(async move { outbound.send(message).await });
+        }
+    }
+}
+
+/// The reading side.
+struct Reading {
+    shared: Arc<Shared>,
+    pending: Arc<Pending>,
+    outbound: mpsc::WeakSender<Bytes>,
+    most: usize,
+}
+
+impl Reading {
+    async fn run(&self, reader: impl AsyncRead + Unpin) -> CloseReason {
+        let mut reader = BufReader::with_capacity(64 << 10, reader);
+        let mut buffer = Vec::new();
+        loop {
+            match read_line(&mut reader, &mut buffer, self.most).await {
+                Ok(Line::Whole) => self.take(&buffer).await,
+                Ok(Line::Blank) => {}
+                // Whose answer it was is lost with it, so somebody would wait for ever.
+                Ok(Line::TooLong) => {
+                    return CloseReason::Broken(format!("server sent a message of more than {} bytes", self.most));
+                }
+                Ok(Line::End) => return CloseReason::Ended("server has closed its output".to_owned()),
+                Err(error) => return CloseReason::Ended(format!("cannot read from server: {error}")),
+            }
+            if buffer.capacity() > 1 << 20 {
+                buffer = Vec::new();
+            }
+        }
+    }
+
+    async fn take(&self, line: &[u8]) {
+        match Message::parse(line, DEFAULT_MAX_NESTING) {
+            Ok(Message::Response(response)) => {
+                let Some(id) = response.id else {
+                    tracing::warn!(error = ?response.outcome.err(), "server could not read a message of ours");
+                    return;
+                };
+                // One that nobody waits for any more was cancelled, or is late.
+                let Some(waiting) = self.pending.take(&id) else { return };
+                _ = waiting.answer.send(response.outcome.map(ToOwned::to_owned));
+            }
+            Ok(Message::Notification(notification)) => self.shared.notified(&notification, |token, progress| {
+                if let Some(sender) = self.pending.progress_of(token) {
+                    _ = sender.try_send(progress);
+                }
+            }),
+            Ok(Message::Request(request)) => {
+                let Some(outbound) = self.outbound.upgrade() else { return };
+                _ = outbound.send(self.shared.answer(&request).into()).await;
+            }
+            // Servers print to their standard output by mistake; that is no reason to leave them. What is nested too
+            // deep to be an answer leaves its caller to the time limit.
+            Err(error) => tracing::warn!(%error, "server sent a line that is no message"),
+        }
+    }
+}
+
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Bytes>,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+) {
+    let work = async {
+        while let Some(message) = queue.recv().await {
+            let mut line = Vec::with_capacity(message.len() + 1);
+            line.extend_from_slice(&message);
+            line.push(b'\n');
+            writer.write_all(&line).await?;
+            writer.flush().await?;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        written = work => if let Err(error) = written {
+            tracing::debug!(%error, "server reads no more");
+        },
+        () = stop.cancelled() => {}
+        () = shared.ended().cancelled() => {}
+    }
+    _ = writer.shutdown().await;
+}
