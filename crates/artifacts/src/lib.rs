@@ -1,11 +1,13 @@
 //! …
 mod base64;
+mod detect;
 mod json;
 mod measure;
 mod mime;
 mod name;
 mod redact;
 mod settings;
+mod structure;
 
 pub use crate::{
     name::{ArtifactName, ArtifactUri, NameError, UriError},

@@ -1,0 +1,169 @@
+//! Tables: rows of cells, the same number in each.
+
+use super::Sample;
+
+/// A first row with more cells than this is no header of a table that anybody reads.
+const MAX_COLUMNS: usize = 10_000;
+/// The longest cell of a header, in bytes.
+const MAX_HEADER_BYTES: usize = 200;
+
+/// A table that a sample looks like.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) delimiter: u8,
+    /// Per cent.
+    pub(super) confidence: u8,
+}
+
+/// The delimiter that gives a table: the one with the most columns, the comma first among equals.
+pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
+    let first = sample.lines.lines().find(|line| !line.trim().is_empty())?;
+    let mut best: Option<(usize, Found)> = None;
+    for delimiter in *b",;\t|" {
+        if !first.as_bytes().contains(&delimiter) && !first.contains('"') {
+            continue;
+        }
+        if let Some((columns, confidence)) = columns(sample, delimiter)
+            && best.as_ref().is_none_or(|(most, _)| columns > *most)
+        {
+            best = Some((columns, Found { delimiter, confidence }));
+        }
+    }
+    best.map(|(_, found)| found)
+}
+
+/// The number of columns, if all rows have it and none of the signs of other text is there.
+fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
+    let mut reader = reader(sample.lines.as_bytes(), delimiter);
+    let mut row = csv::StringRecord::new();
+    let mut columns = 0;
+    let mut rows = 0_u64;
+    let mut filled = Vec::new();
+    let mut prose_rows = 0;
+    let mut ragged_end = false;
+    while reader.read_record(&mut row).ok()? {
+        if rows == 0 {
+            columns = row.len();
+            if !(2..=MAX_COLUMNS).contains(&columns) || !row.iter().all(is_header) {
+                return None;
+            }
+            filled = vec![false; columns];
+        } else if row.len() != columns {
+            // The sample's end may lie inside a quoted cell.
+            if sample.is_whole || ragged_end {
+                return None;
+            }
+            ragged_end = true;
+            continue;
+        }
+        if ragged_end || (delimiter == b'|' && is_markdown_rule(&row)) {
+            return None;
+        }
+        rows += 1;
+        prose_rows += u64::from(is_prose(&row));
+        for (filled, cell) in filled.iter_mut().zip(&row) {
+            *filled |= !cell.trim().is_empty();
+        }
+    }
+    let used = filled.iter().filter(|&&filled| filled).count();
+    let is_table = rows >= 2 && used >= 2 && prose_rows * 2 < rows;
+    is_table.then_some((columns, if rows >= 3 && columns >= 3 { 95 } else { 75 }))
+}
+
+/// A cell that can stand in a first row: short, and with no bracket or quotation mark that only another cell closes.
+fn is_header(cell: &str) -> bool {
+    let balanced = |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
+    cell.len() <= MAX_HEADER_BYTES && balanced('(', ')') && balanced('[', ']') && balanced('{', '}')
+}
+
+/// A sentence cut at its commas, or `key: a, b` of another format.
+fn is_prose(row: &csv::StringRecord) -> bool {
+    let first = row.get(0).unwrap_or_default();
+    let last = row.iter().next_back().unwrap_or_default().trim_end();
+    let key = first.split_once(": ").is_some_and(|(key, rest)| !key.contains(' ') && !rest.is_empty());
+    let stop = last.ends_with(['.', '!', '?', ':', ';', '{', '}']) && last.parse::<f64>().is_err();
+    key || (stop && row.iter().any(|cell| cell.trim().contains(' '))) || last.ends_with([';', '{'])
+}
+
+/// `| --- | :-: |`, the second line of a table in Markdown.
+fn is_markdown_rule(row: &csv::StringRecord) -> bool {
+    row.iter().any(|cell| cell.contains("--")) && row.iter().all(|cell| cell.bytes().all(|byte| b" -:".contains(&byte)))
+}
+
+fn reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(bytes)
+}
+
+/// What a whole table holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// Rows, the header among them.
+    pub(crate) rows: u64,
+    /// Cells of the first row.
+    pub(crate) columns: u64,
+    /// The first cells of the first row.
+    pub(crate) headers: Vec<String>,
+}
+
+impl Table {
+    /// Counts the rows of the text, and reads the first row, of which at most `max_headers` cells are kept.
+    pub(crate) fn read(text: &str, delimiter: u8, max_headers: usize) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut reader = reader(text.as_bytes(), delimiter);
+        let mut row = csv::ByteRecord::new();
+        let mut table = Self::default();
+        while reader.read_byte_record(&mut row).map_err(|error| error.to_string())? {
+            if table.rows == 0 {
+                table.columns = row.len() as u64;
+                let cells = row.iter().take(max_headers).map(String::from_utf8_lossy);
+                table.headers = cells.map(|cell| crate::structure::shortened(cell.trim(), 100)).collect();
+            }
+            table.rows += 1;
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::sample;
+
+    #[test]
+    fn delimiters() {
+        for (text, want) in [
+            ("a,b\n1,2\n", Some(b',')),
+            ("a;b\n1,5;2,5\n", Some(b';')),
+            ("a\tb\n1,5\t2\n", Some(b'\t')),
+            ("a|b|c\n1|2|3\n", Some(b'|')),
+            ("a|b|c\n---|---|---\n1|2|3\n", None),
+            ("\"x,y\",b\r\n\"1\n2\",3\r\n", Some(b',')),
+            ("a,b\n1,2\n\n3,4\n", Some(b',')),
+            ("a,b\n", None),
+            ("a\nb\n", None),
+            ("a,b\n1,2,3\n", None),
+            ("a,\nb,\n", None),
+            ("a = b;\nc = d;\n", None),
+            ("let a = f(b, c);\nlet d = f(e, g);\n", None),
+            ("However, it is fine.\nMoreover, it works.\n", None),
+            ("name: a, b\nother: c, d\n", None),
+        ] {
+            assert_eq!(judge(&sample(text, 1000)).map(|found| found.delimiter), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_sample_forgives_its_last_row() {
+        let text = "a,b,c\n1,2,3\n4,\"x\ny\",5\n";
+        assert_eq!(judge(&sample(text, 20)).map(|found| found.delimiter), Some(b','));
+        assert_eq!(judge(&sample("a,b,c\n1,2,3\n4,5", 100)), None);
+    }
+
+    #[test]
+    fn tables() {
+        let table = Table::read("\u{feff}a, b ,c\n1,2,3\n4,5\n", b',', 2).unwrap();
+        assert_eq!(table, Table { rows: 3, columns: 3, headers: vec!["a".into(), "b".into()] });
+        let wide = format!("{}\n", "x,".repeat(1_000_000));
+        assert_eq!(Table::read(&wide, b',', 5).unwrap().columns, 1_000_001);
+    }
+}

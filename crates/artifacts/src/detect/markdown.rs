@@ -1,0 +1,158 @@
+//! Markdown, judged by the events of its parser.
+
+use pulldown_cmark::{Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd};
+
+/// The most parser events that are looked at.
+const MAX_EVENTS: usize = 20_000;
+/// This much is Markdown: at least two signals, since a single one stands in many other texts.
+const LIKELY: u32 = 4;
+
+/// How much of Markdown a text has.
+#[derive(Debug, Default)]
+pub(super) struct Score {
+    points: u32,
+    /// Something that stands in no other format by accident.
+    has_sure_sign: bool,
+}
+
+impl Score {
+    pub(super) fn is_likely(&self) -> bool {
+        self.points >= LIKELY
+    }
+
+    /// Likely, and not to be mistaken for YAML with comments and lists.
+    pub(super) fn is_certain(&self) -> bool {
+        self.is_likely() && self.has_sure_sign
+    }
+
+    /// Per cent.
+    pub(super) fn confidence(&self) -> u8 {
+        if self.points >= 2 * LIKELY { 95 } else { 75 }
+    }
+}
+
+/// Each kind of sign counts once, however often it occurs.
+pub(super) fn judge(text: &str) -> Score {
+    // A script's comments are headings to the parser.
+    if text.starts_with("#!") {
+        return Score::default();
+    }
+    let (front_matter, text) = without_front_matter(text);
+    let mut found = Signs::default();
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter().take(MAX_EVENTS) {
+        found.see(&event, text, range);
+    }
+    let mut score = found.score();
+    if front_matter && score.points > 0 {
+        score = Score { points: score.points + LIKELY, has_sure_sign: true };
+    }
+    score
+}
+
+#[derive(Default)]
+struct Signs {
+    title: bool,
+    heading: Option<HeadingLevel>,
+    heading_apart: bool,
+    levels: bool,
+    underlined: bool,
+    items: u32,
+    /// Items seen so far of each list that is open.
+    open: Vec<u32>,
+    quote: bool,
+    rule: bool,
+    fence: bool,
+    table: bool,
+    link: bool,
+    strong: bool,
+    emphasis: bool,
+    code: bool,
+    strikethrough: bool,
+    task: bool,
+}
+
+impl Signs {
+    fn see(&mut self, event: &Event<'_>, text: &str, range: std::ops::Range<usize>) {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => self.see_heading(*level, text, range),
+            Event::Start(Tag::List(_)) => self.open.push(0),
+            Event::End(TagEnd::List(_)) => {
+                self.open.pop();
+            }
+            Event::Start(Tag::Item) => {
+                if let Some(items) = self.open.last_mut() {
+                    *items += 1;
+                    self.items = self.items.max(*items);
+                }
+            }
+            Event::Start(Tag::BlockQuote(_)) => self.quote = true,
+            Event::Rule => self.rule = true,
+            Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(_))) => {
+                let fence = &text[range];
+                self.fence |= fence.trim_end().ends_with(['`', '~']) && fence.lines().count() > 1;
+            }
+            Event::Start(Tag::Table(_)) => self.table = true,
+            Event::Start(Tag::Link { link_type, dest_url, .. }) => {
+                self.link |= !matches!(link_type, LinkType::Autolink | LinkType::Email) && !dest_url.is_empty();
+            }
+            Event::Start(Tag::Image { dest_url, .. }) => self.link |= !dest_url.is_empty(),
+            Event::Start(Tag::Strong) => self.strong = true,
+            Event::Start(Tag::Emphasis) => self.emphasis = true,
+            Event::Start(Tag::Strikethrough) => self.strikethrough = true,
+            Event::Code(_) => self.code = true,
+            Event::TaskListMarker(_) => self.task = true,
+            _ => {}
+        }
+    }
+
+    fn see_heading(&mut self, level: HeadingLevel, text: &str, range: std::ops::Range<usize>) {
+        let source = text[range.clone()].trim_start();
+        if !source.starts_with('#') {
+            // A line of dashes under some words is common in plain tables and logs; a line of equals signs less so.
+            self.underlined |= source.lines().count() == 2;
+            return;
+        }
+        let below = text[range.end..].lines().next().unwrap_or_default();
+        let is_apart = below.trim().is_empty();
+        let has_text = source.trim_matches(['#', ' ', '\n']).chars().any(char::is_alphanumeric);
+        if !has_text {
+            return;
+        }
+        self.title |= is_apart && text[..range.start].trim().is_empty() && !text[range.end..].trim().is_empty();
+        self.heading_apart |= is_apart;
+        self.levels |= self.heading.is_some_and(|other| other != level);
+        self.heading = Some(level);
+    }
+
+    fn score(&self) -> Score {
+        let sure = [
+            (self.link, 4),
+            (self.table, 4),
+            (self.fence, 4),
+            (self.task, 3),
+            (self.underlined, 3),
+            (self.strong, 2),
+            (self.strikethrough, 2),
+            (self.levels, 2),
+        ];
+        let unsure = [
+            (self.title, 1),
+            (self.heading_apart, 1),
+            (self.heading.is_some(), 2),
+            (self.items >= 2, 2),
+            (self.quote, 2),
+            (self.code, 1),
+            (self.emphasis, 1),
+            (self.rule, 1),
+        ];
+        let sum = |signs: &[(bool, u32)]| signs.iter().filter(|(seen, _)| *seen).map(|(_, points)| points).sum::<u32>();
+        Score { points: sum(&sure) + sum(&unsure), has_sure_sign: sum(&sure) > 0 }
+    }
+}
+
+/// The text behind a block of YAML between two lines of three dashes at the very start, and whether there was one.
+fn without_front_matter(text: &str) -> (bool, &str) {
+    let body = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
+    body.map_or((false, text), |(_, body)| (true, body))
+}

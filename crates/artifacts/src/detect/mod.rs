@@ -1,0 +1,220 @@
+//! What kind of text a text is.
+//!
+//! Each format is asked in turn, from the one that is hardest to mistake to the one that nearly everything could be:
+//! JSON, NDJSON, CSV, Markdown, YAML, plain. JSON is read whole, since it is one pass without memory. The others judge
+//! by a sample of the beginning.
+
+mod csv;
+mod markdown;
+mod yaml;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub(crate) use self::csv::Table;
+
+/// How much of a text CSV and NDJSON are judged by, in bytes.
+const TABLE_SAMPLE_BYTES: usize = 256 * 1024;
+/// How much of a text Markdown and YAML, which are slow to read, are judged by.
+const PROSE_SAMPLE_BYTES: usize = 64 * 1024;
+
+/// The format of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TextFormat {
+    /// One JSON object or array.
+    Json,
+    /// Lines that are each a JSON object or array.
+    Ndjson,
+    /// Rows of cells between commas, semicolons, tabs or bars.
+    Csv,
+    /// One YAML mapping or sequence.
+    Yaml,
+    /// Markdown.
+    Markdown,
+    /// None of these.
+    Plain,
+}
+
+/// A format, and how sure that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detected {
+    pub(crate) format: TextFormat,
+    /// Per cent.
+    pub(crate) confidence: u8,
+    /// The delimiter of CSV.
+    pub(crate) delimiter: Option<u8>,
+}
+
+impl Detected {
+    pub(crate) const PLAIN: Self = Self { format: TextFormat::Plain, confidence: 50, delimiter: None };
+
+    fn new(format: TextFormat, confidence: u8) -> Self {
+        Self { format, confidence, delimiter: None }
+    }
+}
+
+/// The format of the text.
+pub(crate) fn detect(text: &str) -> Detected {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if is_json(text) {
+        return Detected::new(TextFormat::Json, 100);
+    }
+    let table = sample(text, TABLE_SAMPLE_BYTES);
+    if is_ndjson(table.lines) {
+        return Detected::new(TextFormat::Ndjson, 95);
+    }
+    if let Some(found) = csv::judge(&table) {
+        let delimiter = Some(found.delimiter);
+        return Detected { format: TextFormat::Csv, confidence: found.confidence, delimiter };
+    }
+    let prose = sample(text, PROSE_SAMPLE_BYTES);
+    let markdown = markdown::judge(prose.lines);
+    // A comment over a list of keys looks like a heading over a list; only marks that YAML cannot have decide at once.
+    if markdown.is_certain() {
+        return Detected::new(TextFormat::Markdown, markdown.confidence());
+    }
+    match yaml::judge(&prose) {
+        Some(yaml) if !(markdown.is_likely() && yaml == yaml::Shape::List) => Detected::new(TextFormat::Yaml, 80),
+        _ if markdown.is_likely() => Detected::new(TextFormat::Markdown, markdown.confidence()),
+        _ => Detected::PLAIN,
+    }
+}
+
+/// The beginning of a text, in whole lines.
+struct Sample<'a> {
+    lines: &'a str,
+    is_whole: bool,
+}
+
+fn sample(text: &str, bytes: usize) -> Sample<'_> {
+    let end = text.floor_char_boundary(bytes);
+    if end == text.len() {
+        return Sample { lines: text, is_whole: true };
+    }
+    Sample { lines: &text[..text[..end].rfind('\n').map_or(0, |newline| newline + 1)], is_whole: false }
+}
+
+/// An object or array; a scalar is not JSON for us, since every number would be.
+fn is_json(text: &str) -> bool {
+    text.trim_ascii_start().starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+fn is_ndjson(lines: &str) -> bool {
+    let mut lines = lines.lines().filter(|line| !line.trim_ascii().is_empty()).peekable();
+    let mut rows = 0;
+    while let Some(line) = lines.next() {
+        rows += 1;
+        if !is_json(line) || (rows == 1 && lines.peek().is_none()) {
+            return false;
+        }
+    }
+    rows > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Each line is a format and a text, `\n` for a line break.
+    #[test]
+    fn texts() {
+        for line in include_str!("cases.txt").lines().filter(|line| !line.starts_with("--") && !line.is_empty()) {
+            let (want, text) = line.split_once(": ").unwrap();
+            let text = text.replace("\\n", "\n").replace("\\t", "\t");
+            let found = detect(&text);
+            let name = serde_json::to_value(found.format).unwrap();
+            assert_eq!(name, want, "{text}\n{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_sample_ends_with_a_whole_line() {
+        assert_eq!(sample("ab\ncd\nef", 7).lines, "ab\ncd\n");
+        assert_eq!(sample("ab\ncd", 5).lines, "ab\ncd");
+        assert_eq!(sample("äöü", 3).lines, "");
+    }
+
+    #[test]
+    fn large_texts_are_judged_by_their_beginning() {
+        for (row, want) in [
+            ("1,2,3\n", TextFormat::Csv),
+            ("{\"a\": 1}\n", TextFormat::Ndjson),
+            ("This is a sentence with no marks at all.\n", TextFormat::Plain),
+            ("* see [the page](http://example.com) and **read** it\n", TextFormat::Markdown),
+        ] {
+            assert_eq!(detect(&row.repeat(300_000)).format, want, "{row}");
+        }
+        let yaml: String = (0..100_000).map(|n| format!("key{n}:\n  - value{n}\n")).collect();
+        assert_eq!(detect(&yaml).format, TextFormat::Yaml);
+        let json = format!("[{}1]", "1,".repeat(1_000_000));
+        assert_eq!(detect(&json).format, TextFormat::Json);
+    }
+
+    #[test]
+    fn hostile_texts_end_soon() {
+        let n = 300_000;
+        for text in [
+            "[".repeat(n),
+            "{\"a\":".repeat(n),
+            "*a ".repeat(n),
+            "**a_".repeat(n),
+            "[a](".repeat(n),
+            "![".repeat(n),
+            "> ".repeat(n),
+            "- ".repeat(n),
+            "`".repeat(n),
+            "a`".repeat(n),
+            "<a ".repeat(n),
+            "a:\n ".repeat(n),
+            "&a ".repeat(n),
+            "\"".repeat(n),
+            ",".repeat(n),
+            ",\n".repeat(n),
+            "|\n".repeat(n),
+            "#".repeat(n),
+            "\u{0}".repeat(n),
+            "\r".repeat(n),
+            format!("a,{}\n1,2\n", "b,".repeat(n)),
+            (0..5000).map(|n| format!("{}k{n}:\n", " ".repeat(n))).collect(),
+            format!("{}\n", "|".repeat(1000)).repeat(60),
+            "[^a]: b\n".repeat(n / 8),
+            "[a]: <b\n".repeat(n / 8),
+        ] {
+            let begin = std::time::Instant::now();
+            detect(&text);
+            // Ample, for a debug build on a busy machine: what is quadratic takes minutes.
+            assert!(begin.elapsed().as_secs() < 20, "{:?} took {:?}", &text[..20], begin.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(pieces in proptest::collection::vec(prop_oneof![
+            "\\PC{0,12}", "[\\[\\]{}:,\"'&*#|>!%@`\n \t-]{0,12}", "(- )?[a-z]{1,4}: [a-z ]{0,9}\n", "[a-z]{1,3}[,;|][0-9]{1,3}\n",
+        ], 0..12)) {
+            detect(&pieces.concat());
+        }
+
+        #[test]
+        fn json_is_always_found(value in json()) {
+            prop_assert_eq!(detect(&value.to_string()).format, TextFormat::Json);
+            prop_assert_eq!(detect(&serde_json::to_string_pretty(&value).unwrap()).format, TextFormat::Json);
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![any::<bool>().prop_map(Into::into), any::<i64>().prop_map(Into::into), ".*".prop_map(Into::into)];
+        leaf.prop_recursive(3, 20, 5, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(serde_json::Value::from),
+                proptest::collection::hash_map(".*", inner, 0..5)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+        .prop_filter("a container", |value: &serde_json::Value| value.is_array() || value.is_object())
+    }
+}

@@ -1,0 +1,78 @@
+//! YAML, which nearly every text is to its parser: so only what is plainly data counts.
+
+use super::Sample;
+use crate::structure::{Inspection, Node, inspect_yaml};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A mapping, or a sequence with something nested in it.
+    Nested,
+    /// A sequence of scalars, as a list in prose is too.
+    List,
+}
+
+/// The shape of the document, if it is data.
+pub(super) fn judge(sample: &Sample<'_>) -> Option<Shape> {
+    let text = if sample.is_whole { sample.lines } else { whole_entries(sample.lines) };
+    if !may_be_yaml(text) {
+        return None;
+    }
+    shape(&inspect_yaml(text, 100, 6).ok()?)
+}
+
+fn shape(found: &Inspection) -> Option<Shape> {
+    let is_nested = |node: &Node| matches!(node, Node::Object { .. } | Node::Array { .. });
+    let shape = match &found.root {
+        Node::Leaf(_) => return None,
+        Node::Object { members, count } => {
+            let nested = members.iter().any(|(_, value)| is_nested(value));
+            (*count >= 2 || nested).then_some(Shape::Nested)
+        }
+        Node::Array { first: Some(first), .. } if is_nested(first) => Some(Shape::Nested),
+        Node::Array { length, .. } => (*length >= 2).then_some(Shape::List),
+    };
+    let is_prose = found.sentences * 2 > found.strings || found.odd_keys > 0;
+    shape.filter(|_| !is_prose)
+}
+
+/// The sample without its last entry, which may be cut: up to the last line that begins at the margin.
+fn whole_entries(lines: &str) -> &str {
+    let mut end = lines.len();
+    while let Some(newline) = lines[..end].trim_end_matches('\n').rfind('\n') {
+        end = newline + 1;
+        if !lines[end..].starts_with([' ', '\t', '\n', '\r', '#', '-', ']', '}']) {
+            return &lines[..end];
+        }
+        if lines[end..].starts_with("- ") {
+            return &lines[..end];
+        }
+        end = newline;
+    }
+    ""
+}
+
+/// A quick look that spares most prose the parser: the first line with content must be an entry.
+fn may_be_yaml(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_end);
+    let first = lines.find(|line| {
+        let line = line.trim_start();
+        !line.is_empty() && !line.starts_with('#') && !line.starts_with('%') && line != "---"
+    });
+    first.is_some_and(|line| {
+        let line = line.trim_start();
+        line.ends_with(':') || line.contains(": ") || line.starts_with("- ") || line == "-" || line.starts_with(['{', '['])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entry_of_a_cut_sample_is_left_out() {
+        assert_eq!(whole_entries("a: 1\nb:\n  c: 2\n  d"), "a: 1\n");
+        assert_eq!(whole_entries("- a\n- b\n- c"), "- a\n- b\n");
+        assert_eq!(whole_entries("a: 1"), "");
+        assert_eq!(whole_entries("a:\n- 1\n- 2\n"), "a:\n- 1\n");
+    }
+}
