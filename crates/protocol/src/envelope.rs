@@ -80,7 +80,9 @@ impl<'a> Message<'a> {
     /// number nor a string, parameters that are not an object.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         if nested_deeper_than(bytes, max_nesting) {
-            let error = RpcError::invalid_request(format!("message is nested more than {max_nesting} levels deep"));
+            let error = RpcError::invalid_request(format!(
+                "message is nested more than {max_nesting} levels deep"
+            ));
             return Err(EnvelopeError { id: None, error });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -88,18 +90,25 @@ impl<'a> Message<'a> {
         })?;
         if text.trim_ascii_start().starts_with('[') {
             // Parsed all the same: bytes that are not even JSON deserve the other error.
-            serde_json::from_str::<IgnoredAny>(text).map_err(|error| parse_error(error.to_string()))?;
+            serde_json::from_str::<IgnoredAny>(text)
+                .map_err(|error| parse_error(error.to_string()))?;
             let error = RpcError::invalid_request("batches exist only in revision 2025-03-26");
             return Err(EnvelopeError { id: None, error });
         }
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
             if error.is_data() {
-                EnvelopeError { id: salvaged_id(text), error: RpcError::invalid_request(error.to_string()) }
+                EnvelopeError {
+                    id: salvaged_id(text),
+                    error: RpcError::invalid_request(error.to_string()),
+                }
             } else {
                 parse_error(format!("message is not JSON: {error}"))
             }
         })?;
-        fields.into_message().map_err(|(id, message)| EnvelopeError { id, error: RpcError::invalid_request(message) })
+        fields.into_message().map_err(|(id, message)| EnvelopeError {
+            id,
+            error: RpcError::invalid_request(message),
+        })
     }
 }
 
@@ -134,7 +143,9 @@ impl<'a> Fields<'a> {
             (Some(method), Some(Some(id)), None, None) => {
                 Ok(Message::Request(Request { id, method, params: self.params }))
             }
-            (Some(method), None, None, None) => Ok(Message::Notification(Notification { method, params: self.params })),
+            (Some(method), None, None, None) => {
+                Ok(Message::Notification(Notification { method, params: self.params }))
+            }
             (Some(_), Some(None), None, None) => refuse("a request's id must not be null"),
             (None, Some(Some(id)), Some(result), None) => {
                 Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
@@ -229,7 +240,8 @@ pub(crate) fn write_result_with(id: &RequestId, members: &str, result: &RawValue
     out.extend_from_slice(br#","result":"#);
     match result.strip_prefix('{').map(str::trim_ascii_start) {
         Some(rest) if !members.is_empty() => {
-            let members = if rest.starts_with('}') { members.trim_end_matches(',') } else { members };
+            let members =
+                if rest.starts_with('}') { members.trim_end_matches(',') } else { members };
             out.push(b'{');
             out.extend_from_slice(members.as_bytes());
             out.extend_from_slice(rest.as_bytes());
@@ -280,7 +292,8 @@ fn append_call(out: &mut Vec<u8>, method: &str, params: Option<&RawValue>) {
 }
 
 fn append(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("strings, numbers and raw values serialise into memory");
+    serde_json::to_writer(out, value)
+        .expect("strings, numbers and raw values serialise into memory");
 }
 
 fn parse_error(message: String) -> EnvelopeError {
@@ -296,7 +309,9 @@ fn salvaged_id(text: &str) -> Option<RequestId> {
     serde_json::from_str::<IdAlone>(text).ok().map(|found| found.id)
 }
 
-fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -308,11 +323,23 @@ mod tests {
 
     #[test]
     fn what_is_there_decides_what_it_is() {
-        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":-3,"method":"ping"}"#), Ok(Message::Request(_))));
-        assert!(matches!(parse(r#"{"jsonrpc":"2.0","method":"x","params":{}}"#), Ok(Message::Notification(_))));
-        assert!(matches!(parse(r#"{"jsonrpc":"2.0","id":"a","result":{}}"#), Ok(Message::Response(_))));
+        assert!(matches!(
+            parse(r#"{"jsonrpc":"2.0","id":-3,"method":"ping"}"#),
+            Ok(Message::Request(_))
+        ));
+        assert!(matches!(
+            parse(r#"{"jsonrpc":"2.0","method":"x","params":{}}"#),
+            Ok(Message::Notification(_))
+        ));
+        assert!(matches!(
+            parse(r#"{"jsonrpc":"2.0","id":"a","result":{}}"#),
+            Ok(Message::Response(_))
+        ));
         let null_id = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#;
-        assert!(matches!(parse(null_id), Ok(Message::Response(Response { id: None, outcome: Err(_) }))));
+        assert!(matches!(
+            parse(null_id),
+            Ok(Message::Response(Response { id: None, outcome: Err(_) }))
+        ));
     }
 
     #[test]
@@ -323,17 +350,34 @@ mod tests {
         check("[]", error_code::INVALID_REQUEST, None);
         check("1", error_code::INVALID_REQUEST, None);
         check("{}", error_code::INVALID_REQUEST, None);
-        check(r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, error_code::INVALID_REQUEST, Some(1.into()));
-        check(r#"{"jsonrpc":"2.0","id":1,"method":7}"#, error_code::INVALID_REQUEST, Some(1.into()));
-        check(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":[]}"#, error_code::INVALID_REQUEST, Some("a".into()));
+        check(
+            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
+            error_code::INVALID_REQUEST,
+            Some(1.into()),
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"method":7}"#,
+            error_code::INVALID_REQUEST,
+            Some(1.into()),
+        );
+        check(
+            r#"{"jsonrpc":"2.0","id":"a","method":"m","params":[]}"#,
+            error_code::INVALID_REQUEST,
+            Some("a".into()),
+        );
         check(r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, error_code::INVALID_REQUEST, None);
         check(r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, error_code::INVALID_REQUEST, None);
-        check(r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#, -32600, Some(1.into()));
+        check(
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+            -32600,
+            Some(1.into()),
+        );
     }
 
     #[test]
     fn invalid_utf8_is_a_parse_error() {
-        let error = Message::parse(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", 10).unwrap_err().error;
+        let error =
+            Message::parse(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", 10).unwrap_err().error;
         assert_eq!(error.code, error_code::PARSE_ERROR);
         assert_eq!(error.message, "message is not valid UTF-8, from byte 27 on");
     }
@@ -341,7 +385,11 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| {
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}{}}}}}"#, "[".repeat(depth), "]".repeat(depth))
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}{}}}}}"#,
+                "[".repeat(depth),
+                "]".repeat(depth)
+            )
         };
         assert!(parse(&nested(DEFAULT_MAX_NESTING - 2)).is_ok());
         let error = parse(&nested(DEFAULT_MAX_NESTING - 1)).unwrap_err().error;
@@ -353,11 +401,22 @@ mod tests {
     fn members_are_put_first() {
         let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
         let with = |json: &str| {
-            String::from_utf8(write_result_with(&1.into(), r#""resultType":"complete","#, &raw(json))).unwrap()
+            String::from_utf8(write_result_with(
+                &1.into(),
+                r#""resultType":"complete","#,
+                &raw(json),
+            ))
+            .unwrap()
         };
         assert_eq!(with("{}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#);
-        assert_eq!(with(r#"{ "a":1}"#), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a":1}}"#);
-        assert_eq!(with("{\r\n \"a\": \"\\n\"\n}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n" }}"#);
+        assert_eq!(
+            with(r#"{ "a":1}"#),
+            r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a":1}}"#
+        );
+        assert_eq!(
+            with("{\r\n \"a\": \"\\n\"\n}"),
+            r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n" }}"#
+        );
         assert_eq!(with("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
     }
 

@@ -1,6 +1,52 @@
-//! The Model Context Protocol: server and client, every transport, session-era and stateless revisions.
+//! The Model Context Protocol: server and client, over pipes and Streamable HTTP, with sessions (2025-11-25) and
+//! without (2026-07-28).
 //!
-//! …
+//! A server with one typed tool; its schema comes from the type, and arguments are checked against it:
+//!
+//! ```no_run
+//! use marquetry_protocol::server::{Server, Toolbox, serve_stdio};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add { a: i64, b: i64 }
+//!
+//! #[tokio::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let tools = Toolbox::new("adder", "1.0.0").tool("add", "Adds two numbers.", async |add: Add, _| {
+//!         add.a.checked_add(add.b).map(|sum| sum.to_string()).ok_or("the sum is too large")
+//!     });
+//!     serve_stdio(&Server::new(tools), Default::default()).await
+//! }
+//! ```
+//!
+//! And a client, here of that server, on a pipe in the same process:
+//!
+//! ```
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! # struct Add { a: i64, b: i64 }
+//! # use marquetry_protocol::{client::{CallOptions, Client, ClientOptions}, server::{Server, Toolbox, serve_pipe}, types::CallToolParams};
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let tools = Toolbox::new("adder", "1.0.0").tool("add", "Adds.", async |add: Add, _| Ok::<_, String>((add.a + add.b).to_string()));
+//! # let (reader, output) = tokio::io::simplex(4096);
+//! # let (input, writer) = tokio::io::simplex(4096);
+//! # tokio::spawn(async move { serve_pipe(&Server::new(tools), input, output, Default::default()).await });
+//! let client = Client::connect(reader, writer, ClientOptions::default()).await?;
+//! let call = CallToolParams::new("add", &serde_json::json!({ "a": 1, "b": 2 }))?;
+//! let answer = client.call_tool(&call, CallOptions::default()).await?;
+//! assert!(answer.get().contains(r#""text":"3""#));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to know
+//! - One server answers both eras on one endpoint: a request that names a stateless revision in its `_meta` is
+//!   stateless, one that starts with `initialize` opens a session. Handlers see no difference but
+//!   [`RequestContext::revision`](server::RequestContext::revision).
+//! - Every queue and size is bounded: see [`server::Limits`] and [`client::ClientOptions`]. Over a limit there is an
+//!   error that names it, and the connection goes on.
+//! - Dropping the future of a call cancels it at the other side, all the way down.
+//! - Results can pass through as raw JSON ([`server::Reply::raw`]): they are not parsed again.
+//! - Without features there are the [`types`] and the [envelope](Message) alone, on serde.
 
 #[cfg(feature = "client")]
 pub mod client;
@@ -16,8 +62,8 @@ pub mod types;
 
 pub use crate::{
     envelope::{
-        DEFAULT_MAX_NESTING, EnvelopeError, Message, Notification, Request, RequestId, Response, write_error,
-        write_notification, write_request, write_result,
+        DEFAULT_MAX_NESTING, EnvelopeError, Message, Notification, Request, RequestId, Response,
+        write_error, write_notification, write_request, write_result,
     },
     error::{RpcError, error_code},
     nesting::nested_deeper_than,

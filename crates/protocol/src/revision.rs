@@ -83,7 +83,9 @@ impl Revision {
     #[must_use]
     pub fn negotiate(asked: &str) -> Self {
         match asked.parse() {
-            Ok(revision) if Self::SERVED.contains(&revision) && revision.era() == Era::Session => revision,
+            Ok(revision) if Self::SERVED.contains(&revision) && revision.era() == Era::Session => {
+                revision
+            }
             _ => Self::LATEST_SESSION,
         }
     }
@@ -104,7 +106,10 @@ impl FromStr for Revision {
     type Err = UnknownRevision;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|revision| revision.as_str() == text).ok_or_else(|| UnknownRevision(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.as_str() == text)
+            .ok_or_else(|| UnknownRevision(text.to_owned()))
     }
 }
 

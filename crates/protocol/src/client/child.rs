@@ -51,7 +51,10 @@ pub enum Stderr {
 impl StdioCommand {
     /// The program with its arguments and nothing special.
     #[must_use]
-    pub fn new(program: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new(
+        program: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         Self {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
@@ -111,7 +114,13 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Link
 }
 
 /// Waits for the end of the child, or brings it about; then ends what it has started, so that nothing is left behind.
-async fn attend(mut child: Child, grace: Duration, stop: CancellationToken, shared: Arc<Shared>, gone: Arc<Notify>) {
+async fn attend(
+    mut child: Child,
+    grace: Duration,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+    gone: Arc<Notify>,
+) {
     let group = child.id();
     tokio::select! {
         status = child.wait() => {

@@ -9,14 +9,22 @@ use serde_json::{
 use super::{ClientError, ClientOptions, RevisionChoice, ServerPeer, link::Link};
 use crate::{
     Era, Revision, error_code,
-    types::{DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities, meta_key},
+    types::{
+        DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities,
+        meta_key,
+    },
 };
 
 /// Introduces us: with `server/discover`, and where that is not understood with `initialize`.
-pub(super) async fn introduce(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
+pub(super) async fn introduce(
+    link: &Link,
+    options: &ClientOptions,
+) -> Result<ServerPeer, ClientError> {
     match options.revision {
         RevisionChoice::Only(revision) if revision.era() == Era::Stateless => {
-            discover(link, options, revision).await?.ok_or_else(|| ClientError::Revision(revision.to_string()))
+            discover(link, options, revision)
+                .await?
+                .ok_or_else(|| ClientError::Revision(revision.to_string()))
         }
         RevisionChoice::Only(revision) => initialize(link, options, revision).await,
         RevisionChoice::Auto => match discover(link, options, Revision::LATEST).await? {
@@ -28,7 +36,11 @@ pub(super) async fn introduce(link: &Link, options: &ClientOptions) -> Result<Se
 
 /// None when the server is not of the stateless era: it knows no such method, refuses the request in some other way,
 /// or says nothing (2026-07-28, "Backward Compatibility").
-async fn discover(link: &Link, options: &ClientOptions, revision: Revision) -> Result<Option<ServerPeer>, ClientError> {
+async fn discover(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<Option<ServerPeer>, ClientError> {
     let unknown = ServerPeer {
         revision,
         info: Implementation::default(),
@@ -42,14 +54,19 @@ async fn discover(link: &Link, options: &ClientOptions, revision: Revision) -> R
             tracing::debug!(%error, "server is stateless, of a revision that we do not speak");
             return Ok(None);
         }
-        Ok(Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) | Err(_) => return Ok(None),
+        Ok(Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) | Err(_) => {
+            return Ok(None);
+        }
         Ok(Err(error)) => return Err(error),
     };
     let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else { return Ok(None) };
     if !found.supported_versions.iter().any(|version| version == revision.as_str()) {
         return Ok(None);
     }
-    let info = found.meta.get(meta_key::SERVER_INFO).and_then(|info| Implementation::deserialize(info).ok());
+    let info = found
+        .meta
+        .get(meta_key::SERVER_INFO)
+        .and_then(|info| Implementation::deserialize(info).ok());
     Ok(Some(ServerPeer {
         revision,
         info: info.unwrap_or_default(),
@@ -58,8 +75,14 @@ async fn discover(link: &Link, options: &ClientOptions, revision: Revision) -> R
     }))
 }
 
-async fn initialize(link: &Link, options: &ClientOptions, revision: Revision) -> Result<ServerPeer, ClientError> {
-    let protocol = |error: serde_json::Error| ClientError::Protocol(format!("answer to 'initialize': {error}"));
+async fn initialize(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<ServerPeer, ClientError> {
+    let protocol = |error: serde_json::Error| {
+        ClientError::Protocol(format!("answer to 'initialize': {error}"))
+    };
     let params = to_raw_value(&InitializeParams {
         protocol_version: revision.to_string(),
         capabilities: options.capabilities.clone(),
@@ -87,7 +110,12 @@ async fn initialize(link: &Link, options: &ClientOptions, revision: Revision) ->
         {
             agreed
         }
-        _ => return Err(ClientError::Revision(format!("{revision}, but {}", found.protocol_version))),
+        _ => {
+            return Err(ClientError::Revision(format!(
+                "{revision}, but {}",
+                found.protocol_version
+            )));
+        }
     };
     server.info = found.server_info;
     server.capabilities = found.capabilities;

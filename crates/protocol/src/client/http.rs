@@ -7,7 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response, StatusCode, Uri, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response, StatusCode, Uri,
+    header,
+};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -65,24 +68,34 @@ const EVENTS: &str = "text/event-stream";
 impl HttpLink {
     pub(super) fn new(target: HttpTarget, options: &ClientOptions) -> Result<Self, ClientError> {
         let not_valid = |what: String| ClientError::io(what, "not valid");
-        let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{}'", target.url)))?;
+        let uri: Uri =
+            target.url.parse().map_err(|_| not_valid(format!("URL '{}'", target.url)))?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") if cfg!(feature = "tls") => {}
-            _ => return Err(ClientError::io(format!("URL '{}'", target.url), "must start with http: or https:")),
+            _ => {
+                return Err(ClientError::io(
+                    format!("URL '{}'", target.url),
+                    "must start with http: or https:",
+                ));
+            }
         }
         let mut headers = HeaderMap::new();
         for (name, value) in target.headers {
-            let name: HeaderName = name.parse().map_err(|_| not_valid(format!("header name '{name}'")))?;
+            let name: HeaderName =
+                name.parse().map_err(|_| not_valid(format!("header name '{name}'")))?;
             // Its value may be a secret.
-            let mut value: HeaderValue = value.parse().map_err(|_| not_valid(format!("value of header '{name}'")))?;
+            let mut value: HeaderValue =
+                value.parse().map_err(|_| not_valid(format!("value of header '{name}'")))?;
             value.set_sensitive(true);
             headers.append(name, value);
         }
         let shared = Arc::new(Shared::new());
         let post = Endpoint {
             shared: shared.clone(),
-            client: HyperClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector()),
+            client: HyperClient::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .build(connector()),
             uri,
             headers,
             session: Mutex::default(),
@@ -106,7 +119,8 @@ impl HttpLink {
         }
         // A stateless request is cancelled by the end of its connection; a session has to be told.
         let told = CancelOnDrop {
-            post: (revision.era() == Era::Session && outgoing.method != "initialize").then(|| self.post.clone()),
+            post: (revision.era() == Era::Session && outgoing.method != "initialize")
+                .then(|| self.post.clone()),
             revision,
             id: outgoing.id.clone(),
         };
@@ -153,7 +167,9 @@ impl HttpLink {
                         failures += 1;
                         tracing::debug!(%error, "announcements cannot be heard");
                         if failures >= 5 {
-                            shared.end(CloseReason::Ended(format!("server cannot be reached: {error}")));
+                            shared.end(CloseReason::Ended(format!(
+                                "server cannot be reached: {error}"
+                            )));
                         }
                     }
                 }
@@ -194,7 +210,10 @@ impl Endpoint {
         let mut head = HttpRequest::builder().method(method).uri(&self.uri);
         if let Some(headers) = head.headers_mut() {
             headers.extend(self.headers.clone());
-            headers.insert(header::USER_AGENT, HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION"))));
+            headers.insert(
+                header::USER_AGENT,
+                HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION"))),
+            );
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
             if let (Era::Session, Some(session)) = (revision.era(), self.session_id()) {
                 headers.insert(SESSION_ID, session);
@@ -211,22 +230,33 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
-    async fn send(&self, request: HttpRequest<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
+    async fn send(
+        &self,
+        request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
         self.client.request(request).await.map_err(|error| {
-            let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())
-                .last()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
+                error.source()
+            })
+            .last()
+            .map(ToString::to_string)
+            .unwrap_or_default();
             ClientError::io(format!("cannot reach {}", self.uri), cause)
         })
     }
 
-    async fn exchange(&self, revision: Revision, outgoing: &Outgoing<'_>) -> Result<Box<RawValue>, ClientError> {
+    async fn exchange(
+        &self,
+        revision: Revision,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let mut request = self.post(revision, message);
         match revision.era() {
             Era::Stateless => standard_headers(request.headers_mut(), outgoing)?,
-            Era::Session if outgoing.method == "initialize" => _ = request.headers_mut().remove(PROTOCOL_VERSION),
+            Era::Session if outgoing.method == "initialize" => {
+                _ = request.headers_mut().remove(PROTOCOL_VERSION)
+            }
             Era::Session => {}
         }
         let response = self.send(request).await?;
@@ -235,7 +265,10 @@ impl Endpoint {
             let id = response.headers().get(SESSION_ID).cloned();
             *self.session.lock().unwrap_or_else(PoisonError::into_inner) = id;
         }
-        if status == StatusCode::NOT_FOUND && revision.era() == Era::Session && self.session_id().is_some() {
+        if status == StatusCode::NOT_FOUND
+            && revision.era() == Era::Session
+            && self.session_id().is_some()
+        {
             self.shared.end(CloseReason::SessionEnded);
             return Err(ClientError::Closed(CloseReason::SessionEnded));
         }
@@ -244,11 +277,15 @@ impl Endpoint {
         }
         let body = self.whole(response).await?;
         match Message::parse(&body, DEFAULT_MAX_NESTING) {
-            Ok(Message::Response(answer)) if answer.id.as_ref().is_none_or(|id| *id == outgoing.id) => {
+            Ok(Message::Response(answer))
+                if answer.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
+            {
                 match answer.outcome {
                     Ok(result) if status.is_success() => Ok(result.to_owned()),
                     // An error about no request in particular is the endpoint's, not the method's.
-                    Err(error) if answer.id.is_some() || status.is_success() => Err(ClientError::Rpc(error)),
+                    Err(error) if answer.id.is_some() || status.is_success() => {
+                        Err(ClientError::Rpc(error))
+                    }
                     _ => Err(http_error(status, &body)),
                 }
             }
@@ -260,8 +297,9 @@ impl Endpoint {
 
     async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
         let body = Limited::new(response.into_body(), self.most).collect().await;
-        body.map(http_body_util::Collected::to_bytes)
-            .map_err(|error| ClientError::io(format!("answer of {} (at most {} bytes)", self.uri, self.most), error))
+        body.map(http_body_util::Collected::to_bytes).map_err(|error| {
+            ClientError::io(format!("answer of {} (at most {} bytes)", self.uri, self.most), error)
+        })
     }
 
     async fn answer_from_events(
@@ -305,19 +343,26 @@ impl Endpoint {
         let mut more = true;
         while more {
             let Some(frame) = body.frame().await else { break };
-            let frame = frame.map_err(|error| ClientError::io(format!("stream of {}", self.uri), error))?;
+            let frame =
+                frame.map_err(|error| ClientError::io(format!("stream of {}", self.uri), error))?;
             let Ok(data) = frame.into_data() else { continue };
             let mut answers = Vec::new();
-            let parsed = parser.push(&data, |event| match Message::parse(event, DEFAULT_MAX_NESTING) {
-                // A priming event has no data (2025-11-25).
-                _ if event.trim_ascii().is_empty() => {}
-                Ok(Message::Notification(notification)) => self.shared.notified(&notification, progress),
-                Ok(Message::Request(request)) => answers.push(self.shared.answer(&request)),
-                Ok(message) => more = more && go_on(message),
-                Err(error) => tracing::warn!(%error, "server sent an event that is no message"),
-            });
+            let parsed =
+                parser.push(&data, |event| match Message::parse(event, DEFAULT_MAX_NESTING) {
+                    // A priming event has no data (2025-11-25).
+                    _ if event.trim_ascii().is_empty() => {}
+                    Ok(Message::Notification(notification)) => {
+                        self.shared.notified(&notification, progress)
+                    }
+                    Ok(Message::Request(request)) => answers.push(self.shared.answer(&request)),
+                    Ok(message) => more = more && go_on(message),
+                    Err(error) => tracing::warn!(%error, "server sent an event that is no message"),
+                });
             if parsed == Err(TooLong) {
-                return Err(ClientError::Protocol(format!("server sent an event of more than {} bytes", self.most)));
+                return Err(ClientError::Protocol(format!(
+                    "server sent an event of more than {} bytes",
+                    self.most
+                )));
             }
             for answer in answers {
                 self.tell(revision, answer).await?;
@@ -337,7 +382,11 @@ impl Endpoint {
         Err(http_error(status, &body))
     }
 
-    async fn listen(&self, revision: Revision, params: Option<&RawValue>) -> Result<Heard, ClientError> {
+    async fn listen(
+        &self,
+        revision: Revision,
+        params: Option<&RawValue>,
+    ) -> Result<Heard, ClientError> {
         let id = self.shared.next_id();
         let request = match revision.era() {
             Era::Session => self
@@ -346,8 +395,10 @@ impl Endpoint {
                 .body(Full::default())
                 .expect("method, URI and headers were checked when the link was made"),
             Era::Stateless => {
-                let outgoing = Outgoing { id, method: "subscriptions/listen", params, progress: None };
-                let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
+                let outgoing =
+                    Outgoing { id, method: "subscriptions/listen", params, progress: None };
+                let message =
+                    envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
                 let mut request = self.post(revision, message);
                 standard_headers(request.headers_mut(), &outgoing)?;
                 request
@@ -363,7 +414,11 @@ impl Endpoint {
         let before = std::time::Instant::now();
         self.events(revision, response, &|_, _| {}, |_| true).await?;
         // A stream that ends at once is no reason to ask for the next one at once.
-        Ok(if before.elapsed() > Duration::from_secs(5) { Heard::Something } else { Heard::Nothing })
+        Ok(if before.elapsed() > Duration::from_secs(5) {
+            Heard::Something
+        } else {
+            Heard::Nothing
+        })
     }
 }
 
@@ -383,8 +438,10 @@ impl CancelOnDrop {
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some(post) = self.post.take() else { return };
-        let params = serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
-        let (Ok(params), Ok(runtime)) = (serde_json::value::to_raw_value(&params), tokio::runtime::Handle::try_current())
+        let params =
+            serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let (Ok(params), Ok(runtime)) =
+            (serde_json::value::to_raw_value(&params), tokio::runtime::Handle::try_current())
         else {
             return;
         };
@@ -405,9 +462,11 @@ fn standard_headers(headers: &mut HeaderMap, outgoing: &Outgoing<'_>) -> Result<
         name: Option<String>,
         uri: Option<String>,
     }
-    let not_valid = |_| ClientError::Protocol(format!("method '{}' fits no header", outgoing.method));
+    let not_valid =
+        |_| ClientError::Protocol(format!("method '{}' fits no header", outgoing.method));
     headers.insert("mcp-method", HeaderValue::from_str(outgoing.method).map_err(not_valid)?);
-    let target: Option<Target> = outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());
+    let target: Option<Target> =
+        outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());
     let target = target.and_then(|target| match outgoing.method {
         "tools/call" | "prompts/get" => target.name,
         "resources/read" => target.uri,
@@ -425,11 +484,19 @@ fn header_text(text: &str) -> Result<HeaderValue, http::header::InvalidHeaderVal
     let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         && text.trim() == text
         && !text.starts_with("=?base64?");
-    if plain { HeaderValue::from_str(text) } else { HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(text))) }
+    if plain {
+        HeaderValue::from_str(text)
+    } else {
+        HeaderValue::from_str(&format!("=?base64?{}?=", STANDARD.encode(text)))
+    }
 }
 
 fn is_events(response: &Response<Incoming>) -> bool {
-    let value = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENTS)
 }
 
@@ -452,7 +519,11 @@ fn connector() -> Connector {
     #[cfg(feature = "tls")]
     {
         http.enforce_http(false);
-        hyper_rustls::HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().wrap_connector(http)
+        hyper_rustls::HttpsConnectorBuilder::new()
+            .with_webpki_roots()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http)
     }
     #[cfg(not(feature = "tls"))]
     http

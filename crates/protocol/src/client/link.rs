@@ -101,7 +101,11 @@ impl Link {
     ) -> Result<Box<RawValue>, ClientError> {
         let shared = self.shared();
         let id = RequestId::from(shared.next_id.fetch_add(1, Ordering::Relaxed));
-        let asks = Asks { revision: server.revision, options, progress_token: progress.is_some().then_some(&id) };
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            progress_token: progress.is_some().then_some(&id),
+        };
         let prepared = params::prepare(params, &asks)?;
         let params = prepared.as_deref().or(params);
         let outgoing = Outgoing { id: id.clone(), method, params, progress };
@@ -185,7 +189,11 @@ impl Shared {
     }
 
     /// Hands a notification on; progress goes to `progress`, which knows whose it is.
-    pub(super) fn notified(&self, notification: &Notification<'_>, progress: impl FnOnce(&RequestId, Progress)) {
+    pub(super) fn notified(
+        &self,
+        notification: &Notification<'_>,
+        progress: impl FnOnce(&RequestId, Progress),
+    ) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Told {

@@ -42,20 +42,27 @@ impl Client {
         self.list("resources/templates/list", "resourceTemplates").await
     }
 
-    async fn list<T: DeserializeOwned>(&self, method: &str, member: &str) -> Result<Vec<T>, ClientError> {
+    async fn list<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        member: &str,
+    ) -> Result<Vec<T>, ClientError> {
         let most = self.inner.options.max_list_items;
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
-            let params = params.transpose().map_err(|error| ClientError::Protocol(error.to_string()))?;
+            let params =
+                params.transpose().map_err(|error| ClientError::Protocol(error.to_string()))?;
             let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
             let (page, next) = read_page::<T>(&result, member)
                 .map_err(|error| ClientError::Protocol(format!("answer to '{method}': {error}")))?;
             let empty = page.is_empty();
             items.extend(page);
             if items.len() > most {
-                return Err(ClientError::Protocol(format!("'{method}' gives more than {most} items")));
+                return Err(ClientError::Protocol(format!(
+                    "'{method}' gives more than {most} items"
+                )));
             }
             // A server that gives the same cursor for ever, with nothing behind it, must not keep us.
             match next {
@@ -67,7 +74,10 @@ impl Client {
 }
 
 /// One page; an item that cannot be read is left out with a warning, so that it does not hide the others.
-fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json::Result<(Vec<T>, Option<String>)> {
+fn read_page<T: DeserializeOwned>(
+    result: &RawValue,
+    member: &str,
+) -> serde_json::Result<(Vec<T>, Option<String>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Page {
@@ -81,7 +91,9 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
     let items = items.into_iter().filter_map(|item| {
-        T::deserialize(&item).inspect_err(|error| tracing::warn!(%error, member, "an item cannot be read")).ok()
+        T::deserialize(&item)
+            .inspect_err(|error| tracing::warn!(%error, member, "an item cannot be read"))
+            .ok()
     });
     Ok((items.collect(), page.next_cursor))
 }

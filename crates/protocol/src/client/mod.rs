@@ -59,7 +59,11 @@ impl Client {
     ///
     /// # Errors
     /// When the server ends or does not introduce itself in time.
-    pub async fn connect<R, W>(reader: R, writer: W, options: ClientOptions) -> Result<Self, ClientError>
+    pub async fn connect<R, W>(
+        reader: R,
+        writer: W,
+        options: ClientOptions,
+    ) -> Result<Self, ClientError>
     where
         R: tokio::io::AsyncRead + Unpin + Send + 'static,
         W: tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -95,8 +99,13 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::request`]. A tool that failed is a result, not an error.
-    pub async fn call_tool(&self, call: &CallToolParams, options: CallOptions) -> Result<Box<RawValue>, ClientError> {
-        let params = serde_json::value::to_raw_value(call).map_err(|error| ClientError::Protocol(error.to_string()))?;
+    pub async fn call_tool(
+        &self,
+        call: &CallToolParams,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let params = serde_json::value::to_raw_value(call)
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
         self.request("tools/call", Some(&params), options).await
     }
 

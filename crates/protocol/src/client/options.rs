@@ -126,7 +126,11 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    pub(super) fn io(what: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    #[cfg(any(feature = "stdio", feature = "http-client"))]
+    pub(super) fn io(
+        what: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         Self::Io { what: what.into(), source: io::Error::other(source) }
     }
 }

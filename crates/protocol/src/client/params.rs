@@ -22,11 +22,16 @@ pub(super) struct Asks<'a> {
 }
 
 /// The parameters with what has to be said; none when they can stay as they are.
-pub(super) fn prepare(params: Option<&RawValue>, asks: &Asks<'_>) -> Result<Option<Box<RawValue>>, ClientError> {
+pub(super) fn prepare(
+    params: Option<&RawValue>,
+    asks: &Asks<'_>,
+) -> Result<Option<Box<RawValue>>, ClientError> {
     if asks.revision.era() == Era::Session && asks.progress_token.is_none() {
         return Ok(None);
     }
-    let not_an_object = |error: serde_json::Error| ClientError::Protocol(format!("parameters are no object: {error}"));
+    let not_an_object = |error: serde_json::Error| {
+        ClientError::Protocol(format!("parameters are no object: {error}"))
+    };
     let mut members: BTreeMap<String, Box<RawValue>> = match params {
         Some(params) => serde_json::from_str(params.get()).map_err(not_an_object)?,
         None => BTreeMap::new(),
@@ -68,17 +73,27 @@ mod tests {
     #[test]
     fn meta_is_added_to_and_the_rest_is_kept() {
         let options = ClientOptions::default();
-        let params = RawValue::from_string(r#"{"name":"t","arguments":{"a":1.0},"_meta":{"x":1}}"#.to_owned()).unwrap();
+        let params = RawValue::from_string(
+            r#"{"name":"t","arguments":{"a":1.0},"_meta":{"x":1}}"#.to_owned(),
+        )
+        .unwrap();
         let id = RequestId::from(4);
-        let asks = Asks { revision: Revision::V2025_11_25, options: &options, progress_token: None };
+        let asks =
+            Asks { revision: Revision::V2025_11_25, options: &options, progress_token: None };
         assert!(prepare(Some(&params), &asks).unwrap().is_none());
 
-        let asks = Asks { revision: Revision::V2025_11_25, options: &options, progress_token: Some(&id) };
+        let asks =
+            Asks { revision: Revision::V2025_11_25, options: &options, progress_token: Some(&id) };
         let prepared = prepare(Some(&params), &asks).unwrap().unwrap();
-        assert_eq!(prepared.get(), r#"{"_meta":{"x":1,"progressToken":4},"arguments":{"a":1.0},"name":"t"}"#);
+        assert_eq!(
+            prepared.get(),
+            r#"{"_meta":{"x":1,"progressToken":4},"arguments":{"a":1.0},"name":"t"}"#
+        );
 
-        let asks = Asks { revision: Revision::V2026_07_28, options: &options, progress_token: None };
-        let prepared: JsonObject = serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
+        let asks =
+            Asks { revision: Revision::V2026_07_28, options: &options, progress_token: None };
+        let prepared: JsonObject =
+            serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
         assert_eq!(prepared["_meta"][meta_key::PROTOCOL_VERSION], "2026-07-28");
         assert_eq!(prepared["_meta"][meta_key::CLIENT_CAPABILITIES], json!({}));
     }
@@ -87,6 +102,8 @@ mod tests {
     fn questions_are_told_from_answers() {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         assert!(needs_input(&raw(r#"{"resultType":"input_required","inputRequests":{}}"#)));
-        assert!(!needs_input(&raw(r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#)));
+        assert!(!needs_input(&raw(
+            r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#
+        )));
     }
 }

@@ -57,7 +57,12 @@ struct Place {
 }
 
 impl PipeLink {
-    pub(super) fn start<R, W>(reader: R, writer: W, shared: Arc<Shared>, options: &ClientOptions) -> Self
+    pub(super) fn start<R, W>(
+        reader: R,
+        writer: W,
+        shared: Arc<Shared>,
+        options: &ClientOptions,
+    ) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
@@ -113,7 +118,10 @@ impl PipeLink {
         &self.shared
     }
 
-    pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Box<RawValue>, ClientError> {
+    pub(super) async fn request(
+        &self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let (sender, answer) = oneshot::channel();
         let place = self.pending.enter(
@@ -151,7 +159,11 @@ impl PipeLink {
         let Some(wanted) = listen_params(&server.capabilities) else { return };
         let asks = Asks { revision: server.revision, options, progress_token: None };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
-        let message = envelope::write_request(&self.shared.next_id(), "subscriptions/listen", params.as_deref());
+        let message = envelope::write_request(
+            &self.shared.next_id(),
+            "subscriptions/listen",
+            params.as_deref(),
+        );
         // Its answer comes when the server stops, and tells nothing new.
         _ = self.outbound.try_send(message.into());
     }
@@ -201,7 +213,9 @@ impl Drop for Place {
         let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
         let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
         let message = envelope::write_notification("notifications/cancelled", Some(&params));
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.outbound.try_send(message.into()) {
+        if let Err(mpsc::error::TrySendError::Full(message)) =
+            self.outbound.try_send(message.into())
+        {
             let outbound = self.outbound.clone();
             tokio::spawn(async move { outbound.send(message).await });
         }
@@ -226,10 +240,17 @@ impl Reading {
                 Ok(Line::Blank) => {}
                 // Whose answer it was is lost with it, so somebody would wait for ever.
                 Ok(Line::TooLong) => {
-                    return CloseReason::Broken(format!("server sent a message of more than {} bytes", self.most));
+                    return CloseReason::Broken(format!(
+                        "server sent a message of more than {} bytes",
+                        self.most
+                    ));
                 }
-                Ok(Line::End) => return CloseReason::Ended("server has closed its output".to_owned()),
-                Err(error) => return CloseReason::Ended(format!("cannot read from server: {error}")),
+                Ok(Line::End) => {
+                    return CloseReason::Ended("server has closed its output".to_owned());
+                }
+                Err(error) => {
+                    return CloseReason::Ended(format!("cannot read from server: {error}"));
+                }
             }
             if buffer.capacity() > 1 << 20 {
                 buffer = Vec::new();
@@ -248,11 +269,13 @@ impl Reading {
                 let Some(waiting) = self.pending.take(&id) else { return };
                 _ = waiting.answer.send(response.outcome.map(ToOwned::to_owned));
             }
-            Ok(Message::Notification(notification)) => self.shared.notified(&notification, |token, progress| {
-                if let Some(sender) = self.pending.progress_of(token) {
-                    _ = sender.try_send(progress);
-                }
-            }),
+            Ok(Message::Notification(notification)) => {
+                self.shared.notified(&notification, |token, progress| {
+                    if let Some(sender) = self.pending.progress_of(token) {
+                        _ = sender.try_send(progress);
+                    }
+                })
+            }
             Ok(Message::Request(request)) => {
                 let Some(outbound) = self.outbound.upgrade() else { return };
                 _ = outbound.send(self.shared.answer(&request).into()).await;

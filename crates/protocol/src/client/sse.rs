@@ -18,17 +18,31 @@ pub(super) struct TooLong;
 impl SseParser {
     /// Events of at most `most` bytes of data.
     pub(super) fn new(most: usize) -> Self {
-        Self { buffer: Vec::new(), searched: 0, data: Vec::new(), has_data: false, started: false, most }
+        Self {
+            buffer: Vec::new(),
+            searched: 0,
+            data: Vec::new(),
+            has_data: false,
+            started: false,
+            most,
+        }
     }
 
     /// Takes a piece; gives the data of each event that it completes to `event`.
-    pub(super) fn push(&mut self, piece: &[u8], mut event: impl FnMut(&[u8])) -> Result<(), TooLong> {
+    pub(super) fn push(
+        &mut self,
+        piece: &[u8],
+        mut event: impl FnMut(&[u8]),
+    ) -> Result<(), TooLong> {
         self.buffer.extend_from_slice(piece);
         let mut start = 0;
         loop {
             let rest = &self.buffer[start..];
             let searched = self.searched.saturating_sub(start);
-            let Some(end) = rest[searched..].iter().position(|byte| matches!(byte, b'\n' | b'\r')) else { break };
+            let Some(end) = rest[searched..].iter().position(|byte| matches!(byte, b'\n' | b'\r'))
+            else {
+                break;
+            };
             let end = searched + end;
             let width = match (rest[end], rest.get(end + 1)) {
                 (b'\r', Some(b'\n')) => 2,
@@ -40,7 +54,11 @@ impl SseParser {
             start += end + width;
             self.searched = start;
             let line = &self.buffer[line];
-            let line = if self.started { line } else { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) };
+            let line = if self.started {
+                line
+            } else {
+                line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
+            };
             self.started = true;
             if line.is_empty() {
                 if std::mem::take(&mut self.has_data) {
@@ -58,7 +76,8 @@ impl SseParser {
             }
         }
         self.buffer.drain(..start);
-        self.searched = self.buffer.iter().position(|byte| *byte == b'\r').unwrap_or(self.buffer.len());
+        self.searched =
+            self.buffer.iter().position(|byte| *byte == b'\r').unwrap_or(self.buffer.len());
         // A field's name and the end of a line are not part of the data.
         if self.buffer.len() > self.most + 16 { Err(TooLong) } else { Ok(()) }
     }
@@ -115,7 +134,9 @@ mod tests {
         let mut parser = SseParser::new(1_000);
         let mut events = Vec::new();
         for piece in text.chunks(cut.min(text.len().max(1))).chain([&b":"[..]]) {
-            parser.push(piece, |event| events.push(String::from_utf8_lossy(event).into_owned())).unwrap();
+            parser
+                .push(piece, |event| events.push(String::from_utf8_lossy(event).into_owned()))
+                .unwrap();
         }
         events
     }

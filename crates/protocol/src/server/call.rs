@@ -45,11 +45,20 @@ impl Server {
     ///
     /// # Errors
     /// The answer, when the request cannot be served.
-    pub(super) fn accept(&self, conversation: &Arc<Conversation>, request: &Request<'_>) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, request).map_err(|error| Outgoing::error(Some(&request.id), &error))
+    pub(super) fn accept(
+        &self,
+        conversation: &Arc<Conversation>,
+        request: &Request<'_>,
+    ) -> Result<Accepted, Outgoing> {
+        self.try_accept(conversation, request)
+            .map_err(|error| Outgoing::error(Some(&request.id), &error))
     }
 
-    fn try_accept(&self, conversation: &Arc<Conversation>, request: &Request<'_>) -> Result<Accepted, RpcError> {
+    fn try_accept(
+        &self,
+        conversation: &Arc<Conversation>,
+        request: &Request<'_>,
+    ) -> Result<Accepted, RpcError> {
         let meta = request_meta(request.params)?;
         let revision = revision_of(&meta, conversation, request)?;
         let (method, callback) = self
@@ -101,11 +110,13 @@ impl Server {
 
 impl Accepted {
     /// Whether the request came without a session.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn is_stateless(&self) -> bool {
         self.parts.revision.era() == Era::Stateless
     }
 
     /// Cancels the request.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn cancellation(&self) -> CancellationToken {
         self.in_flight.cancel.clone()
     }
@@ -113,7 +124,10 @@ impl Accepted {
     /// Does the work. `outbound` takes what the handler tells the client before the answer.
     ///
     /// None when the request was cancelled: then there is nothing more to say.
-    pub(super) fn run(self, outbound: mpsc::Sender<Outgoing>) -> impl Future<Output = Option<Outgoing>> + Send {
+    pub(super) fn run(
+        self,
+        outbound: mpsc::Sender<Outgoing>,
+    ) -> impl Future<Output = Option<Outgoing>> + Send {
         let Self { server, conversation, in_flight, callback, parts, params } = self;
         let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
@@ -130,7 +144,11 @@ impl Accepted {
             };
             Some(match outcome {
                 Ok(reply) => {
-                    let members = if reply.has_result_type() { "" } else { members_demanded(revision, method) };
+                    let members = if reply.has_result_type() {
+                        ""
+                    } else {
+                        members_demanded(revision, method)
+                    };
                     Outgoing::result(write_result_with(&id, members, reply.get()))
                 }
                 Err(error) => Outgoing::error(Some(&id), &shaped(error, revision)),
@@ -140,14 +158,20 @@ impl Accepted {
 }
 
 /// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
-async fn respond(callback: MethodCallback, params: Params<'static>, extensions: Extensions) -> Result<Reply, RpcError> {
+async fn respond(
+    callback: MethodCallback,
+    params: Params<'static>,
+    extensions: Extensions,
+) -> Result<Reply, RpcError> {
     // The id is ours to write: jsonrpsee knows neither negative numbers nor how to write a result without a copy.
     let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
     let mut response: MethodResponse = match callback {
         MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
         MethodCallback::Sync(call) => call(id, params, no_limit, extensions),
         MethodCallback::Subscription(_) | MethodCallback::Unsubscription(_) => {
-            return Err(RpcError::internal("subscriptions of jsonrpsee are not part of this protocol"));
+            return Err(RpcError::internal(
+                "subscriptions of jsonrpsee are not part of this protocol",
+            ));
         }
     };
     if let Some(Outcome(outcome)) = response.extensions_mut().remove::<Outcome>() {
@@ -174,16 +198,25 @@ fn request_meta(params: Option<&RawValue>) -> Result<RequestMeta, RpcError> {
     let Some(params) = params else { return Ok(RequestMeta::default()) };
     match serde_json::from_str::<MetaAlone>(params.get()) {
         Ok(found) => Ok(found.meta.unwrap_or_default()),
-        Err(error) => Err(RpcError::invalid_params(format!("member '_meta' is not valid: {error}"))),
+        Err(error) => {
+            Err(RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
+        }
     }
 }
 
 /// The revision of a request: named by its `_meta` (stateless), or settled by the session.
-fn revision_of(meta: &RequestMeta, conversation: &Conversation, request: &Request<'_>) -> Result<Revision, RpcError> {
+fn revision_of(
+    meta: &RequestMeta,
+    conversation: &Conversation,
+    request: &Request<'_>,
+) -> Result<Revision, RpcError> {
     if let Some(asked) = &meta.protocol_version {
         let revision = stateless_revision(asked)?;
         if meta.client_capabilities.is_none() {
-            return Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::CLIENT_CAPABILITIES)));
+            return Err(RpcError::invalid_params(format!(
+                "_meta lacks '{}'",
+                meta_key::CLIENT_CAPABILITIES
+            )));
         }
         return Ok(revision);
     }
@@ -192,7 +225,9 @@ fn revision_of(meta: &RequestMeta, conversation: &Conversation, request: &Reques
     }
     match &*request.method {
         "initialize" | "ping" => Ok(Revision::LATEST_SESSION),
-        "server/discover" => Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION))),
+        "server/discover" => {
+            Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION)))
+        }
         method => Err(RpcError::invalid_request(format!(
             "'{}' needs 'initialize' first, or '{}' in its _meta",
             crate::error::shortened(method),
@@ -204,10 +239,15 @@ fn revision_of(meta: &RequestMeta, conversation: &Conversation, request: &Reques
 /// The stateless revision of that date, if we speak it.
 pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     match asked.parse::<Revision>() {
-        Ok(revision) if revision.era() == Era::Stateless && Revision::SERVED.contains(&revision) => Ok(revision),
+        Ok(revision)
+            if revision.era() == Era::Stateless && Revision::SERVED.contains(&revision) =>
+        {
+            Ok(revision)
+        }
         _ => {
             let supported = Revision::SERVED.map(Revision::as_str);
-            let message = format!("protocol revision '{}' is not supported", crate::error::shortened(asked));
+            let message =
+                format!("protocol revision '{}' is not supported", crate::error::shortened(asked));
             Err(RpcError::new(error_code::UNSUPPORTED_VERSION, message)
                 .with_data(&json!({ "supported": supported, "requested": asked })))
         }
@@ -221,7 +261,11 @@ fn members_demanded(revision: Revision, method: &str) -> &'static str {
         (Era::Session, _) => "",
         (
             Era::Stateless,
-            "server/discover" | "tools/list" | "resources/list" | "resources/templates/list" | "resources/read"
+            "server/discover"
+            | "tools/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
             | "prompts/list",
         ) => r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#,
         (Era::Stateless, _) => r#""resultType":"complete","#,

@@ -40,7 +40,11 @@ pub(super) struct Parts {
 }
 
 impl RequestContext {
-    pub(super) fn new(parts: Parts, outbound: mpsc::Sender<Outgoing>, cancel: CancellationToken) -> Self {
+    pub(super) fn new(
+        parts: Parts,
+        outbound: mpsc::Sender<Outgoing>,
+        cancel: CancellationToken,
+    ) -> Self {
         Self { inner: Arc::new(Inner { parts, outbound, cancel }) }
     }
 
@@ -102,7 +106,11 @@ impl RequestContext {
             message: Option<&'a str>,
         }
         let Some(progress_token) = &self.inner.parts.progress_token else { return };
-        self.notify("notifications/progress", &Progress { progress_token, progress, total, message }).await;
+        self.notify(
+            "notifications/progress",
+            &Progress { progress_token, progress, total, message },
+        )
+        .await;
     }
 
     /// Sends a notification that belongs to this request. Parameters that are not a JSON object send nothing.

@@ -54,10 +54,15 @@ impl InFlight {
     pub(super) fn enter(self: &Arc<Self>, id: &RequestId) -> Result<InFlightGuard, RpcError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= self.most {
-            return Err(RpcError::limit_exceeded(format!("more than {} requests are in flight", self.most)));
+            return Err(RpcError::limit_exceeded(format!(
+                "more than {} requests are in flight",
+                self.most
+            )));
         }
         if calls.contains_key(id) {
-            return Err(RpcError::invalid_request(format!("a request with the id {id:?} is already in flight")));
+            return Err(RpcError::invalid_request(format!(
+                "a request with the id {id:?} is already in flight"
+            )));
         }
         let cancel = CancellationToken::new();
         calls.insert(id.clone(), cancel.clone());
@@ -78,6 +83,7 @@ impl InFlight {
         }
     }
 
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn is_idle(&self) -> bool {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

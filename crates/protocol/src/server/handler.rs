@@ -8,8 +8,9 @@ use super::RequestContext;
 use crate::{
     RpcError,
     types::{
-        CallToolParams, CallToolResult, GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, ReadResourceParams, ServerCapabilities,
+        CallToolParams, CallToolResult, GetPromptParams, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ReadResourceParams,
+        ServerCapabilities,
     },
 };
 
@@ -34,20 +35,32 @@ pub trait Handler: Send + Sync + 'static {
     fn describe(&self) -> ServerDescription;
 
     /// `tools/list`; `cursor` is what an earlier page gave as its next one.
-    async fn list_tools(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListToolsResult, RpcError> {
+    async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
         let _ = cursor;
         Err(unanswered(cx))
     }
 
     /// `tools/call`. A tool that fails answers with [`CallToolResult::error`]; an [`RpcError`] says that the tool was
     /// never reached.
-    async fn call_tool(&self, params: CallToolParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
     }
 
     /// `resources/list`
-    async fn list_resources(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListResourcesResult, RpcError> {
+    async fn list_resources(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
         let _ = cursor;
         Err(unanswered(cx))
     }
@@ -63,19 +76,31 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// `resources/read`; [`RpcError::resource_not_found`] when there is none.
-    async fn read_resource(&self, params: ReadResourceParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
     }
 
     /// `prompts/list`
-    async fn list_prompts(&self, cursor: Option<&str>, cx: &RequestContext) -> Result<ListPromptsResult, RpcError> {
+    async fn list_prompts(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
         let _ = cursor;
         Err(unanswered(cx))
     }
 
     /// `prompts/get`
-    async fn get_prompt(&self, params: GetPromptParams, cx: &RequestContext) -> Result<Reply, RpcError> {
+    async fn get_prompt(
+        &self,
+        params: GetPromptParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
     }
@@ -98,7 +123,8 @@ impl Reply {
     /// # Errors
     /// An internal error when it cannot be serialised.
     pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
-        let json = to_raw_value(value).map_err(|error| RpcError::internal(format!("result is no JSON: {error}")))?;
+        let json = to_raw_value(value)
+            .map_err(|error| RpcError::internal(format!("result is no JSON: {error}")))?;
         Ok(Self::raw(json))
     }
 

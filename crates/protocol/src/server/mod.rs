@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
 pub use self::pipe::serve_stdio;
+use self::table::Tables;
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{
@@ -32,7 +33,6 @@ pub use self::{
     page::page,
     pipe::serve_pipe,
 };
-use self::table::Tables;
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -74,7 +74,15 @@ impl Server {
 
     fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
         let notifier = Notifier::new(limits.max_queued_notifications);
-        Self { shared: Arc::new(Shared { handler, tables, limits, notifier, shutdown: CancellationToken::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                handler,
+                tables,
+                limits,
+                notifier,
+                shutdown: CancellationToken::new(),
+            }),
+        }
     }
 
     /// Announces changes to every client.

@@ -84,7 +84,9 @@ impl Listener {
     /// The next announcement; waits for one. Safe to drop half-way.
     pub(super) async fn next(&self) -> Bytes {
         loop {
-            if let Some(message) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+            if let Some(message) =
+                self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+            {
                 return message;
             }
             self.ready.notified().await;
@@ -95,7 +97,9 @@ impl Listener {
         let message = match &self.filter {
             Filter::Session => write_notification(method, None),
             Filter::Listen { methods, .. } if !methods.contains(&method) => return,
-            Filter::Listen { id, .. } => write_notification(method, Some(&tagged(id, JsonObject::new()))),
+            Filter::Listen { id, .. } => {
+                write_notification(method, Some(&tagged(id, JsonObject::new())))
+            }
         };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.iter().any(|waiting| *waiting == message) {
@@ -103,7 +107,10 @@ impl Listener {
         }
         if queue.len() >= self.most_queued {
             queue.pop_front();
-            tracing::warn!(limit = self.most_queued, "a client fetches no announcements; the oldest is dropped");
+            tracing::warn!(
+                limit = self.most_queued,
+                "a client fetches no announcements; the oldest is dropped"
+            );
         }
         queue.push_back(message.into());
         drop(queue);
@@ -128,8 +135,14 @@ mod tests {
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
-        assert_eq!(&listener.next().await[..], br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
-        assert_eq!(&listener.next().await[..], br#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#);
+        assert_eq!(
+            &listener.next().await[..],
+            br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#
+        );
+        assert_eq!(
+            &listener.next().await[..],
+            br#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#
+        );
         assert!(listener.queue.lock().unwrap().is_empty());
     }
 

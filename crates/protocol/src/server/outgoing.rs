@@ -1,6 +1,7 @@
 //! A message on its way to a client.
 
 use bytes::Bytes;
+#[cfg(feature = "http")]
 use tokio::sync::mpsc;
 
 use crate::{RequestId, RpcError, envelope::write_error};
@@ -9,6 +10,7 @@ use crate::{RequestId, RpcError, envelope::write_error};
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) kind: Kind,
 }
 
@@ -36,6 +38,7 @@ impl Outgoing {
 }
 
 /// Where messages go that nobody will read: every send fails at once, and nobody waits.
+#[cfg(feature = "http")]
 pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

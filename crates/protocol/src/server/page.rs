@@ -8,7 +8,11 @@ use crate::RpcError;
 ///
 /// # Errors
 /// Invalid parameters when the cursor is not one that this function gave.
-pub fn page(len: usize, cursor: Option<&str>, size: usize) -> Result<(Range<usize>, Option<String>), RpcError> {
+pub fn page(
+    len: usize,
+    cursor: Option<&str>,
+    size: usize,
+) -> Result<(Range<usize>, Option<String>), RpcError> {
     let start = match cursor {
         None => 0,
         Some(cursor) => cursor

@@ -31,7 +31,12 @@ pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result
 ///
 /// # Errors
 /// When reading fails. That the client no longer reads is an end like any other.
-pub async fn serve_pipe<R, W>(server: &Server, reader: R, writer: W, stop: CancellationToken) -> io::Result<()>
+pub async fn serve_pipe<R, W>(
+    server: &Server,
+    reader: R,
+    writer: W,
+    stop: CancellationToken,
+) -> io::Result<()>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -57,7 +62,9 @@ where
     conversation.ending.cancel();
     drop(outbound);
     calls.close();
-    if gone.is_cancelled() || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err() {
+    if gone.is_cancelled()
+        || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
+    {
         conversation.in_flight.cancel_all();
         calls.wait().await;
     }
@@ -87,8 +94,10 @@ impl Pipe {
                 Line::End => return Ok(()),
                 Line::Blank => {}
                 Line::TooLong => {
-                    let error =
-                        RpcError::limit_exceeded(format!("message is longer than {} bytes", limits.max_message_bytes));
+                    let error = RpcError::limit_exceeded(format!(
+                        "message is longer than {} bytes",
+                        limits.max_message_bytes
+                    ));
                     self.send(Outgoing::error(None, &error)).await;
                 }
                 Line::Whole => self.take(&buffer).await,
@@ -102,7 +111,8 @@ impl Pipe {
 
     async fn take(&self, line: &[u8]) {
         match Message::parse(line, self.server.limits().max_nesting) {
-            Ok(Message::Request(request)) => match self.server.accept(&self.conversation, &request) {
+            Ok(Message::Request(request)) => match self.server.accept(&self.conversation, &request)
+            {
                 Ok(call) => {
                     let outbound = self.outbound.clone();
                     let opens_session = &*request.method == "initialize";
@@ -121,8 +131,12 @@ impl Pipe {
                 }
                 Err(refused) => self.send(refused).await,
             },
-            Ok(Message::Notification(notification)) => self.server.notified(&self.conversation, &notification),
-            Ok(Message::Response(_)) => tracing::debug!("an answer came to a question that was not asked"),
+            Ok(Message::Notification(notification)) => {
+                self.server.notified(&self.conversation, &notification)
+            }
+            Ok(Message::Response(_)) => {
+                tracing::debug!("an answer came to a question that was not asked")
+            }
             Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
         }
     }
@@ -143,7 +157,11 @@ impl Pipe {
 }
 
 /// Writes message after message, as many at a time as wait; cancels `gone` when the client no longer reads.
-async fn write_lines(mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Outgoing>, gone: CancellationToken) {
+async fn write_lines(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Outgoing>,
+    gone: CancellationToken,
+) {
     const AT_ONCE: usize = 64 << 10;
     let mut buffer = Vec::new();
     while let Some(message) = queue.recv().await {

@@ -88,7 +88,14 @@ fn common() -> Methods {
     });
     add(&mut table, "resources/templates/list", async |call: Call| {
         let ListParams { cursor } = call.params_or_default()?;
-        Reply::json(&call.server.shared.handler.list_resource_templates(cursor.as_deref(), &call.cx).await?)
+        Reply::json(
+            &call
+                .server
+                .shared
+                .handler
+                .list_resource_templates(cursor.as_deref(), &call.cx)
+                .await?,
+        )
     });
     add(&mut table, "resources/read", async |call: Call| {
         call.server.shared.handler.read_resource(call.params()?, &call.cx).await
@@ -106,7 +113,10 @@ fn common() -> Methods {
 impl Call {
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
         let Some(params) = self.params.as_str() else {
-            return Err(RpcError::invalid_params(format!("method '{}' needs parameters", self.cx.method())));
+            return Err(RpcError::invalid_params(format!(
+                "method '{}' needs parameters",
+                self.cx.method()
+            )));
         };
         serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
     }
@@ -121,17 +131,19 @@ where
     F: Fn(Call) -> Fut + Send + Sync + Copy + 'static,
     Fut: Future<Output = Result<Reply, RpcError>> + Send,
 {
-    let callback = MethodCallback::Async(Arc::new(move |_id, params, _connection, _limit, extensions: Extensions| {
-        Box::pin(async move {
-            let outcome = match call_of(params, &extensions) {
-                Some(call) => method(call).await,
-                None => Err(RpcError::internal("call came without its context")),
-            };
-            let mut extensions = Extensions::new();
-            extensions.insert(Outcome(outcome));
-            MethodResponse::notification().with_extensions(extensions)
-        })
-    }));
+    let callback = MethodCallback::Async(Arc::new(
+        move |_id, params, _connection, _limit, extensions: Extensions| {
+            Box::pin(async move {
+                let outcome = match call_of(params, &extensions) {
+                    Some(call) => method(call).await,
+                    None => Err(RpcError::internal("call came without its context")),
+                };
+                let mut extensions = Extensions::new();
+                extensions.insert(Outcome(outcome));
+                MethodResponse::notification().with_extensions(extensions)
+            })
+        },
+    ));
     table.verify_and_insert(name, callback).expect("each name is added once, just above");
 }
 
@@ -201,13 +213,15 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         (wanted.prompts_list_changed, "notifications/prompts/list_changed"),
         (wanted.resources_list_changed, "notifications/resources/list_changed"),
     ];
-    let methods = methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
+    let methods =
+        methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
     let id = call.cx.id();
     let listener = call.server.notifier().listen(Filter::Listen { id: id.clone(), methods });
 
     let mut agreed = JsonObject::new();
     agreed.insert("notifications".to_owned(), json!(wanted));
-    let acknowledged = write_notification("notifications/subscriptions/acknowledged", Some(&tagged(id, agreed)));
+    let acknowledged =
+        write_notification("notifications/subscriptions/acknowledged", Some(&tagged(id, agreed)));
     call.cx.send(Outgoing::notification(acknowledged)).await;
     loop {
         tokio::select! {

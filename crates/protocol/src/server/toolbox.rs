@@ -11,7 +11,10 @@ use serde_json::{Value, json, value::RawValue};
 use super::{Handler, Reply, RequestContext, ServerDescription, page};
 use crate::{
     RpcError,
-    types::{CallToolParams, CallToolResult, Content, Implementation, ListChanged, ListToolsResult, ServerCapabilities, Tool},
+    types::{
+        CallToolParams, CallToolResult, Content, Implementation, ListChanged, ListToolsResult,
+        ServerCapabilities, Tool,
+    },
 };
 
 /// A server made of typed tools.
@@ -46,7 +49,10 @@ impl Toolbox {
     /// A server without tools yet.
     #[must_use]
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        let capabilities = ServerCapabilities { tools: Some(ListChanged::default()), ..ServerCapabilities::default() };
+        let capabilities = ServerCapabilities {
+            tools: Some(ListChanged::default()),
+            ..ServerCapabilities::default()
+        };
         let info = Implementation::new(name, version);
         Self {
             description: ServerDescription { info, capabilities, instructions: None },
@@ -75,7 +81,12 @@ impl Toolbox {
     /// # Panics
     /// When the schema of `A` is not a valid JSON Schema: a fault of the type, found as soon as the program starts.
     #[must_use]
-    pub fn tool<A, F, Fut, R, E>(mut self, name: impl Into<String>, description: impl Into<String>, call: F) -> Self
+    pub fn tool<A, F, Fut, R, E>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        call: F,
+    ) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send,
         F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
@@ -84,7 +95,8 @@ impl Toolbox {
         E: Display,
     {
         let input_schema = schema_of::<A>();
-        let arguments = jsonschema::validator_for(&input_schema).expect("the schema of a type is a valid JSON Schema");
+        let arguments = jsonschema::validator_for(&input_schema)
+            .expect("the schema of a type is a valid JSON Schema");
         let name = name.into();
         let call = Arc::new(call);
         let typed = TypedTool {
@@ -104,7 +116,9 @@ impl Toolbox {
                             Ok(output) => output.into_result(),
                             Err(error) => CallToolResult::error(error.to_string()),
                         },
-                        Err(error) => CallToolResult::error(format!("arguments are not valid: {error}")),
+                        Err(error) => {
+                            CallToolResult::error(format!("arguments are not valid: {error}"))
+                        }
                     }
                 })
             }),
@@ -122,15 +136,26 @@ impl Toolbox {
     }
 
     /// Calls a tool; none when there is none of that name.
-    pub async fn call(&self, name: &str, arguments: Option<&RawValue>, cx: &RequestContext) -> Option<CallToolResult> {
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Option<&RawValue>,
+        cx: &RequestContext,
+    ) -> Option<CallToolResult> {
         let typed = self.tools.iter().find(|typed| typed.tool.name == name)?;
-        let arguments = match arguments.map(|arguments| serde_json::from_str::<Value>(arguments.get())) {
+        let arguments = match arguments
+            .map(|arguments| serde_json::from_str::<Value>(arguments.get()))
+        {
             None => json!({}),
             Some(Ok(arguments)) => arguments,
-            Some(Err(error)) => return Some(CallToolResult::error(format!("arguments are not valid: {error}"))),
+            Some(Err(error)) => {
+                return Some(CallToolResult::error(format!("arguments are not valid: {error}")));
+            }
         };
         if let Some(faults) = faults(&typed.arguments, &arguments) {
-            return Some(CallToolResult::error(format!("arguments of '{name}' are not valid: {faults}")));
+            return Some(CallToolResult::error(format!(
+                "arguments of '{name}' are not valid: {faults}"
+            )));
         }
         Some((typed.call)(arguments, cx.clone()).await)
     }
@@ -157,15 +182,30 @@ impl Handler for Toolbox {
         self.description.clone()
     }
 
-    async fn list_tools(&self, cursor: Option<&str>, _cx: &RequestContext) -> Result<ListToolsResult, RpcError> {
+    async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
         let (range, next_cursor) = page(self.tools.len(), cursor, self.page_size)?;
-        Ok(ListToolsResult { tools: self.tools().skip(range.start).take(range.len()).cloned().collect(), next_cursor })
+        Ok(ListToolsResult {
+            tools: self.tools().skip(range.start).take(range.len()).cloned().collect(),
+            next_cursor,
+        })
     }
 
-    async fn call_tool(&self, params: CallToolParams, cx: &RequestContext) -> Result<Reply, RpcError> {
-        let result = self.call(&params.name, params.arguments.as_deref(), cx).await.ok_or_else(|| {
-            RpcError::invalid_params(format!("unknown tool '{}'", crate::error::shortened(&params.name)))
-        })?;
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let result =
+            self.call(&params.name, params.arguments.as_deref(), cx).await.ok_or_else(|| {
+                RpcError::invalid_params(format!(
+                    "unknown tool '{}'",
+                    crate::error::shortened(&params.name)
+                ))
+            })?;
         Reply::json(&result)
     }
 }
@@ -225,7 +265,8 @@ impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
 
 /// The JSON Schema (2020-12) of a type.
 fn schema_of<T: JsonSchema>() -> Value {
-    let mut schema = SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
+    let mut schema =
+        SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
     // A title is the type's name, which means nothing to a model.
     schema.remove("title");
     if T::schema_name() == Cow::Borrowed("null") {

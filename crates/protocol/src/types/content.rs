@@ -73,7 +73,12 @@ impl Content {
     /// An image item; `data` is base64.
     #[must_use]
     pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
-        Self::Image { data: data.into(), mime_type: mime_type.into(), annotations: None, meta: None }
+        Self::Image {
+            data: data.into(),
+            mime_type: mime_type.into(),
+            annotations: None,
+            meta: None,
+        }
     }
 
     /// The text of a text item.

@@ -13,11 +13,16 @@ mod tool;
 pub use self::{
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
     content::{Annotations, Content, ResourceContents, ResourceLink},
-    lifecycle::{DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key},
-    prompt::{GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Role},
+    lifecycle::{
+        DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key,
+    },
+    prompt::{
+        GetPromptParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
+        Role,
+    },
     resource::{
-        ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource,
-        ResourceTemplate,
+        ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
+        Resource, ResourceTemplate,
     },
     tool::{CallToolParams, CallToolResult, ListToolsResult, Tool},
 };

@@ -43,9 +43,17 @@ impl Default for ServeOptions {
 ///
 /// # Errors
 /// When the listener itself fails; errors of one connection end that connection.
-pub async fn serve<S, B>(listener: TcpListener, service: S, options: ServeOptions, stop: CancellationToken) -> io::Result<()>
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    service: S,
+    options: ServeOptions,
+    stop: CancellationToken,
+) -> io::Result<()>
 where
-    S: Service<HttpRequest<Incoming>, Response = HttpResponse<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<HttpRequest<Incoming>, Response = HttpResponse<B>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -104,7 +112,11 @@ async fn accept(
         match listener.accept().await {
             Ok((stream, _)) => return Ok((stream, permit)),
             // The client went away while it waited: its loss alone.
-            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                ) => {}
             // Out of file descriptors or memory: connections that end will make room.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection; trying again");
@@ -117,7 +129,8 @@ async fn accept(
 impl Service<HttpRequest<Incoming>> for HttpEndpoint {
     type Response = HttpResponse<ResponseBody>;
     type Error = Infallible;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future =
+        std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: HttpRequest<Incoming>) -> Self::Future {
         let endpoint = self.clone();

@@ -51,8 +51,13 @@ impl ResponseBody {
         Self(Kind::Whole(None))
     }
 
-    pub(super) fn events(first: Option<Bytes>, messages: mpsc::Receiver<Outgoing>, on_drop: Option<DropGuard>) -> Self {
-        let mut keep_alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+    pub(super) fn events(
+        first: Option<Bytes>,
+        messages: mpsc::Receiver<Outgoing>,
+        on_drop: Option<DropGuard>,
+    ) -> Self {
+        let mut keep_alive =
+            tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self(Kind::Events(Box::new(Events { first, messages, keep_alive, _on_drop: on_drop })))
     }
@@ -62,10 +67,15 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Events(events) => events.poll(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Events(events) => {
+                events.poll(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
     }
 
@@ -75,7 +85,9 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             Kind::Events(_) => SizeHint::default(),
         }
     }

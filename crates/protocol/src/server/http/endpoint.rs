@@ -3,7 +3,10 @@
 use std::{fmt::Display, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode, header};
+use http::{
+    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
+    header,
+};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
@@ -102,11 +105,17 @@ impl HttpEndpoint {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         if !is_json(headers) {
-            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-type must be application/json");
+            return refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "content-type must be application/json",
+            );
         }
         let accepts = Accepts::of(headers);
         if !accepts.json && !accepts.events {
-            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name application/json and text/event-stream");
+            return refused(
+                StatusCode::NOT_ACCEPTABLE,
+                "accept must name application/json and text/event-stream",
+            );
         }
         let bytes = match self.read(body).await {
             Ok(bytes) => bytes,
@@ -116,13 +125,19 @@ impl HttpEndpoint {
             Ok(Message::Request(request)) => match version_in_meta(&request) {
                 Some(version) => self.stateless(headers, &request, &version, accepts).await,
                 None if names_stateless_version(headers) => {
-                    let error = RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION));
-                    answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
+                    let error = RpcError::invalid_params(format!(
+                        "_meta lacks '{}'",
+                        meta_key::PROTOCOL_VERSION
+                    ));
+                    answered(
+                        StatusCode::BAD_REQUEST,
+                        Outgoing::error(Some(&request.id), &error).bytes,
+                    )
                 }
                 None if request.method == "initialize" => self.initialize(&request).await,
                 None => match self.session(headers) {
                     Ok(session) => self.in_session(&session, &request, accepts).await,
-                    Err(response) => response,
+                    Err((status, why)) => refused(status, why),
                 },
             },
             Ok(Message::Notification(_)) if names_stateless_version(headers) => {
@@ -136,9 +151,12 @@ impl HttpEndpoint {
                     }
                     empty(StatusCode::ACCEPTED)
                 }
-                Err(response) => response,
+                Err((status, why)) => refused(status, why),
             },
-            Err(error) => answered(StatusCode::BAD_REQUEST, Outgoing::error(error.id.as_ref(), &error.error).bytes),
+            Err(error) => answered(
+                StatusCode::BAD_REQUEST,
+                Outgoing::error(error.id.as_ref(), &error.error).bytes,
+            ),
         }
     }
 
@@ -151,7 +169,8 @@ impl HttpEndpoint {
         let most = self.inner.server.limits().max_message_bytes;
         let too_large = || {
             let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
-            let mut response = answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+            let mut response =
+                answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         };
@@ -162,36 +181,54 @@ impl HttpEndpoint {
         match tokio::time::timeout(self.inner.options.body_timeout, collected).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(refused(StatusCode::BAD_REQUEST, format!("the message did not arrive: {error}"))),
-            Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time")),
+            Ok(Err(error)) => Err(refused(
+                StatusCode::BAD_REQUEST,
+                format!("the message did not arrive: {error}"),
+            )),
+            Err(_) => {
+                Err(refused(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time"))
+            }
         }
     }
 
-    async fn stateless(&self, headers: &HeaderMap, request: &Request<'_>, version: &str, accepts: Accepts) -> Response {
-        let bad = |error: &RpcError| answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes);
-        if let Err(error) = stateless_revision(version).and_then(|_| standard_headers::check(headers, request, version))
+    async fn stateless(
+        &self,
+        headers: &HeaderMap,
+        request: &Request<'_>,
+        version: &str,
+        accepts: Accepts,
+    ) -> Response {
+        let bad = |error: &RpcError| {
+            answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
+        };
+        if let Err(error) = stateless_revision(version)
+            .and_then(|_| standard_headers::check(headers, request, version))
         {
             return bad(&error);
         }
         let Ok(permit) = self.inner.stateless.clone().try_acquire_owned() else {
             let most = self.inner.server.limits().max_in_flight;
-            let error = RpcError::limit_exceeded(format!("more than {most} requests are in flight"));
-            return answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(Some(&request.id), &error).bytes);
+            let error =
+                RpcError::limit_exceeded(format!("more than {most} requests are in flight"));
+            return answered(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Outgoing::error(Some(&request.id), &error).bytes,
+            );
         };
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
         let conversation = Arc::new(Conversation::new(None, 1));
         match self.inner.server.accept(&conversation, request) {
             Ok(call) => self.run(&conversation, call, accepts, Some(permit)).await,
-            Err(refused) => answered(match refused.kind {
-                Kind::Answer(error) => stateless_status(error),
-                Kind::Notification => StatusCode::OK,
-            }, refused.bytes),
+            Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
     }
 
     async fn initialize(&self, request: &Request<'_>) -> Response {
         let Some(id) = session_id() else {
-            return refused(StatusCode::INTERNAL_SERVER_ERROR, "the system gives no random numbers");
+            return refused(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the system gives no random numbers",
+            );
         };
         let limits = self.inner.server.limits();
         let conversation = Arc::new(Conversation::new(Some(id.clone()), limits.max_in_flight));
@@ -204,8 +241,12 @@ impl HttpEndpoint {
             return answered(StatusCode::OK, answer.bytes);
         }
         if let Err(most) = self.inner.sessions.insert(id.clone(), conversation) {
-            let error = RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
-            return answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(Some(&request.id), &error).bytes);
+            let error =
+                RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
+            return answered(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Outgoing::error(Some(&request.id), &error).bytes,
+            );
         }
         let mut response = answered(StatusCode::OK, answer.bytes);
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -214,7 +255,12 @@ impl HttpEndpoint {
         response
     }
 
-    async fn in_session(&self, session: &Session, request: &Request<'_>, accepts: Accepts) -> Response {
+    async fn in_session(
+        &self,
+        session: &Session,
+        request: &Request<'_>,
+        accepts: Accepts,
+    ) -> Response {
         match self.inner.server.accept(&session.conversation, request) {
             Ok(call) => self.run(&session.conversation, call, accepts, None).await,
             Err(refused) => answered(StatusCode::OK, refused.bytes),
@@ -267,9 +313,10 @@ impl HttpEndpoint {
         }
         let session = match self.session(headers) {
             Ok(session) => session,
-            Err(response) => return response,
+            Err((status, why)) => return refused(status, why),
         };
-        let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone()) else {
+        let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone())
+        else {
             return refused(StatusCode::BAD_REQUEST, "the session is not initialized");
         };
         let (sender, messages) = mpsc::channel(1);
@@ -309,21 +356,22 @@ impl HttpEndpoint {
         }
     }
 
-    /// The session that the headers name.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, Response> {
+    /// The session that the headers name, or the status and the reason of the refusal.
+    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, &'static str)> {
         if let Some(version) = headers.get(PROTOCOL_VERSION) {
             let known = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
             if known.is_none() {
-                return Err(refused(StatusCode::BAD_REQUEST, "header 'Mcp-Protocol-Version' names no known revision"));
+                return Err((
+                    StatusCode::BAD_REQUEST,
+                    "header 'Mcp-Protocol-Version' names no known revision",
+                ));
             }
         }
-        let id = headers
-            .get(SESSION_ID)
-            .ok_or_else(|| refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"))?;
-        id.to_str()
-            .ok()
-            .and_then(|id| self.inner.sessions.get(id))
-            .ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
+        let Some(id) = headers.get(SESSION_ID) else {
+            return Err((StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"));
+        };
+        let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id));
+        session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
     }
 }
 
@@ -356,13 +404,16 @@ impl Accepts {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
 fn names_stateless_version(headers: &HeaderMap) -> bool {
     let version = headers.get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
-    version.and_then(|version| version.parse::<Revision>().ok()).is_some_and(|known| known.era() == Era::Stateless)
+    version
+        .and_then(|version| version.parse::<Revision>().ok())
+        .is_some_and(|known| known.era() == Era::Stateless)
 }
 
 /// The revision that a request names in its `_meta`; the mark of the stateless era.
@@ -392,9 +443,19 @@ fn stateless_status(error: Option<i32>) -> StatusCode {
     match error {
         Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         Some(
-            error_code::HEADER_MISMATCH | error_code::MISSING_CAPABILITY | error_code::UNSUPPORTED_VERSION,
+            error_code::HEADER_MISMATCH
+            | error_code::MISSING_CAPABILITY
+            | error_code::UNSUPPORTED_VERSION,
         ) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
+    }
+}
+
+/// What was refused before any method saw it is the client's fault.
+fn refused_status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Answer(Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+        Kind::Answer(_) | Kind::Notification => StatusCode::BAD_REQUEST,
     }
 }
 
@@ -426,7 +487,8 @@ fn refused(status: StatusCode, why: impl Display) -> Response {
 }
 
 fn not_allowed(methods: &'static str) -> Response {
-    let mut response = refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
+    let mut response =
+        refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response
 }

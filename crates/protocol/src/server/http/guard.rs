@@ -39,7 +39,9 @@ impl HostGuard {
     /// Lets in pages from `origins` (`https://example.com`) beside those on loopback.
     #[must_use]
     pub fn and_origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
-        self.origins.extend(origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()));
+        self.origins.extend(
+            origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()),
+        );
         self
     }
 
@@ -53,9 +55,9 @@ impl HostGuard {
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = text(Some(origin)).to_ascii_lowercase();
-        let from_loopback = ["http://", "https://"]
-            .iter()
-            .any(|scheme| origin.strip_prefix(scheme).is_some_and(|rest| is_loopback(without_port(rest))));
+        let from_loopback = ["http://", "https://"].iter().any(|scheme| {
+            origin.strip_prefix(scheme).is_some_and(|rest| is_loopback(without_port(rest)))
+        });
         if from_loopback || self.origins.contains(&origin) {
             return Ok(());
         }
@@ -73,7 +75,11 @@ fn text(value: Option<&HeaderValue>) -> String {
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() => name,
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() =>
+        {
+            name
+        }
         _ => host,
     }
 }
@@ -93,16 +99,45 @@ mod tests {
         let guard = HostGuard::loopback()
             .and_hosts(["Tools.example:8443".to_owned(), "any.example".to_owned()])
             .and_origins(["https://App.example/".to_owned()]);
-        for host in ["localhost", "LOCALHOST:3001", "127.0.0.1:1", "127.8.8.8", "[::1]", "[::1]:80", "tools.example:8443", "any.example:9"] {
+        for host in [
+            "localhost",
+            "LOCALHOST:3001",
+            "127.0.0.1:1",
+            "127.8.8.8",
+            "[::1]",
+            "[::1]:80",
+            "tools.example:8443",
+            "any.example:9",
+        ] {
             assert_eq!(guard.check(&headers(host, None)), Ok(()), "{host}");
         }
-        for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "tools.example", "128.0.0.1", "localhost:x", "::1"] {
-            assert_eq!(guard.check(&headers(host, None)), Err(Refusal::Host(host.to_owned())), "{host}");
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "tools.example",
+            "128.0.0.1",
+            "localhost:x",
+            "::1",
+        ] {
+            assert_eq!(
+                guard.check(&headers(host, None)),
+                Err(Refusal::Host(host.to_owned())),
+                "{host}"
+            );
         }
         for origin in ["http://localhost:5173", "https://127.0.0.1", "https://app.example"] {
             assert_eq!(guard.check(&headers("localhost", Some(origin))), Ok(()), "{origin}");
         }
-        for origin in ["null", "", "https://evil.example", "file://localhost", "http://localhost.evil.example", "https://app.example:1"] {
+        for origin in [
+            "null",
+            "",
+            "https://evil.example",
+            "file://localhost",
+            "http://localhost.evil.example",
+            "https://app.example:1",
+        ] {
             assert_eq!(
                 guard.check(&headers("localhost", Some(origin))),
                 Err(Refusal::Origin(origin.to_owned())),

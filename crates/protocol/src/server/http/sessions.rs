@@ -34,7 +34,11 @@ impl Sessions {
     ///
     /// # Errors
     /// The limit, when so many sessions are open and all of them at work.
-    pub(super) fn insert(&self, id: Arc<str>, conversation: Arc<Conversation>) -> Result<(), usize> {
+    pub(super) fn insert(
+        &self,
+        id: Arc<str>,
+        conversation: Arc<Conversation>,
+    ) -> Result<(), usize> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut over = Vec::new();
         open.retain(|_, session| {
@@ -53,7 +57,11 @@ impl Sessions {
                 .ok_or(self.most)?;
             over.extend(open.remove(&longest_idle));
         }
-        let session = Session { conversation, last_used: Mutex::new(Instant::now()), stream: Mutex::default() };
+        let session = Session {
+            conversation,
+            last_used: Mutex::new(Instant::now()),
+            stream: Mutex::default(),
+        };
         open.insert(id, Arc::new(session));
         drop(open);
         over.iter().for_each(|session| session.end());
@@ -85,13 +93,15 @@ impl Session {
 
     fn is_idle(&self) -> bool {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.as_ref().is_none_or(CancellationToken::is_cancelled) && self.conversation.in_flight.is_idle()
+        stream.as_ref().is_none_or(CancellationToken::is_cancelled)
+            && self.conversation.in_flight.is_idle()
     }
 
     /// Opens the GET stream. One that is open closes: the client may have lost it long before we notice.
     pub(super) fn open_stream(&self) -> CancellationToken {
         let stream = CancellationToken::new();
-        let old = self.stream.lock().unwrap_or_else(PoisonError::into_inner).replace(stream.clone());
+        let old =
+            self.stream.lock().unwrap_or_else(PoisonError::into_inner).replace(stream.clone());
         if let Some(old) = old {
             old.cancel();
         }

@@ -11,7 +11,11 @@ use crate::{Request, RpcError, error_code};
 ///
 /// # Errors
 /// Header mismatch (-32020), naming the header.
-pub(super) fn check(headers: &HeaderMap, request: &Request<'_>, version: &str) -> Result<(), RpcError> {
+pub(super) fn check(
+    headers: &HeaderMap,
+    request: &Request<'_>,
+    version: &str,
+) -> Result<(), RpcError> {
     agrees(headers, "mcp-protocol-version", version)?;
     agrees(headers, "mcp-method", &request.method)?;
     if let Some(target) = target(request) {
@@ -36,7 +40,9 @@ fn target(request: &Request<'_>) -> Option<String> {
 }
 
 fn agrees(headers: &HeaderMap, name: &str, body: &str) -> Result<(), RpcError> {
-    let mismatch = |why: &str| Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")));
+    let mismatch = |why: &str| {
+        Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")))
+    };
     let Some(value) = headers.get(name) else { return mismatch("is missing") };
     let Some(value) = decoded(value.as_bytes()) else { return mismatch("is not readable") };
     if value == body { Ok(()) } else { mismatch("differs from the body") }
@@ -62,8 +68,14 @@ mod tests {
         check_call(&[("mcp-method", "tools/call"), ("mcp-name", "=?base64?Z3LDtsOfZQ==?=")], None);
         check_call(&[("mcp-name", "größe")], Some("header 'mcp-method' is missing"));
         check_call(&[("mcp-method", "tools/call")], Some("header 'mcp-name' is missing"));
-        check_call(&[("mcp-method", "tools/list"), ("mcp-name", "größe")], Some("header 'mcp-method' differs from the body"));
-        check_call(&[("mcp-method", "tools/call"), ("mcp-name", "=?base64?!?=")], Some("header 'mcp-name' is not readable"));
+        check_call(
+            &[("mcp-method", "tools/list"), ("mcp-name", "größe")],
+            Some("header 'mcp-method' differs from the body"),
+        );
+        check_call(
+            &[("mcp-method", "tools/call"), ("mcp-name", "=?base64?!?=")],
+            Some("header 'mcp-name' is not readable"),
+        );
     }
 
     #[track_caller]
@@ -74,7 +86,9 @@ mod tests {
             headers.insert(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"größe"}}"#;
-        let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else { panic!("no request") };
+        let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
+            panic!("no request")
+        };
         let got = check(&headers, &request, "2026-07-28").err().map(|error| error.message);
         assert_eq!(got.as_deref(), want);
     }

@@ -1,0 +1,103 @@
+//! Servers as child processes.
+
+use std::{sync::Arc, time::Duration};
+
+use marquetry_protocol::{
+    client::{CallOptions, Client, ClientError, ClientOptions, CloseReason, Stderr, StdioCommand},
+    types::CallToolParams,
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::support::soon;
+
+/// A server in shell: answers `initialize` once, says a word on standard error, then does `then`.
+fn shell(then: &str) -> StdioCommand {
+    let script = format!(
+        r#"echo hello >&2
+        while read -r line; do case "$line" in
+            *server/discover*) echo 'not json'; echo '{{"jsonrpc":"2.0","id":1,"error":{{"code":-32601,"message":"what?"}}}}';;
+            *'"initialize"'*) echo '{{"jsonrpc":"2.0","id":2,"result":{{"protocolVersion":"2025-11-25","capabilities":{{}},"serverInfo":{{"name":"sh","version":"1"}}}}}}';;
+            *tools/call*) {then};;
+        esac; done"#
+    );
+    StdioCommand {
+        stop_grace: Duration::from_millis(200),
+        stderr: Stderr::Discard,
+        ..StdioCommand::new("sh", ["-c", &script])
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
+    let client = Client::spawn(shell("exit 3"), ClientOptions::default()).await.unwrap();
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    let error =
+        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+    assert!(matches!(error, ClientError::Closed(CloseReason::Ended(_))), "{error}");
+    assert!(client.is_closed());
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_is_named() {
+    let error =
+        Client::spawn(StdioCommand::new("/no/such/program", [""; 0]), ClientOptions::default())
+            .await
+            .err()
+            .unwrap();
+    assert!(error.to_string().starts_with("cannot start '/no/such/program': "), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_is_no_server_is_told_from_one() {
+    let error = Client::spawn(StdioCommand::new("true", [""; 0]), ClientOptions::default())
+        .await
+        .err()
+        .unwrap();
+    assert!(matches!(error, ClientError::Closed(_)), "{error}");
+}
+
+#[tokio::test]
+async fn standard_error_comes_line_by_line() {
+    let (sender, mut lines) = mpsc::unbounded_channel();
+    let stderr = Stderr::Lines(Arc::new(move |line: &str| _ = sender.send(line.to_owned())));
+    let client = Client::spawn(StdioCommand { stderr, ..shell(":") }, ClientOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(soon("a line", lines.recv()).await.unwrap(), "hello");
+    client.close().await;
+}
+
+/// The shell, and the `sleep` that it has started and will not end by itself.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn closing_leaves_no_process_behind() {
+    for how in ["close", "drop"] {
+        let directory = tempfile::tempdir().unwrap();
+        let pids = directory.path().join("pids");
+        let then = format!("trap '' TERM; sleep 600 & echo $$ $! > {}; wait", pids.display());
+        let client = Client::spawn(shell(&then), ClientOptions::default()).await.unwrap();
+        let call = CallToolParams::new("t", &json!({})).unwrap();
+        let options =
+            CallOptions { timeout: Some(Duration::from_millis(500)), ..CallOptions::default() };
+        assert!(matches!(client.call_tool(&call, options).await, Err(ClientError::Timeout(_))));
+        if how == "close" {
+            soon("closing", client.close()).await;
+        }
+        drop(client);
+        let pids = std::fs::read_to_string(&pids).unwrap();
+        assert_eq!(pids.split_whitespace().count(), 2);
+        soon("the end of both", async {
+            while pids.split_whitespace().any(is_alive) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// A process that has ended but was not waited for (by whoever adopted it) counts as ended.
+#[cfg(target_os = "linux")]
+fn is_alive(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}

@@ -1,0 +1,7 @@
+//! Client and server against each other, over every transport and in both eras.
+
+mod bad_input;
+mod child;
+mod http_rules;
+mod matrix;
+mod support;

@@ -1,0 +1,202 @@
+//! A server that does a bit of everything, and ways to reach it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Revision, RpcError,
+    client::{Client, ClientOptions, HttpTarget, RevisionChoice},
+    server::{
+        Handler, Limits, Reply, RequestContext, Server, ServerDescription,
+        http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+        page, serve_pipe,
+    },
+    types::{
+        CallToolParams, CallToolResult, Implementation, ListChanged, ListToolsResult,
+        ReadResourceParams, ReadResourceResult, ResourceContents, ResourcesCapability,
+        ServerCapabilities, Tool,
+    },
+};
+use serde_json::json;
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`.
+pub(crate) struct Everything {
+    pub(crate) cancelled: mpsc::UnboundedSender<()>,
+}
+
+pub(crate) const TOOLS: [&str; 4] = ["echo", "count", "wait", "panic"];
+
+struct TellOnDrop(mpsc::UnboundedSender<()>);
+
+impl Drop for TellOnDrop {
+    fn drop(&mut self) {
+        _ = self.0.send(());
+    }
+}
+
+#[async_trait]
+impl Handler for Everything {
+    fn describe(&self) -> ServerDescription {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ListChanged { list_changed: true });
+        capabilities.resources = Some(ResourcesCapability::default());
+        ServerDescription {
+            info: Implementation::new("everything", "1"),
+            capabilities,
+            instructions: None,
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        let (range, next_cursor) = page(TOOLS.len(), cursor, 3)?;
+        let tool = |name: &&str| Tool {
+            name: name.to_string(),
+            input_schema: json!({"type": "object"}),
+            ..Tool::default()
+        };
+        Ok(ListToolsResult { tools: TOOLS[range].iter().map(tool).collect(), next_cursor })
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let arguments: serde_json::Value = match &params.arguments {
+            Some(arguments) => serde_json::from_str(arguments.get()).unwrap(),
+            None => json!({}),
+        };
+        match &*params.name {
+            "echo" => {
+                Reply::json(&CallToolResult::text(arguments["text"].as_str().unwrap_or_default()))
+            }
+            "count" => {
+                let n = arguments["n"].as_u64().unwrap_or(3);
+                for i in 1..=n {
+                    cx.progress(i as f64, Some(n as f64), Some("counting")).await;
+                }
+                Reply::json(&CallToolResult::text(n.to_string()))
+            }
+            "wait" => {
+                let _tell = TellOnDrop(self.cancelled.clone());
+                cx.progress(0.0, None, None).await;
+                std::future::pending().await
+            }
+            "panic" => panic!("on purpose"),
+            _ => Err(RpcError::invalid_params("unknown tool")),
+        }
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        _: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        if params.uri != "test://one" {
+            return Err(RpcError::resource_not_found(&params.uri));
+        }
+        let contents =
+            ResourceContents { uri: params.uri, text: Some("1".to_owned()), ..Default::default() };
+        Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
+    }
+}
+
+/// A running server, and what it tells.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) cancelled: mpsc::UnboundedReceiver<()>,
+    pub(crate) address: Option<SocketAddr>,
+    _stop: DropGuard,
+    _serving: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Pipe,
+    Http,
+}
+
+/// A server and a client of it.
+pub(crate) async fn connected(transport: Transport, revision: Revision) -> (World, Client) {
+    let options = ClientOptions {
+        revision: RevisionChoice::Only(revision),
+        request_timeout: Duration::from_secs(20),
+        ..ClientOptions::default()
+    };
+    match transport {
+        Transport::Pipe => {
+            let (world, reader, writer) = piped(Limits::default());
+            let client = Client::connect(reader, writer, options).await.unwrap();
+            (world, client)
+        }
+        Transport::Http => {
+            let world = listening(Limits::default()).await;
+            let target = HttpTarget { url: world.url(), ..HttpTarget::default() };
+            let client = Client::http(target, options).await.unwrap();
+            (world, client)
+        }
+    }
+}
+
+/// A server on a pair of pipes, and the client's ends of them.
+pub(crate) fn piped(
+    limits: Limits,
+) -> (
+    World,
+    tokio::io::ReadHalf<tokio::io::DuplexStream>,
+    tokio::io::WriteHalf<tokio::io::DuplexStream>,
+) {
+    let (world, stop) = world(limits);
+    let (ours, theirs) = tokio::io::duplex(4096);
+    let (reader, writer) = tokio::io::split(theirs);
+    let server = world.server.clone();
+    let serving =
+        tokio::spawn(async move { serve_pipe(&server, reader, writer, stop).await.unwrap() });
+    let (reader, writer) = tokio::io::split(ours);
+    (World { _serving: Some(serving), ..world }, reader, writer)
+}
+
+/// A server on a free port.
+pub(crate) async fn listening(limits: Limits) -> World {
+    let (world, stop) = world(limits);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let endpoint = HttpEndpoint::new(world.server.clone(), HttpOptions::default());
+    let serving = tokio::spawn(async move {
+        serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap()
+    });
+    World { address: Some(address), _serving: Some(serving), ..world }
+}
+
+fn world(limits: Limits) -> (World, CancellationToken) {
+    let (sender, cancelled) = mpsc::unbounded_channel();
+    let server = Server::with_limits(Everything { cancelled: sender }, limits);
+    let stop = CancellationToken::new();
+    let world = World {
+        server,
+        cancelled,
+        address: None,
+        _stop: stop.clone().drop_guard(),
+        _serving: None,
+    };
+    (world, stop)
+}
+
+impl World {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address.unwrap())
+    }
+}
+
+/// Fails a test that would hang.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future)
+        .await
+        .unwrap_or_else(|_| panic!("{what} did not happen"))
+}
