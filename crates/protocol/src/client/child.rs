@@ -7,7 +7,7 @@ use tokio::{
     process::{Child, Command},
     sync::Notify,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     ClientError, ClientOptions,
@@ -34,6 +34,9 @@ pub struct StdioCommand {
     /// How long it may take to end after its input was closed, and again after it was asked to terminate, before it is
     /// killed: 2 s.
     pub stop_grace: Duration,
+    /// Counts the children that have not ended yet, a start that was given up half-way included: whoever must leave
+    /// none behind waits for it.
+    pub children: Option<TaskTracker>,
 }
 
 /// What becomes of a child's standard error.
@@ -63,6 +66,7 @@ impl StdioCommand {
             cwd: None,
             stderr: Stderr::Inherit,
             stop_grace: Duration::from_secs(2),
+            children: None,
         }
     }
 }
@@ -109,7 +113,11 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Link
     let shared = Arc::new(Shared::new());
     let stop = CancellationToken::new();
     let gone = Arc::new(Notify::new());
-    tokio::spawn(attend(child, given.stop_grace, stop.clone(), shared.clone(), gone.clone()));
+    let attendance = attend(child, given.stop_grace, stop.clone(), shared.clone(), gone.clone());
+    match &given.children {
+        Some(children) => children.spawn(attendance),
+        None => tokio::spawn(attendance),
+    };
     Ok(Link::Pipe(PipeLink::over(stdout, stdin, shared, options, stop, gone)))
 }
 
