@@ -1,0 +1,151 @@
+//! The programs that the tests run.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+/// Where the clients and `install` are.
+pub(crate) fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether all that a test needs is there. Says loudly what is missing; under `CI=true` that is a failure.
+pub(crate) fn have(needs: &[Need]) -> bool {
+    let missing: Vec<String> =
+        needs.iter().filter(|need| !need.is_there()).map(Need::name).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let what = missing.join(", ");
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "missing: {what}");
+    // Past the test harness, which shows a passing test's output to nobody.
+    let line = format!("SKIPPED (1): {what} not found; run tests/interop/install\n");
+    _ = std::io::stderr().write_all(line.as_bytes());
+    false
+}
+
+pub(crate) enum Need {
+    /// A program in `PATH`.
+    Program(&'static str),
+    /// What `install` fetches.
+    Installed(&'static str),
+}
+
+impl Need {
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
+                std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+            }),
+            Self::Installed(path) => here().join(path).exists(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Program(name) | Self::Installed(name) => (*name).to_owned(),
+        }
+    }
+}
+
+/// The binary, built once.
+pub(crate) fn marquetry() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "marquetry",
+                "--bin",
+                "marquetry",
+                "--message-format=json",
+            ])
+            .current_dir(here())
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo runs");
+        assert!(built.status.success(), "the binary does not build");
+        let messages = String::from_utf8(built.stdout).expect("cargo writes UTF-8");
+        let executable = messages
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+        executable.expect("cargo names the binary")
+    })
+}
+
+/// `marquetry serve` on a free port, ended by SIGTERM when dropped.
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Served {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(marquetry())
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let url = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                let start = line.find("http://127.0.0.1:")?;
+                let rest = &line[start..];
+                Some(rest[..rest.find("/mcp")? + "/mcp".len()].to_owned())
+            })
+            .expect("the server says where it listens");
+        // Somebody has to read on, or the server would wait for it.
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+        });
+        Self { child, url }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the server to end, and waits until it has; true when it did so by itself, with exit code 0.
+    pub(crate) fn stop(&mut self) -> bool {
+        signal("TERM", self.child.id());
+        let end = Instant::now() + Duration::from_secs(15);
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+        false
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.stop();
+        }
+    }
+}
+
+/// Sends a signal to a process that a test has started.
+pub(crate) fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill")
+        .args([format!("-{name}"), pid.to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(sent.success(), "no process {pid}");
+}

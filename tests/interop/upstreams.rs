@@ -1,0 +1,266 @@
+//! Official servers behind the binary.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use marquetry_protocol::{
+    client::{CallOptions, Client, ClientOptions, HttpTarget, StdioCommand},
+    types::CallToolParams,
+};
+use serde_json::{Value, json};
+
+use crate::programs::{Need, Served, have, here, marquetry, signal};
+
+const NEEDS: [Need; 2] = [
+    Need::Program("node"),
+    Need::Installed("node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+];
+
+fn mcp_json(directory: &Path) -> std::path::PathBuf {
+    let server = |name: &str| {
+        here().join(format!("node_modules/@modelcontextprotocol/{name}/dist/index.js"))
+    };
+    let config = json!({ "mcpServers": {
+        "everything": { "command": "node", "args": [server("server-everything")] },
+        "files": { "command": "node", "args": [server("server-filesystem"), directory] },
+    }});
+    let file = directory.join("mcp.json");
+    std::fs::write(&file, config.to_string()).expect("a writable directory");
+    file
+}
+
+#[tokio::test]
+async fn every_tool_of_real_servers_is_listed_under_its_servers_name() {
+    if !have(&NEEDS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::start(&["--mcp-config", mcp_json(directory.path()).to_str().unwrap()]);
+    let client = connect(&served).await;
+    for (name, package, args) in [
+        ("everything", "server-everything", vec![]),
+        ("files", "server-filesystem", vec![directory.path().to_str().unwrap().to_owned()]),
+    ] {
+        let script =
+            here().join(format!("node_modules/@modelcontextprotocol/{package}/dist/index.js"));
+        let args = std::iter::once(script.to_str().unwrap().to_owned()).chain(args);
+        let direct =
+            Client::spawn(StdioCommand::new("node", args), ClientOptions::default()).await.unwrap();
+        let want: Vec<String> = direct
+            .list_tools()
+            .await
+            .unwrap()
+            .iter()
+            .map(|tool| format!("{name}__{}", tool.name))
+            .collect();
+        assert!(want.len() > 5);
+        wait_for_tools(&client, &want).await;
+        direct.close().await;
+    }
+    assert_eq!(
+        ours(&client).await,
+        ["decodePlantUML", "encodePlantUML", "list_artifacts", "read_artifact"]
+    );
+}
+
+#[tokio::test]
+async fn an_image_and_a_large_text_come_back_as_artifacts_byte_for_byte() {
+    if !have(&NEEDS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let text: String =
+        (0..).map(|i| format!("line {i}: größer als jedes Fenster\n")).take(160_000).collect();
+    let text = &text[..text.floor_char_boundary(5 << 20)];
+    std::fs::write(directory.path().join("large.txt"), text).unwrap();
+    let config = mcp_json(directory.path());
+    let served = Served::start(&["--mcp-config", config.to_str().unwrap()]);
+    let stdio = StdioCommand::new(
+        marquetry().to_str().unwrap(),
+        ["stdio", "--mcp-config", config.to_str().unwrap()],
+    );
+    let over_stdio = Client::spawn(stdio, ClientOptions::default()).await.unwrap();
+    for client in [connect(&served).await, over_stdio] {
+        let wanted = ["everything__get-tiny-image", "files__read_text_file"].map(str::to_owned);
+        wait_for_tools(&client, &wanted).await;
+
+        let path = directory.path().join("large.txt");
+        let answer = call(&client, "files__read_text_file", json!({ "path": path })).await.unwrap();
+        let artifact = only_artifact(&answer, "text/plain");
+        assert!(
+            answer.to_string().len() < 20_000,
+            "the model is shown {} bytes",
+            answer.to_string().len()
+        );
+        assert!(read_back(&client, &artifact).await == text.as_bytes(), "the text has changed");
+
+        // The image as its server gives it, without anything in between.
+        let script =
+            here().join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        let command = StdioCommand::new("node", [script.to_str().unwrap()]);
+        let direct = Client::spawn(command, ClientOptions::default()).await.unwrap();
+        let image = call(&direct, "get-tiny-image", json!({})).await.unwrap();
+        let image = image["content"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|item| item["type"] == "image")
+            .unwrap();
+        let image = STANDARD.decode(image["data"].as_str().unwrap()).unwrap();
+        direct.close().await;
+
+        let answer = call(&client, "everything__get-tiny-image", json!({})).await.unwrap();
+        let artifact = artifact_of(&answer, "image/png");
+        assert_eq!(read_back(&client, &artifact).await, image);
+        assert!(!answer["content"].to_string().contains("\"image\""), "{answer}");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_server_is_an_error_answer_and_comes_back() {
+    if !have(&NEEDS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut served = Served::start(&["--mcp-config", mcp_json(directory.path()).to_str().unwrap()]);
+    let client = connect(&served).await;
+    let tool = "everything__trigger-long-running-operation".to_owned();
+    wait_for_tools(&client, std::slice::from_ref(&tool)).await;
+
+    let long = call(&client, &tool, json!({ "duration": 60, "steps": 60 }));
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let pid = child_of(served.pid(), "server-everything").expect("the upstream runs");
+        signal("KILL", pid);
+        pid
+    };
+    let start = Instant::now();
+    let (answer, killed) = tokio::join!(long, kill);
+    assert!(start.elapsed() < Duration::from_secs(10), "the error took {:?}", start.elapsed());
+    let said = match answer {
+        Ok(answer) => {
+            assert_eq!(answer["isError"], true, "{answer}");
+            answer.to_string()
+        }
+        Err(error) => error,
+    };
+    assert!(said.contains("everything"), "{said}");
+
+    let end = Instant::now() + Duration::from_secs(30);
+    let back = loop {
+        match call(&client, "everything__echo", json!({ "message": "back" })).await {
+            Ok(answer) if answer["isError"] != true => break answer,
+            _ if Instant::now() > end => panic!("the upstream did not come back"),
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    };
+    assert!(back["content"][0]["text"].as_str().unwrap().contains("back"), "{back}");
+
+    let returned = child_of(served.pid(), "server-everything").expect("the upstream runs again");
+    assert_ne!(returned, killed);
+    let files =
+        child_of(served.pid(), "server-filesystem").expect("the other upstream was left alone");
+    assert!(served.stop(), "the server did not end in good order");
+    for pid in [returned, files] {
+        assert!(!is_alive(pid), "process {pid} was left behind");
+    }
+}
+
+async fn connect(served: &Served) -> Client {
+    let target = HttpTarget { url: served.url.clone(), ..HttpTarget::default() };
+    Client::http(target, ClientOptions::default()).await.unwrap()
+}
+
+async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, String> {
+    let params = CallToolParams::new(tool, &arguments).unwrap();
+    let answer = client
+        .call_tool(&params, CallOptions::default())
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(serde_json::from_str(answer.get()).unwrap())
+}
+
+/// Upstreams start side by side with the server; their tools come when they are ready.
+async fn wait_for_tools(client: &Client, want: &[String]) {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let have: Vec<String> =
+            client.list_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
+        if want.iter().all(|tool| have.contains(tool)) {
+            return;
+        }
+        assert!(Instant::now() < end, "{want:?} did not all come: {have:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The tools that belong to no upstream.
+async fn ours(client: &Client) -> Vec<String> {
+    let tools = client.list_tools().await.unwrap().into_iter().map(|tool| tool.name);
+    let mut ours: Vec<String> = tools.filter(|name| !name.contains("__")).collect();
+    ours.sort();
+    ours
+}
+
+fn artifacts(answer: &Value) -> Vec<Value> {
+    answer["_meta"]["marquetry/capture"]["save"]["artifacts"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+fn artifact_of(answer: &Value, mime_type: &str) -> Value {
+    let all = artifacts(answer);
+    all.iter()
+        .find(|artifact| artifact["mime_type"] == mime_type)
+        .unwrap_or_else(|| panic!("{answer}"))
+        .clone()
+}
+
+/// A structured copy of a text is no artifact of its own.
+fn only_artifact(answer: &Value, mime_type: &str) -> Value {
+    let all: Vec<Value> = artifacts(answer)
+        .into_iter()
+        .filter(|artifact| artifact["mime_type"] == mime_type)
+        .collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    all[0].clone()
+}
+
+/// The whole artifact, as an MCP resource.
+async fn read_back(client: &Client, artifact: &Value) -> Vec<u8> {
+    let params = serde_json::value::to_raw_value(&json!({ "uri": artifact["uri"] })).unwrap();
+    let read =
+        client.request("resources/read", Some(&params), CallOptions::default()).await.unwrap();
+    let read: Value = serde_json::from_str(read.get()).unwrap();
+    let contents = &read["contents"][0];
+    match contents["text"].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => STANDARD.decode(contents["blob"].as_str().unwrap()).unwrap(),
+    }
+}
+
+/// The child process of `parent` whose command line contains `part`.
+fn child_of(parent: u32, part: &str) -> Option<u32> {
+    std::fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .find(|pid| {
+            let read = |file: &str| {
+                std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+            };
+            let stat = read("stat");
+            let parent_of = stat
+                .rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            parent_of == Some(parent) && read("cmdline").contains(part)
+        })
+}
+
+fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
