@@ -113,13 +113,14 @@ impl Node {
             Self::Leaf(name) => Structure::Type((*name).to_owned()),
             Self::Object { .. } if levels == 0 => Structure::Type("dict".to_owned()),
             Self::Array { .. } if levels == 0 => Structure::Type("list".to_owned()),
-            Self::Array { first, .. } => {
-                Structure::Array(first.iter().map(|first| first.structure(max_keys, levels - 1)).collect())
-            }
+            Self::Array { first, .. } => Structure::Array(
+                first.iter().map(|first| first.structure(max_keys, levels - 1)).collect(),
+            ),
             Self::Object { members, count } => {
                 let kept = members.iter().take(max_keys);
-                let mut shown: Vec<_> =
-                    kept.map(|(key, value)| (key.clone(), value.structure(max_keys, levels - 1))).collect();
+                let mut shown: Vec<_> = kept
+                    .map(|(key, value)| (key.clone(), value.structure(max_keys, levels - 1)))
+                    .collect();
                 let more = count - shown.len() as u64;
                 if more > 0 {
                     shown.push(("...".to_owned(), Structure::Type(format!("{more} more keys"))));
@@ -131,7 +132,11 @@ impl Node {
 }
 
 /// Looks into JSON text: `max_keys` keys of an object and `levels` levels are remembered.
-pub(crate) fn inspect_json(text: &str, max_keys: usize, levels: usize) -> Result<Inspection, String> {
+pub(crate) fn inspect_json(
+    text: &str,
+    max_keys: usize,
+    levels: usize,
+) -> Result<Inspection, String> {
     let cx = Context::new(max_keys, levels);
     let mut reader = serde_json::Deserializer::from_str(text);
     let root = cx.root().deserialize(&mut reader).and_then(|root| reader.end().map(|()| root));
@@ -139,7 +144,11 @@ pub(crate) fn inspect_json(text: &str, max_keys: usize, levels: usize) -> Result
 }
 
 /// Looks into one YAML document.
-pub(crate) fn inspect_yaml(text: &str, max_keys: usize, levels: usize) -> Result<Inspection, String> {
+pub(crate) fn inspect_yaml(
+    text: &str,
+    max_keys: usize,
+    levels: usize,
+) -> Result<Inspection, String> {
     let options = serde_yaml::options! {
         budget: serde_yaml::budget! { max_depth: MAX_YAML_DEPTH, max_documents: 1, max_aliases: 100, max_anchors: 100, },
         // `yes` and `no` are words, as in YAML 1.2.
@@ -148,9 +157,11 @@ pub(crate) fn inspect_yaml(text: &str, max_keys: usize, levels: usize) -> Result
         emit_comments: false,
     };
     let cx = Context::new(max_keys, levels);
-    serde_yaml::with_deserializer_from_str_with_options(text, options, |reader| cx.root().deserialize(reader))
-        .map(|root| cx.finish(root))
-        .map_err(|error| error.to_string())
+    serde_yaml::with_deserializer_from_str_with_options(text, options, |reader| {
+        cx.root().deserialize(reader)
+    })
+    .map(|root| cx.finish(root))
+    .map_err(|error| error.to_string())
 }
 
 struct Context {
@@ -386,12 +397,20 @@ mod tests {
 
     #[test]
     fn json_structures() {
-        check(r#"{"b": 1, "a": [{"x": 1.5, "y": null}, 2], "c": {"d": {"e": {"f": {}}}}}"#, expect![[r#"{"b":"int","a":[{"x":"float","y":"NoneType"}],"c":{"d":{"e":{"f":"dict"}}}}"#]]);
+        check(
+            r#"{"b": 1, "a": [{"x": 1.5, "y": null}, 2], "c": {"d": {"e": {"f": {}}}}}"#,
+            expect![[
+                r#"{"b":"int","a":[{"x":"float","y":"NoneType"}],"c":{"d":{"e":{"f":"dict"}}}}"#
+            ]],
+        );
         check(r#"[[[[[1]]]]]"#, expect![[r#"[[[["list"]]]]"#]]);
         check(r#"[]"#, expect!["[]"]);
         check(r#"{}"#, expect!["{}"]);
         check(r#"[true, "x"]"#, expect![[r#"["bool"]"#]]);
-        check(r#"{"k1":1,"k2":1,"k3":1,"k4":1,"k5":1}"#, expect![[r#"{"k1":"int","k2":"int","k3":"int","...":"2 more keys"}"#]]);
+        check(
+            r#"{"k1":1,"k2":1,"k3":1,"k4":1,"k5":1}"#,
+            expect![[r#"{"k1":"int","k2":"int","k3":"int","...":"2 more keys"}"#]],
+        );
         check(r#"{"a": 1"#, expect!["EOF while parsing an object at line 1 column 7"]);
         check(r#"[1] 2"#, expect!["trailing characters at line 1 column 5"]);
         check(r#"{"a": {"b": 1e999}}"#, expect!["number out of range at line 1 column 17"]);
@@ -399,18 +418,33 @@ mod tests {
 
     #[test]
     fn yaml_structures() {
-        check_yaml("a: 1\nb: [x, y]\n3: yes\nd: 2024-01-01\n~: null\n", expect![[r#"{"a":"int","b":["str"],"3":"str","...":"2 more keys"}"#]]);
+        check_yaml(
+            "a: 1\nb: [x, y]\n3: yes\nd: 2024-01-01\n~: null\n",
+            expect![[r#"{"a":"int","b":["str"],"3":"str","...":"2 more keys"}"#]],
+        );
         check_yaml("- a\n- b\n", expect![[r#"["str"]"#]]);
-        check_yaml("a: 1\n---\nb: 2\n", expect!["budget breached: Documents { documents: 2 } at line 2, column 1"]);
+        check_yaml(
+            "a: 1\n---\nb: 2\n",
+            expect!["budget breached: Documents { documents: 2 } at line 2, column 1"],
+        );
         check_yaml("a: &x 1\nb: *x\n", expect![[r#"{"a":"int","b":"int"}"#]]);
-        check_yaml("a: 1\na: 2\n", expect!["duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"]);
-        check_yaml("? {a: 1}\n: 2\n", expect!["invalid type: map, expected a scalar key at line 1, column 3"]);
+        check_yaml(
+            "a: 1\na: 2\n",
+            expect![
+                "duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"
+            ],
+        );
+        check_yaml(
+            "? {a: 1}\n: 2\n",
+            expect!["invalid type: map, expected a scalar key at line 1, column 3"],
+        );
         check_yaml("a: [", expect!["unclosed bracket '[' at line 1, column 4"]);
     }
 
     #[test]
     fn bombs_are_refused_quickly() {
-        let levels: String = (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
+        let levels: String =
+            (1..30).map(|n| format!("l{n}: &l{n} [*l{0}, *l{0}, *l{0}, *l{0}]\n", n - 1)).collect();
         assert!(inspect_yaml(&format!("l0: &l0 [a, a]\n{levels}"), 20, 4).is_err());
         assert!(inspect_yaml(&"[".repeat(20_000), 20, 4).is_err());
         assert!(inspect_yaml(&"- ".repeat(20_000), 20, 4).is_err());
@@ -420,7 +454,12 @@ mod tests {
     fn deep_and_wide_json_stays_small() {
         let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
         check(&deep, expect![[r#"[[[["list"]]]]"#]]);
-        let wide = |inner: &str| format!("{{{}\"z\":{inner}}}", (0..50).map(|n| format!("\"k{n}\":{inner},")).collect::<String>());
+        let wide = |inner: &str| {
+            format!(
+                "{{{}\"z\":{inner}}}",
+                (0..50).map(|n| format!("\"k{n}\":{inner},")).collect::<String>()
+            )
+        };
         let wide = wide(&wide(&wide(&wide("1"))));
         let structure = inspect_json(&wide, 50, 10).unwrap().structure(50, 10);
         assert!(serde_json::to_string(&structure).unwrap().len() < 100_000);

@@ -72,7 +72,8 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
 
 /// A cell that can stand in a first row: short, and with no bracket or quotation mark that only another cell closes.
 fn is_header(cell: &str) -> bool {
-    let balanced = |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
+    let balanced =
+        |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
     cell.len() <= MAX_HEADER_BYTES && balanced('(', ')') && balanced('[', ']') && balanced('{', '}')
 }
 
@@ -80,18 +81,24 @@ fn is_header(cell: &str) -> bool {
 fn is_prose(row: &csv::StringRecord) -> bool {
     let first = row.get(0).unwrap_or_default();
     let last = row.iter().next_back().unwrap_or_default().trim_end();
-    let key = first.split_once(": ").is_some_and(|(key, rest)| !key.contains(' ') && !rest.is_empty());
+    let key =
+        first.split_once(": ").is_some_and(|(key, rest)| !key.contains(' ') && !rest.is_empty());
     let stop = last.ends_with(['.', '!', '?', ':', ';', '{', '}']) && last.parse::<f64>().is_err();
     key || (stop && row.iter().any(|cell| cell.trim().contains(' '))) || last.ends_with([';', '{'])
 }
 
 /// `| --- | :-: |`, the second line of a table in Markdown.
 fn is_markdown_rule(row: &csv::StringRecord) -> bool {
-    row.iter().any(|cell| cell.contains("--")) && row.iter().all(|cell| cell.bytes().all(|byte| b" -:".contains(&byte)))
+    row.iter().any(|cell| cell.contains("--"))
+        && row.iter().all(|cell| cell.bytes().all(|byte| b" -:".contains(&byte)))
 }
 
 fn reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
-    csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(bytes)
+    csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(bytes)
 }
 
 /// What a whole table holds.
@@ -116,7 +123,8 @@ impl Table {
             if table.rows == 0 {
                 table.columns = row.len() as u64;
                 let cells = row.iter().take(max_headers).map(String::from_utf8_lossy);
-                table.headers = cells.map(|cell| crate::structure::shortened(cell.trim(), 100)).collect();
+                table.headers =
+                    cells.map(|cell| crate::structure::shortened(cell.trim(), 100)).collect();
             }
             table.rows += 1;
         }

@@ -39,7 +39,8 @@ pub(super) fn judge(text: &str) -> Score {
     }
     let (front_matter, text) = without_front_matter(text);
     let mut found = Signs::default();
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter().take(MAX_EVENTS) {
         found.see(&event, text, range);
     }
@@ -94,7 +95,8 @@ impl Signs {
             }
             Event::Start(Tag::Table(_)) => self.table = true,
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
-                self.link |= !matches!(link_type, LinkType::Autolink | LinkType::Email) && !dest_url.is_empty();
+                self.link |= !matches!(link_type, LinkType::Autolink | LinkType::Email)
+                    && !dest_url.is_empty();
             }
             Event::Start(Tag::Image { dest_url, .. }) => self.link |= !dest_url.is_empty(),
             Event::Start(Tag::Strong) => self.strong = true,
@@ -119,7 +121,9 @@ impl Signs {
         if !has_text {
             return;
         }
-        self.title |= is_apart && text[..range.start].trim().is_empty() && !text[range.end..].trim().is_empty();
+        self.title |= is_apart
+            && text[..range.start].trim().is_empty()
+            && !text[range.end..].trim().is_empty();
         self.heading_apart |= is_apart;
         self.levels |= self.heading.is_some_and(|other| other != level);
         self.heading = Some(level);
@@ -146,7 +150,9 @@ impl Signs {
             (self.emphasis, 1),
             (self.rule, 1),
         ];
-        let sum = |signs: &[(bool, u32)]| signs.iter().filter(|(seen, _)| *seen).map(|(_, points)| points).sum::<u32>();
+        let sum = |signs: &[(bool, u32)]| {
+            signs.iter().filter(|(seen, _)| *seen).map(|(_, points)| points).sum::<u32>()
+        };
         Score { points: sum(&sure) + sum(&unsure), has_sure_sign: sum(&sure) > 0 }
     }
 }

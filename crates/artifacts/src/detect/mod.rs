@@ -48,7 +48,8 @@ pub(crate) struct Detected {
 }
 
 impl Detected {
-    pub(crate) const PLAIN: Self = Self { format: TextFormat::Plain, confidence: 50, delimiter: None };
+    pub(crate) const PLAIN: Self =
+        Self { format: TextFormat::Plain, confidence: 50, delimiter: None };
 
     fn new(format: TextFormat, confidence: u8) -> Self {
         Self { format, confidence, delimiter: None }
@@ -76,7 +77,9 @@ pub(crate) fn detect(text: &str) -> Detected {
         return Detected::new(TextFormat::Markdown, markdown.confidence());
     }
     match yaml::judge(&prose) {
-        Some(yaml) if !(markdown.is_likely() && yaml == yaml::Shape::List) => Detected::new(TextFormat::Yaml, 80),
+        Some(yaml) if !(markdown.is_likely() && yaml == yaml::Shape::List) => {
+            Detected::new(TextFormat::Yaml, 80)
+        }
         _ if markdown.is_likely() => Detected::new(TextFormat::Markdown, markdown.confidence()),
         _ => Detected::PLAIN,
     }
@@ -93,12 +96,16 @@ fn sample(text: &str, bytes: usize) -> Sample<'_> {
     if end == text.len() {
         return Sample { lines: text, is_whole: true };
     }
-    Sample { lines: &text[..text[..end].rfind('\n').map_or(0, |newline| newline + 1)], is_whole: false }
+    Sample {
+        lines: &text[..text[..end].rfind('\n').map_or(0, |newline| newline + 1)],
+        is_whole: false,
+    }
 }
 
 /// An object or array; a scalar is not JSON for us, since every number would be.
 fn is_json(text: &str) -> bool {
-    text.trim_ascii_start().starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok()
+    text.trim_ascii_start().starts_with(['{', '['])
+        && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 fn is_ndjson(lines: &str) -> bool {
@@ -122,7 +129,10 @@ mod tests {
     /// Each line is a format and a text, `\n` for a line break.
     #[test]
     fn texts() {
-        for line in include_str!("cases.txt").lines().filter(|line| !line.starts_with("--") && !line.is_empty()) {
+        for line in include_str!("cases.txt")
+            .lines()
+            .filter(|line| !line.starts_with("--") && !line.is_empty())
+        {
             let (want, text) = line.split_once(": ").unwrap();
             let text = text.replace("\\n", "\n").replace("\\t", "\t");
             let found = detect(&text);
@@ -207,7 +217,11 @@ mod tests {
     }
 
     fn json() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![any::<bool>().prop_map(Into::into), any::<i64>().prop_map(Into::into), ".*".prop_map(Into::into)];
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            ".*".prop_map(Into::into)
+        ];
         leaf.prop_recursive(3, 20, 5, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..5).prop_map(serde_json::Value::from),
@@ -215,6 +229,8 @@ mod tests {
                     .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
             ]
         })
-        .prop_filter("a container", |value: &serde_json::Value| value.is_array() || value.is_object())
+        .prop_filter("a container", |value: &serde_json::Value| {
+            value.is_array() || value.is_object()
+        })
     }
 }

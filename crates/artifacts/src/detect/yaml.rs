@@ -60,7 +60,11 @@ fn may_be_yaml(text: &str) -> bool {
     });
     first.is_some_and(|line| {
         let line = line.trim_start();
-        line.ends_with(':') || line.contains(": ") || line.starts_with("- ") || line == "-" || line.starts_with(['{', '['])
+        line.ends_with(':')
+            || line.contains(": ")
+            || line.starts_with("- ")
+            || line == "-"
+            || line.starts_with(['{', '['])
     })
 }
 

@@ -1,0 +1,409 @@
+//! What is kept about an artifact beside its bytes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    detect::{Detected, Table, TextFormat},
+    settings::Settings,
+    structure::{Inspection, Node, Structure, inspect_json, inspect_yaml},
+};
+
+/// The largest JSON or CSV text that is looked into, in bytes.
+const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
+/// The largest YAML text that is looked into, in bytes; YAML is read some fifty times slower than JSON.
+const MAX_PARSED_YAML_BYTES: usize = 256 * 1024;
+/// The most columns that a schema names.
+const MAX_COLUMNS: usize = 256;
+
+/// Where an artifact came from and what it holds.
+///
+/// Every member may be absent. Sizes are bytes. Nothing here is secret: arguments are redacted before they are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// One line for people and models.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The tool that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_tool_name: Option<String>,
+    /// Its arguments: secrets replaced, long values cut, 2 KiB or less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_tool_args: Option<Value>,
+    /// What kind of item it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<ContentType>,
+    /// Its position in the answer, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_index: Option<usize>,
+    /// `raw_fallback` for an answer that was saved as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processing_type: Option<String>,
+    /// The MIME type that the server declared, cut at 256 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_mime_type: Option<String>,
+    /// The MIME type that the bytes show by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sniffed_mime: Option<String>,
+    /// What was odd about the item.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The format that text turned out to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detected_format: Option<TextFormat>,
+    /// How sure that format is, in per cent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detection_confidence: Option<u8>,
+    /// Whether the whole text could be read in that format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format_parse_success: Option<bool>,
+    /// The outline of JSON, NDJSON, CSV or YAML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parsed_data_summary: Option<Summary>,
+    /// The inferred schema of JSON, NDJSON, CSV or YAML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Schema>,
+    /// Size of an image, decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_size_bytes: Option<u64>,
+    /// Size of a sound, decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio_size_bytes: Option<u64>,
+    /// What is known only of a resource.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ResourceMetadata>,
+    /// The item's annotations as sent: audience, priority, last change. Left out beyond 1 KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Value>,
+    /// The item's `_meta` as sent. Left out beyond 1 KiB.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+/// What kind of item an artifact was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ContentType {
+    /// A text item.
+    Text,
+    /// An image item.
+    Image,
+    /// An audio item.
+    Audio,
+    /// An embedded resource.
+    Resource,
+    /// A link to a resource.
+    ResourceLink,
+    /// The answer's `structuredContent`.
+    StructuredContent,
+    /// The answer as a whole.
+    Raw,
+}
+
+/// What is known of an artifact that was a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResourceMetadata {
+    /// Its URI as sent, cut at 2 KiB.
+    pub resource_uri: String,
+    /// It came with text.
+    pub has_text_content: bool,
+    /// It came with bytes in base64.
+    pub has_blob_content: bool,
+    /// The artifact holds text.
+    pub is_text_based: bool,
+    /// It came with neither, and the artifact only names the URI.
+    pub is_placeholder: bool,
+    /// The artifact was decoded from base64.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decoded_from_base64: bool,
+    /// Length of the base64 text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_size_bytes: Option<u64>,
+    /// Length of the bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoded_size_bytes: Option<u64>,
+}
+
+/// The outline of structured text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// `json`, `ndjson`, `csv` or `yaml`.
+    pub format: String,
+    /// `object`, `array`, `table` or `lines`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The first 10 keys of an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<String>>,
+    /// All keys of an object, counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_count: Option<u64>,
+    /// Elements of an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<u64>,
+    /// The first 5 keys of the first element or line, when it is an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_item_keys: Option<Vec<String>>,
+    /// Rows of a table, its header among them, or lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// Cells of a table's first row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<u64>,
+    /// The first 5 of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Vec<String>>,
+    /// What stands between cells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<char>,
+}
+
+/// The shape of structured text, inferred from one document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Schema {
+    /// The artifact's MIME type.
+    #[serde(rename = "type")]
+    pub mime_type: String,
+    /// Whether the text could be read.
+    pub inferred: bool,
+    /// Why not.
+    pub error: Option<String>,
+    /// The first row of a table; beyond 256 cells the last entry counts the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// Keys and types of JSON and YAML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structure: Option<Structure>,
+}
+
+/// What looking into a text gave.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    pub(crate) summary: Option<Summary>,
+    pub(crate) schema: Option<Schema>,
+}
+
+/// Looks into a text of known format, as far as the settings and the budget allow.
+pub(crate) fn outline(
+    text: &str,
+    detected: Detected,
+    mime_type: &str,
+    settings: &Settings,
+) -> Outline {
+    if !settings.mcp_intelligent_processing.enable_content_parsing {
+        return Outline::default();
+    }
+    let max =
+        if detected.format == TextFormat::Yaml { MAX_PARSED_YAML_BYTES } else { MAX_PARSED_BYTES };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (keys, levels) = (settings.schema_max_keys, settings.schema_inference_depth.levels());
+    // The summary names 10 keys, and keys one level down, whatever the schema is allowed to name.
+    let inspect = |text: &str, read: fn(&str, usize, usize) -> Result<Inspection, String>| {
+        read(text, keys.max(10), levels.max(2))
+    };
+    let found = if text.len() > max {
+        Err(format!("text is {} bytes, more than the {max} that are looked into", text.len()))
+    } else {
+        match detected.format {
+            TextFormat::Plain | TextFormat::Markdown => return Outline::default(),
+            TextFormat::Json => {
+                inspect(text, inspect_json).map(|found| of_document(&found, "json", keys, levels))
+            }
+            TextFormat::Yaml => {
+                inspect(text, inspect_yaml).map(|found| of_document(&found, "yaml", keys, levels))
+            }
+            TextFormat::Ndjson => {
+                let mut lines = text.lines().filter(|line| !line.trim_ascii().is_empty());
+                let first = inspect(lines.next().unwrap_or_default(), inspect_json);
+                first.map(|found| of_lines(&found, 1 + lines.count() as u64, keys, levels))
+            }
+            TextFormat::Csv => {
+                let delimiter = detected.delimiter.unwrap_or(b',');
+                Table::read(text, delimiter, MAX_COLUMNS).map(|table| of_table(table, delimiter))
+            }
+        }
+    };
+    let mime_type = mime_type.to_owned();
+    match found {
+        Ok((summary, schema)) => Outline {
+            summary: Some(summary),
+            schema: Some(Schema { mime_type, inferred: true, ..schema }),
+        },
+        Err(error) => Outline {
+            summary: None,
+            schema: Some(Schema { mime_type, error: Some(error), ..Schema::default() }),
+        },
+    }
+}
+
+fn of_document(found: &Inspection, format: &str, keys: usize, levels: usize) -> (Summary, Schema) {
+    let mut summary = Summary { format: format.to_owned(), ..Summary::default() };
+    match &found.root {
+        Node::Object { members, count } => {
+            summary.kind = "object".to_owned();
+            summary.keys = Some(first_keys(members, 10));
+            summary.key_count = Some(*count);
+        }
+        Node::Array { first, length } => {
+            summary.kind = "array".to_owned();
+            summary.length = Some(*length);
+            if let Some(Node::Object { members, .. }) = first.as_deref()
+                && format == "json"
+            {
+                summary.first_item_keys = Some(first_keys(members, 5));
+            }
+        }
+        Node::Leaf(kind) => summary.kind = (*kind).to_owned(),
+    }
+    (summary, Schema { structure: Some(found.structure(keys, levels)), ..Schema::default() })
+}
+
+fn of_lines(first: &Inspection, rows: u64, keys: usize, levels: usize) -> (Summary, Schema) {
+    let first_item_keys = match &first.root {
+        Node::Object { members, .. } => Some(first_keys(members, 5)),
+        _ => None,
+    };
+    let summary = Summary {
+        format: "ndjson".to_owned(),
+        kind: "lines".to_owned(),
+        rows: Some(rows),
+        first_item_keys,
+        ..Summary::default()
+    };
+    let structure = Structure::Array(vec![first.structure(keys, levels)]);
+    (summary, Schema { structure: Some(structure), ..Schema::default() })
+}
+
+fn of_table(table: Table, delimiter: u8) -> (Summary, Schema) {
+    let mut columns = table.headers;
+    let headers = columns.iter().take(5).cloned().collect();
+    let more = table.columns - columns.len() as u64;
+    if more > 0 {
+        columns.push(format!("... {more} more columns"));
+    }
+    let summary = Summary {
+        format: "csv".to_owned(),
+        kind: "table".to_owned(),
+        rows: Some(table.rows),
+        columns: Some(table.columns),
+        headers: Some(headers),
+        delimiter: Some(char::from(delimiter)),
+        ..Summary::default()
+    };
+    (summary, Schema { columns: Some(columns), ..Schema::default() })
+}
+
+fn first_keys(members: &[(String, Node)], count: usize) -> Vec<String> {
+    members.iter().take(count).map(|(key, _)| key.clone()).collect()
+}
+
+/// A value that is kept beside an artifact only when it is small.
+pub(crate) fn small(raw: Option<&RawValue>) -> Option<Value> {
+    let raw = raw.filter(|raw| raw.get().len() <= 1024 && raw.get() != "null")?;
+    serde_json::from_str(raw.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::detect::detect;
+
+    #[test]
+    fn outlines() {
+        check(
+            r#"{"b": 1, "a": [true]}"#,
+            expect![[r#"
+            {"format":"json","type":"object","keys":["b","a"],"key_count":2}
+            {"type":"x/y","inferred":true,"error":null,"structure":{"b":"int","a":["bool"]}}"#]],
+        );
+        check(
+            r#"[{"id": 1, "tags": []}, {}]"#,
+            expect![[r#"
+            {"format":"json","type":"array","length":2,"first_item_keys":["id","tags"]}
+            {"type":"x/y","inferred":true,"error":null,"structure":[{"id":"int","tags":[]}]}"#]],
+        );
+        check(
+            "name,age\nAnn,3\nBob,4\n",
+            expect![[r#"
+            {"format":"csv","type":"table","rows":3,"columns":2,"headers":["name","age"],"delimiter":","}
+            {"type":"x/y","inferred":true,"error":null,"columns":["name","age"]}"#]],
+        );
+        check(
+            "a: 1\nb:\n  c: x\n",
+            expect![[r#"
+            {"format":"yaml","type":"object","keys":["a","b"],"key_count":2}
+            {"type":"x/y","inferred":true,"error":null,"structure":{"a":"int","b":{"c":"str"}}}"#]],
+        );
+        check(
+            "- a: 1\n- a: 2\n",
+            expect![[r#"
+            {"format":"yaml","type":"array","length":2}
+            {"type":"x/y","inferred":true,"error":null,"structure":[{"a":"int"}]}"#]],
+        );
+        check(
+            "{\"a\":1}\n{\"a\":2}\n\n",
+            expect![[r#"
+            {"format":"ndjson","type":"lines","first_item_keys":["a"],"rows":2}
+            {"type":"x/y","inferred":true,"error":null,"structure":[{"a":"int"}]}"#]],
+        );
+        check(
+            "plain",
+            expect![[r#"
+            null
+            null"#]],
+        );
+        let wide = (0..300).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
+        let outline = of(&format!("{wide}\n{wide}\n"));
+        assert_eq!(outline.schema.unwrap().columns.unwrap().last().unwrap(), "... 44 more columns");
+    }
+
+    #[test]
+    fn what_is_too_large_is_told() {
+        let yaml = "a: 1\nb: 2\nc: [x]\n".repeat(1)
+            + &(0..60_000).map(|n| format!("k{n}: v\n")).collect::<String>();
+        let schema = of(&yaml).schema.unwrap();
+        assert!(!schema.inferred);
+        expect!["text is 588907 bytes, more than the 262144 that are looked into"]
+            .assert_eq(&schema.error.unwrap());
+    }
+
+    #[test]
+    fn metadata_survives_being_stored() {
+        let metadata = Metadata {
+            description: "x".to_owned(),
+            resource: Some(ResourceMetadata {
+                resource_uri: "a:b".to_owned(),
+                ..ResourceMetadata::default()
+            }),
+            schema: of(r#"{"b": {"z": 1, "a": 2}}"#).schema,
+            ..Metadata::default()
+        };
+        let json = serde_json::to_string(&metadata).unwrap();
+        let again: Metadata = serde_json::from_str(&json).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), json);
+        assert!(again.resource.is_some());
+        assert!(serde_json::from_str::<Metadata>("{}").unwrap().resource.is_none());
+    }
+
+    fn of(text: &str) -> Outline {
+        outline(text, detect(text), "x/y", &Settings::default())
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: Expect) {
+        let Outline { summary, schema } = of(text);
+        let shown =
+            [serde_json::to_string(&summary).unwrap(), serde_json::to_string(&schema).unwrap()];
+        want.assert_eq(&shown.join("\n"));
+    }
+}

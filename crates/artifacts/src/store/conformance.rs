@@ -1,0 +1,310 @@
+//! The tests that every [`ArtifactStore`] must pass.
+//!
+//! They need a tokio runtime, best one with several threads, and panic with what went wrong.
+
+use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration, time::SystemTime};
+
+use bytes::Bytes;
+
+use super::{
+    Artifact, ArtifactStore, ContentHash, NewArtifact, Page, Record, Scope, StoreError, Version,
+    Versions,
+};
+use crate::name::ArtifactName;
+
+/// Runs every test, each against a new, empty store that `make` makes.
+///
+/// ```
+/// # #[cfg(feature = "conformance")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use marquetry_artifacts::{MemoryStore, conformance};
+///
+/// conformance::check(async || MemoryStore::default()).await;
+/// # });
+/// ```
+///
+/// # Panics
+/// When the store breaks a rule.
+pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
+    what_is_put_comes_back(&make().await).await;
+    versions_count_from_zero(&make().await).await;
+    what_is_not_there_is_not_found(&make().await).await;
+    ranges_are_cut_at_the_end(&make().await).await;
+    scopes_do_not_touch(&make().await).await;
+    similar_names_do_not_touch(&make().await).await;
+    lists_come_in_pages(&make().await).await;
+    deletes_are_thorough(&make().await).await;
+    concurrent_puts_get_different_versions(Arc::new(make().await)).await;
+}
+
+async fn what_is_put_comes_back(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    let large: Vec<u8> = (0..300_000_u32).map(|n| (n * 7 % 251) as u8).collect();
+    for (text, content) in
+        [("empty.txt", vec![]), ("bytes.bin", (0..=255).collect()), ("large", large)]
+    {
+        let mut artifact = of(text, &content);
+        artifact.metadata.description = "an \"odd\" description\n".to_owned();
+        artifact.metadata.source_tool_args = Some(serde_json::json!({"b": [1, null], "a": "ü"}));
+
+        let record = store.put(&scope, artifact.clone()).await.expect("put");
+
+        assert_eq!(record, Record::new(&artifact, 0), "the record of a put");
+        assert_eq!(record.hash, ContentHash::of(&content));
+        assert_eq!(
+            store.record(&scope, &name(text), Version::Latest).await.expect("record"),
+            record
+        );
+        let got = store.get(&scope, &name(text), Version::Number(0)).await.expect("get");
+        assert_eq!(got, Artifact::new(record, Bytes::from(content)), "what was put under {text}");
+    }
+}
+
+async fn versions_count_from_zero(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    for version in 0..12 {
+        let record =
+            store.put(&scope, of("a.txt", format!("{version}").as_bytes())).await.expect("put");
+        assert_eq!(record.version, version, "versions count from 0");
+    }
+    assert_eq!(
+        store.put(&scope, of("b.txt", b"")).await.expect("put").version,
+        0,
+        "each name counts for itself"
+    );
+
+    for (version, want) in
+        [(Version::Latest, "11"), (Version::Number(0), "0"), (Version::Number(10), "10")]
+    {
+        let got = store.get(&scope, &name("a.txt"), version).await.expect("get");
+        assert_eq!(got.content, want, "{version:?}");
+    }
+    let versions = store.versions(&scope, &name("a.txt")).await.expect("versions");
+    let numbers: Vec<_> = versions.iter().map(|record| record.version).collect();
+    assert_eq!(numbers, (0..12).collect::<Vec<_>>(), "the oldest version first");
+}
+
+async fn what_is_not_there_is_not_found(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    store.put(&scope, of("a.txt", b"x")).await.expect("put");
+    for (text, version) in
+        [("b.txt", Version::Latest), ("b.txt", Version::Number(0)), ("a.txt", Version::Number(1))]
+    {
+        let name = name(text);
+        not_found(store.record(&scope, &name, version).await, text, version);
+        not_found(store.get(&scope, &name, version).await, text, version);
+        not_found(store.read_range(&scope, &name, version, 0..1).await, text, version);
+    }
+    not_found(store.versions(&scope, &name("b.txt")).await, "b.txt", Version::Latest);
+    not_found(store.delete(&scope, &name("b.txt"), Versions::All).await, "b.txt", Version::Latest);
+    let other = store.delete(&scope, &name("a.txt"), Versions::Number(9)).await;
+    not_found(other, "a.txt", Version::Number(9));
+}
+
+#[track_caller]
+fn not_found<T: std::fmt::Debug>(result: Result<T, StoreError>, text: &str, wanted: Version) {
+    match result {
+        Err(StoreError::NotFound { name, version }) => {
+            assert_eq!(name, text);
+            assert_eq!(Version::from(version), wanted);
+        }
+        other => panic!("{text} {wanted:?} is not there, but the store says {other:?}"),
+    }
+}
+
+async fn ranges_are_cut_at_the_end(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    store.put(&scope, of("a.txt", b"0123456789")).await.expect("put");
+    let backwards = Range { start: 5, end: 2 };
+    for (range, want) in [
+        (0..10, "0123456789"),
+        (0..0, ""),
+        (3..5, "34"),
+        (8..100, "89"),
+        (10..11, ""),
+        (u64::MAX - 1..u64::MAX, ""),
+        (backwards, ""),
+    ] {
+        let got = store
+            .read_range(&scope, &name("a.txt"), Version::Latest, range.clone())
+            .await
+            .expect("read_range");
+        assert_eq!(got, want, "{range:?}");
+    }
+}
+
+async fn scopes_do_not_touch(store: &impl ArtifactStore) {
+    let long = "x".repeat(Scope::MAX_PART_BYTES);
+    let scopes = [
+        ["a", "b", "c"],
+        ["a", "c", "b"],
+        ["A", "b", "c"],
+        ["a/b", "c", "d"],
+        ["a", "b/c", "d"],
+        ["a", "b", "c/d"],
+        ["..", "..", ".."],
+        ["a", "..", "c"],
+        [".", "/", "\\"],
+        ["a\0", "b", "c"],
+        ["ä", "b", "c"],
+        ["a\u{308}", "b", "c"],
+        [&long, &long, &long],
+        ["CON", "nul", "a."],
+    ]
+    .map(|[app, user, session]| Scope::new(app, user, session).expect("parts of fit length"));
+    for (index, scope) in scopes.iter().enumerate() {
+        let record =
+            store.put(scope, of("a.txt", format!("{index}").as_bytes())).await.expect("put");
+        assert_eq!(record.version, 0, "{scope:?} is a new scope");
+    }
+    for (index, scope) in scopes.iter().enumerate() {
+        let got = store.get(scope, &name("a.txt"), Version::Latest).await.expect("get");
+        assert_eq!(got.content, format!("{index}"), "{scope:?}");
+        assert_eq!(
+            store.list(scope, &Page::default()).await.expect("list").records.len(),
+            1,
+            "{scope:?}"
+        );
+    }
+    store.delete(&scopes[0], &name("a.txt"), Versions::All).await.expect("delete");
+    assert!(
+        store.get(&scopes[1], &name("a.txt"), Version::Latest).await.is_ok(),
+        "deletes stay in their scope"
+    );
+}
+
+async fn similar_names_do_not_touch(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    let long = "n".repeat(ArtifactName::MAX_BYTES - 1);
+    let names = [
+        "a.txt",
+        "A.txt",
+        "a.TXT",
+        "a",
+        "a%2etxt",
+        "a txt",
+        "a_txt",
+        "ä.txt",
+        "record.json",
+        "tmp",
+        "0",
+        "a.b.c",
+    ];
+    let names =
+        names.map(str::to_owned).into_iter().chain(["x", "y"].map(|end| format!("{long}{end}")));
+    let names: BTreeSet<_> = names.collect();
+    for text in &names {
+        let record = store.put(&scope, of(text, text.as_bytes())).await.expect("put");
+        assert_eq!(record.version, 0, "{text} is a new name");
+    }
+    for text in &names {
+        let got = store.get(&scope, &name(text), Version::Latest).await.expect("get");
+        assert_eq!(got.content, text.as_bytes());
+        assert_eq!(got.record.name.as_str(), text);
+    }
+    let listed = store.list(&scope, &Page::default()).await.expect("list");
+    let listed: Vec<_> =
+        listed.records.iter().map(|record| record.name.as_str().to_owned()).collect();
+    assert_eq!(listed, names.into_iter().collect::<Vec<_>>(), "names are listed in their order");
+}
+
+async fn lists_come_in_pages(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    let empty = store.list(&scope, &Page::default()).await.expect("list");
+    assert!(empty.records.is_empty() && empty.next.is_none(), "a new scope is empty");
+
+    let mut want = BTreeSet::new();
+    for number in 0..25 {
+        let text = format!("{}.txt", number * 7 % 25);
+        store.put(&scope, of(&text, b"old")).await.expect("put");
+        store.put(&scope, of(&text, b"newer")).await.expect("put");
+        want.insert(text);
+    }
+    for limit in [0, 1, 7, 25, 100, usize::MAX] {
+        let mut page = Page { after: None, limit };
+        let mut seen = Vec::new();
+        loop {
+            let listing = store.list(&scope, &page).await.expect("list");
+            assert!(listing.records.len() <= page.bounded_limit(), "at most {limit} on a page");
+            for record in listing.records {
+                assert_eq!(
+                    (record.version, record.size_bytes),
+                    (1, 5),
+                    "the latest version is listed"
+                );
+                seen.push(record.name.as_str().to_owned());
+            }
+            let Some(next) = listing.next else { break };
+            page.after = Some(next);
+        }
+        assert_eq!(seen, want.iter().cloned().collect::<Vec<_>>(), "pages of {limit}");
+    }
+    let page = Page { after: Some(name("13.txt.which.was.never")), limit: 1 };
+    let listing = store.list(&scope, &page).await.expect("list");
+    assert_eq!(
+        listing.records[0].name.as_str(),
+        "14.txt",
+        "a page may begin behind a name that is gone"
+    );
+}
+
+async fn deletes_are_thorough(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    let text = name("a.txt");
+    for content in ["0", "1", "2"] {
+        store.put(&scope, of("a.txt", content.as_bytes())).await.expect("put");
+    }
+    assert_eq!(store.delete(&scope, &text, Versions::Number(1)).await.expect("delete"), 1);
+    not_found(store.get(&scope, &text, Version::Number(1)).await, "a.txt", Version::Number(1));
+    assert_eq!(store.get(&scope, &text, Version::Latest).await.expect("get").content, "2");
+    assert_eq!(
+        store.put(&scope, of("a.txt", b"3")).await.expect("put").version,
+        3,
+        "a gap is not filled"
+    );
+    assert_eq!(store.delete(&scope, &text, Versions::All).await.expect("delete"), 3);
+    not_found(store.get(&scope, &text, Version::Latest).await, "a.txt", Version::Latest);
+    assert!(store.list(&scope, &Page::default()).await.expect("list").records.is_empty());
+
+    store.put(&scope, of("b.txt", b"0")).await.expect("put");
+    store.delete(&scope, &name("b.txt"), Versions::Number(0)).await.expect("delete");
+    assert!(
+        store.list(&scope, &Page::default()).await.expect("list").records.is_empty(),
+        "no name without a version"
+    );
+    store.put(&scope, of("b.txt", b"again")).await.expect("put after delete");
+}
+
+async fn concurrent_puts_get_different_versions(store: Arc<impl ArtifactStore>) {
+    const PUTS: u64 = 24;
+    let mut tasks = Vec::new();
+    for number in 0..PUTS {
+        let store = Arc::clone(&store);
+        tasks.push(tokio::spawn(async move {
+            let content = format!("content {number}");
+            let record =
+                store.put(&Scope::local(), of("a.txt", content.as_bytes())).await.expect("put");
+            (record.version, content)
+        }));
+    }
+    let mut versions = BTreeSet::new();
+    for task in tasks {
+        let (version, content) = task.await.expect("a put that does not panic");
+        assert!(versions.insert(version), "version {version} was given twice");
+        let got = store
+            .get(&Scope::local(), &name("a.txt"), Version::Number(version))
+            .await
+            .expect("get");
+        assert_eq!(got.content, content, "version {version}");
+    }
+    assert_eq!(versions, (0..PUTS).collect(), "versions have no gaps");
+}
+
+fn of(text: &str, content: &[u8]) -> NewArtifact {
+    let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_225_600_123);
+    NewArtifact::new(name(text), "text/plain", created_at, Bytes::copy_from_slice(content))
+}
+
+fn name(text: &str) -> ArtifactName {
+    ArtifactName::parse(text).expect("a good name")
+}

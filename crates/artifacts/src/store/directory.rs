@@ -1,0 +1,768 @@
+//! Artifacts in a directory.
+//!
+//! ```text
+//! layout                                      the number of this layout
+//! tmp/                                        what is being written or removed
+//! scopes/{scope}/{name}/{version}/record.json what is known
+//!                                /content.png the bytes, with the name's extension
+//! ```
+//!
+//! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the place is
+//! taken: so it is there whole or not at all, and no two writers share a number, whatever process they are in. The
+//! directories of scopes and names end in a hash of the exact text, so that neither letter case nor odd characters
+//! make two of them meet.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{self, ErrorKind, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, File, OpenOptions},
+};
+
+use super::{
+    Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Version,
+    Versions, clamped,
+};
+use crate::name::ArtifactName;
+
+const LAYOUT: &str = "marquetry artifacts 1\n";
+/// What lies in `tmp` for longer than this was left by a process that died.
+const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
+/// How often a put tries the next number when others keep taking it.
+const MAX_TRIES: u64 = 10_000;
+/// No record is as large as this; what is, was not written by us.
+const MAX_RECORD_BYTES: u64 = 1024 * 1024;
+/// Names that are remembered, so that lists need not read every record.
+const MAX_KNOWN_NAMES: usize = 100_000;
+
+/// How a [`DirectoryStore`] works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryOptions {
+    /// Wait at each put until the disk has it, so that it survives a power failure. Default true. An artifact is
+    /// whole or absent after a killed process in either case.
+    pub durable: bool,
+    /// The largest artifact that is taken, in bytes. Default 1 GiB.
+    pub max_artifact_bytes: u64,
+}
+
+impl Default for DirectoryOptions {
+    fn default() -> Self {
+        Self { durable: true, max_artifact_bytes: 1024 * 1024 * 1024 }
+    }
+}
+
+/// A store in a directory, which any number of processes may use at once. Clones share it.
+///
+/// Nothing outside the directory is ever touched, symbolic links included. Files are read and written on tokio's
+/// threads for blocking work.
+#[derive(Clone, Debug)]
+pub struct DirectoryStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: Dir,
+    options: DirectoryOptions,
+    /// From a name's directory to the name: always the same, so it never goes stale.
+    known: Mutex<HashMap<String, ArtifactName>>,
+    /// With the process's own part, makes names in `tmp` that nobody else makes.
+    temporary: AtomicU64,
+    process: u64,
+    /// Tests stop a put here, as a killed process would.
+    #[cfg(test)]
+    stop_at: Mutex<Option<&'static str>>,
+}
+
+impl DirectoryStore {
+    /// Opens the store in this directory, which is created if need be, readable by its owner alone.
+    ///
+    /// Blocks; meant for the start of a program.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or opened, or holds another layout.
+    pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> io::Result<Self> {
+        let path = path.as_ref();
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path)?;
+        let root = Dir::open_ambient_dir(path, ambient_authority())?;
+        match root.read_to_string("layout") {
+            Ok(layout) if layout == LAYOUT => {}
+            // A process that died here left less than the whole line.
+            Ok(layout) if LAYOUT.starts_with(&layout) => root.write("layout", LAYOUT)?,
+            Ok(_) => {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "directory holds another layout of artifacts",
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => root.write("layout", LAYOUT)?,
+            Err(error) => return Err(error),
+        }
+        root.create_dir_all("tmp")?;
+        root.create_dir_all("scopes")?;
+        let process = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let inner = Inner {
+            root,
+            options,
+            known: Mutex::default(),
+            temporary: AtomicU64::default(),
+            process,
+            #[cfg(test)]
+            stop_at: Mutex::default(),
+        };
+        inner.clear_left_behind()?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.0);
+        match tokio::task::spawn_blocking(move || work(&inner)).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(StoreError::Backend("the runtime is shutting down".to_owned())),
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for DirectoryStore {
+    async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
+        let scope = place_of_scope(scope);
+        self.blocking(move |store| store.put(&scope, &artifact)).await
+    }
+
+    async fn record(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Record, StoreError> {
+        let (place, name) = (place_of(scope, name), name.clone());
+        self.blocking(move |store| store.find(&place, &name, version).map(|(record, _)| record))
+            .await
+    }
+
+    async fn get(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Artifact, StoreError> {
+        let (place, name) = (place_of(scope, name), name.clone());
+        self.blocking(move |store| {
+            let (record, mut file) = store.content(&place, &name, version)?;
+            let mut content = Vec::with_capacity(record.size_bytes as usize);
+            file.read_to_end(&mut content)?;
+            Artifact::verified(record, Bytes::from(content))
+        })
+        .await
+    }
+
+    async fn read_range(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+        range: Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        let (place, name) = (place_of(scope, name), name.clone());
+        self.blocking(move |store| {
+            let (record, mut file) = store.content(&place, &name, version)?;
+            let range = clamped(&range, record.size_bytes);
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            file.seek(SeekFrom::Start(range.start))?;
+            file.read_exact(&mut bytes)?;
+            Ok(Bytes::from(bytes))
+        })
+        .await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        let (scope, page) = (place_of_scope(scope), page.clone());
+        self.blocking(move |store| store.list(&scope, &page)).await
+    }
+
+    async fn versions(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (place, name) = (place_of(scope, name), name.clone());
+        self.blocking(move |store| {
+            let mut records = Vec::new();
+            for number in store.numbers(&place)? {
+                // Another process may have removed it since; a damaged one is no version to choose.
+                records.extend(store.read_record(&place, number)?.ok());
+            }
+            if records.is_empty() {
+                return Err(StoreError::not_found(&name, Version::Latest));
+            }
+            Ok(records)
+        })
+        .await
+    }
+
+    async fn delete(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        which: Versions,
+    ) -> Result<u64, StoreError> {
+        let (place, name) = (place_of(scope, name), name.clone());
+        self.blocking(move |store| store.delete(&place, &name, which)).await
+    }
+}
+
+impl Inner {
+    fn put(&self, scope: &str, artifact: &NewArtifact) -> Result<Record, StoreError> {
+        let (bytes, limit) = (artifact.content().len() as u64, self.options.max_artifact_bytes);
+        if bytes > limit {
+            return Err(StoreError::TooLarge { bytes, limit });
+        }
+        let temporary = self.temporary();
+        let put = self
+            .write(&temporary, artifact)
+            .and_then(|()| self.publish(&temporary, scope, artifact));
+        if put.is_err() && !self.is_stopped() {
+            // What cannot be removed now is removed when the store is opened next.
+            let _ = self.remove(&temporary);
+        }
+        put
+    }
+
+    /// Writes the version where nobody looks for it.
+    fn write(&self, temporary: &str, artifact: &NewArtifact) -> Result<(), StoreError> {
+        self.root.create_dir(temporary)?;
+        self.step("made")?;
+        let directory = self.root.open_dir(temporary)?;
+        self.write_file(&directory, &content_file(&artifact.name), artifact.content())?;
+        self.step("content")?;
+        // The number in the file says nothing: the directory's name is what counts.
+        let record =
+            serde_json::to_vec_pretty(&Record::new(artifact, 0)).map_err(io::Error::from)?;
+        self.write_file(&directory, "record.json", &record)?;
+        self.step("record")?;
+        self.sync(temporary)?;
+        Ok(())
+    }
+
+    fn write_file(&self, directory: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file =
+            directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+        file.write_all(bytes)?;
+        if self.options.durable { file.sync_all() } else { Ok(()) }
+    }
+
+    /// Moves the version to the first free number.
+    fn publish(
+        &self,
+        temporary: &str,
+        scope: &str,
+        artifact: &NewArtifact,
+    ) -> Result<Record, StoreError> {
+        let scope = format!("scopes/{scope}");
+        let place = format!("{scope}/{}", place_of_name(&artifact.name));
+        for _ in 0..MAX_TRIES {
+            if let Some(number) = self.try_publish(temporary, &place)? {
+                self.step("renamed")?;
+                for path in [&place, &scope, "scopes"] {
+                    self.sync(path)?;
+                }
+                return Ok(Record::new(artifact, number));
+            }
+        }
+        Err(StoreError::Contended { name: artifact.name.clone() })
+    }
+
+    /// Moves the version to the number that is free now; none when somebody else was at the place at the same time.
+    fn try_publish(&self, temporary: &str, place: &str) -> Result<Option<u64>, StoreError> {
+        let moved = self.root.create_dir_all(place).and_then(|()| {
+            let number = self.numbers(place)?.last().map_or(0, |last| last + 1);
+            let target = format!("{place}/{number}");
+            match self.root.rename(temporary, &self.root, &target) {
+                // Not every system says by its error that the number was taken.
+                Err(_) if self.root.exists(&target) => Err(ErrorKind::AlreadyExists.into()),
+                renamed => renamed.map(|()| number),
+            }
+        });
+        match moved {
+            Ok(number) => Ok(Some(number)),
+            Err(error) => match error.kind() {
+                // The number was taken, or has been and was freed again.
+                ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => Ok(None),
+                // The last version was removed, and the empty place with it.
+                ErrorKind::NotFound if self.root.exists(temporary) => Ok(None),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// Waits until the disk has the entries of this directory.
+    fn sync(&self, directory: &str) -> io::Result<()> {
+        // Elsewhere a directory cannot be opened for this, and needs no such care.
+        if !cfg!(unix) || !self.options.durable {
+            return Ok(());
+        }
+        match self.root.open(directory).and_then(|directory| directory.sync_all()) {
+            // Deleted since, by somebody else.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            synced => synced,
+        }
+    }
+
+    /// The version numbers in a name's directory, in order; none when there is no such directory.
+    fn numbers(&self, place: &str) -> io::Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for name in self.entries(place)? {
+            // Only the spelling that we write: `01` or `+1` is somebody else's.
+            numbers.extend(name.parse::<u64>().ok().filter(|number| number.to_string() == name));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The names of a directory's entries; none when there is no such directory.
+    fn entries(&self, path: &str) -> io::Result<Vec<String>> {
+        let entries = match self.root.read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    /// The record of one version: outside an error of the file system, inside what is wrong with the version.
+    fn read_record(&self, place: &str, number: u64) -> io::Result<Result<Record, Damage>> {
+        let file = match self.root.open(format!("{place}/{number}/record.json")) {
+            Ok(file) => file,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                return Ok(Err(Damage(if self.root.exists(format!("{place}/{number}")) {
+                    "its record is missing"
+                } else {
+                    ""
+                })));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut json = Vec::new();
+        file.take(MAX_RECORD_BYTES).read_to_end(&mut json)?;
+        let Ok(record) = serde_json::from_slice::<Record>(&json) else {
+            return Ok(Err(Damage("its record cannot be read")));
+        };
+        Ok(Ok(Record { version: number, ..record }))
+    }
+
+    fn find(
+        &self,
+        place: &str,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<(Record, String), StoreError> {
+        let number = match version {
+            Version::Number(number) => Some(number),
+            Version::Latest => self.numbers(place)?.last().copied(),
+        };
+        let number = number.ok_or_else(|| StoreError::not_found(name, version))?;
+        match self.read_record(place, number)? {
+            Ok(record) => Ok((record, format!("{place}/{number}"))),
+            Err(Damage("")) => Err(StoreError::not_found(name, version)),
+            Err(Damage(reason)) => Err(corrupt(name, number, reason)),
+        }
+    }
+
+    /// The record of one version and its bytes' file, which has the recorded length.
+    fn content(
+        &self,
+        place: &str,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<(Record, File), StoreError> {
+        let (record, directory) = self.find(place, name, version)?;
+        let file = match self.root.open(format!("{directory}/{}", content_file(name))) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(corrupt(name, record.version, "its bytes are missing"));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if file.metadata()?.len() != record.size_bytes {
+            return Err(corrupt(
+                name,
+                record.version,
+                "its bytes do not have the length that was recorded",
+            ));
+        }
+        Ok((record, file))
+    }
+
+    fn list(&self, scope: &str, page: &Page) -> Result<Listing, StoreError> {
+        let scope = format!("scopes/{scope}");
+        let mut places = BTreeMap::new();
+        for entry in self.entries(&scope)? {
+            let place = format!("{scope}/{entry}");
+            if let Some(name) = self.name_of(&entry, &place)?
+                && page.after.as_ref().is_none_or(|after| *after < name)
+            {
+                places.insert(name, place);
+            }
+        }
+        let mut records: Vec<Record> = Vec::new();
+        for place in places.values() {
+            if let Some(record) = self.latest(place)? {
+                if records.len() == page.bounded_limit() {
+                    let next = records.last().map(|last| last.name.clone());
+                    return Ok(Listing { records, next });
+                }
+                records.push(record);
+            }
+        }
+        Ok(Listing { records, next: None })
+    }
+
+    /// The latest version that can be read.
+    fn latest(&self, place: &str) -> io::Result<Option<Record>> {
+        for number in self.numbers(place)?.into_iter().rev() {
+            if let Ok(record) = self.read_record(place, number)? {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The artifact's name that this directory belongs to.
+    fn name_of(&self, entry: &str, place: &str) -> io::Result<Option<ArtifactName>> {
+        if let Some(name) = self.known().get(entry) {
+            return Ok(Some(name.clone()));
+        }
+        let name = self
+            .latest(place)?
+            .map(|record| record.name)
+            .filter(|name| place_of_name(name) == entry);
+        if let Some(name) = &name {
+            let mut known = self.known();
+            if known.len() >= MAX_KNOWN_NAMES {
+                known.clear();
+            }
+            known.insert(entry.to_owned(), name.clone());
+        }
+        Ok(name)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, ArtifactName>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves what is to go out of sight at once, and removes it there.
+    fn delete(&self, place: &str, name: &ArtifactName, which: Versions) -> Result<u64, StoreError> {
+        let (path, version) = match which {
+            Versions::All => (place.to_owned(), Version::Latest),
+            Versions::Number(number) => (format!("{place}/{number}"), Version::Number(number)),
+        };
+        let temporary = self.temporary();
+        match self.root.rename(&path, &self.root, &temporary) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(StoreError::not_found(name, version));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let gone = match which {
+            Versions::All => self.numbers(&temporary)?.len() as u64,
+            Versions::Number(_) => 1,
+        };
+        self.remove(&temporary)?;
+        // Goes only when it is empty; a put that comes in between makes it again.
+        let _ = self.root.remove_dir(place);
+        if gone == 0 { Err(StoreError::not_found(name, version)) } else { Ok(gone) }
+    }
+
+    /// Removes a directory under `tmp`.
+    fn remove(&self, temporary: &str) -> io::Result<()> {
+        loop {
+            match self.root.remove_dir_all(temporary) {
+                // A put that had found its place just before the place was moved here. It came before the delete, then.
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                removed => return removed,
+            }
+        }
+    }
+
+    fn temporary(&self) -> String {
+        format!("tmp/{:016x}-{}", self.process, self.temporary.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn clear_left_behind(&self) -> io::Result<()> {
+        for entry in self.root.read_dir("tmp")? {
+            let entry = entry?;
+            let age = entry
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .map(|modified| modified.into_std().elapsed());
+            if let Ok(Ok(age)) = age
+                && age > LEFT_BEHIND
+            {
+                // Another process may be clearing too.
+                let _ = self.root.remove_dir_all(Path::new("tmp").join(entry.file_name()));
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests stop here")]
+    fn step(&self, _step: &'static str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests ask here")]
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    #[cfg(test)]
+    fn step(&self, step: &'static str) -> Result<(), StoreError> {
+        match *self.stop_at.lock().unwrap() {
+            Some(stop) if stop == step => Err(StoreError::Backend("stopped".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(test)]
+    fn is_stopped(&self) -> bool {
+        self.stop_at.lock().unwrap().is_some()
+    }
+}
+
+/// What is wrong with a version; empty when it is simply not there.
+struct Damage(&'static str);
+
+fn corrupt(name: &ArtifactName, version: u64, reason: &str) -> StoreError {
+    StoreError::Corrupt { name: name.clone(), version, reason: reason.to_owned() }
+}
+
+fn content_file(name: &ArtifactName) -> String {
+    name.extension().map_or_else(
+        || "content".to_owned(),
+        |extension| format!("content.{}", extension.to_ascii_lowercase()),
+    )
+}
+
+fn place_of(scope: &Scope, name: &ArtifactName) -> String {
+    format!("scopes/{}/{}", place_of_scope(scope), place_of_name(name))
+}
+
+fn place_of_scope(scope: &Scope) -> String {
+    place(&[scope.app(), scope.user(), scope.session()])
+}
+
+fn place_of_name(name: &ArtifactName) -> String {
+    place(&[name.as_str()])
+}
+
+/// A directory name that people can read and that is different for different texts, on every file system.
+fn place(parts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+    }
+    let hash = hasher.finalize().to_hex();
+    let plain =
+        |char: char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '_' };
+    let readable: String = parts.join("-").chars().take(48).map(plain).collect();
+    format!("{readable}-{}", &hash[..32])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::store::conformance;
+
+    const QUICK: DirectoryOptions =
+        DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20 };
+
+    fn artifact(text: &str) -> NewArtifact {
+        let content = Bytes::copy_from_slice(text.as_bytes());
+        NewArtifact::new(
+            ArtifactName::parse("a.txt").unwrap(),
+            "text/plain",
+            SystemTime::UNIX_EPOCH,
+            content,
+        )
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn conforms() {
+        let root = tempfile::tempdir().unwrap();
+        let count = AtomicU64::default();
+        for durable in [false, true] {
+            conformance::check(async || {
+                let path = root.path().join(count.fetch_add(1, Ordering::Relaxed).to_string());
+                DirectoryStore::open(path, DirectoryOptions { durable, ..QUICK }).unwrap()
+            })
+            .await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn two_stores_on_one_directory_never_share_a_version() {
+        let root = tempfile::tempdir().unwrap();
+        let stores: Vec<_> =
+            (0..4).map(|_| DirectoryStore::open(root.path(), QUICK).unwrap()).collect();
+        let mut tasks = Vec::new();
+        for number in 0..80 {
+            let store = stores[number % stores.len()].clone();
+            tasks.push(tokio::spawn(async move {
+                store.put(&Scope::local(), artifact(&number.to_string())).await
+            }));
+        }
+        let mut versions = Vec::new();
+        for task in tasks {
+            versions.push(task.await.unwrap().unwrap().version);
+        }
+        versions.sort_unstable();
+        assert_eq!(versions, (0..80).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn puts_and_deletes_at_once_end_well() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let name = artifact("").name;
+        let mut tasks = Vec::new();
+        for number in 0..60 {
+            let (store, name) = (store.clone(), name.clone());
+            tasks.push(tokio::spawn(async move {
+                if number % 3 == 0 {
+                    let deleted = store.delete(&Scope::local(), &name, Versions::All).await;
+                    assert!(
+                        matches!(deleted, Ok(_) | Err(StoreError::NotFound { .. })),
+                        "{deleted:?}"
+                    );
+                } else {
+                    store.put(&Scope::local(), artifact(&number.to_string())).await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(std::fs::read_dir(root.path().join("tmp")).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_put_that_dies_leaves_the_whole_artifact_or_none() {
+        for step in ["made", "content", "record", "renamed"] {
+            let root = tempfile::tempdir().unwrap();
+            let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+            store.put(&Scope::local(), artifact("first")).await.unwrap();
+            *store.0.stop_at.lock().unwrap() = Some(step);
+            assert!(store.put(&Scope::local(), artifact("second")).await.is_err());
+
+            let again = DirectoryStore::open(root.path(), QUICK).unwrap();
+            let listing = again.list(&Scope::local(), &Page::default()).await.unwrap();
+            assert_eq!(listing.records.len(), 1);
+            let name = artifact("").name;
+            let latest = again.get(&Scope::local(), &name, Version::Latest).await.unwrap();
+            let (version, content) = if step == "renamed" { (1, "second") } else { (0, "first") };
+            assert_eq!(
+                (latest.record.version, &latest.content[..]),
+                (version, content.as_bytes()),
+                "{step}"
+            );
+            assert_eq!(
+                again.versions(&Scope::local(), &name).await.unwrap().len() as u64,
+                version + 1
+            );
+            assert_eq!(
+                again.put(&Scope::local(), artifact("third")).await.unwrap().version,
+                version + 1
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn damage_is_told_and_not_listed() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let scope = Scope::local();
+        let name = artifact("").name;
+        for text in ["zero", "one"] {
+            store.put(&scope, artifact(text)).await.unwrap();
+        }
+        let version = root.path().join(place_of(&scope, &name)).join("1");
+        for (file, bytes, want) in [
+            ("content.txt", "eno", "its bytes do not have the hash that was recorded"),
+            ("content.txt", "longer", "its bytes do not have the length that was recorded"),
+            ("record.json", "{", "its record cannot be read"),
+        ] {
+            std::fs::write(version.join(file), bytes).unwrap();
+            let error = store.get(&scope, &name, Version::Number(1)).await.unwrap_err().to_string();
+            assert_eq!(error, format!("artifact \"a.txt\" version 1 is damaged: {want}"));
+        }
+        std::fs::remove_file(version.join("record.json")).unwrap();
+        let error = store.get(&scope, &name, Version::Number(1)).await.unwrap_err().to_string();
+        assert!(error.ends_with("its record is missing"), "{error}");
+        let listing = store.list(&scope, &Page::default()).await.unwrap();
+        assert_eq!(listing.records[0].version, 0);
+        assert_eq!(store.put(&scope, artifact("two")).await.unwrap().version, 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let options = DirectoryOptions { max_artifact_bytes: 3, ..QUICK };
+        let store = DirectoryStore::open(root.path(), options).unwrap();
+        let error = store.put(&Scope::local(), artifact("1234")).await.unwrap_err();
+        assert_eq!(error.to_string(), "artifact is 4 bytes, more than 3");
+        assert!(store.put(&Scope::local(), artifact("123")).await.is_ok());
+    }
+
+    #[test]
+    fn another_layout_is_refused_and_half_a_layout_completed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("layout"), "marq").unwrap();
+        DirectoryStore::open(root.path(), QUICK).unwrap();
+        assert_eq!(std::fs::read_to_string(root.path().join("layout")).unwrap(), LAYOUT);
+        std::fs::write(root.path().join("layout"), "marquetry artifacts 2\n").unwrap();
+        assert!(DirectoryStore::open(root.path(), QUICK).is_err());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn links_lead_nowhere() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let scope = root.path().join("scopes").join(place_of_scope(&Scope::local()));
+        std::os::unix::fs::symlink(outside.path(), scope).unwrap();
+        assert!(store.put(&Scope::local(), artifact("x")).await.is_err());
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+}
