@@ -1,0 +1,133 @@
+use flate2::{Compress, Compression, FlushCompress, Status};
+
+/// Raw DEFLATE data for `bytes` whose first six bits, which become the first character of the code, are not all zero.
+///
+/// Old documents say that such bits never occur. They do in every stream that opens with a stored block, which zlib
+/// chooses for short labels outside ASCII. PlantUML 1.2020.2 then reads Brotli. There is no such data for empty input.
+pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
+    // Room for the worst case of either form, since `compress_vec` never asks for more.
+    let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 16);
+    let status = Compress::new(Compression::best(), false).compress_vec(
+        bytes,
+        &mut packed,
+        FlushCompress::Finish,
+    );
+    match status {
+        Ok(Status::StreamEnd) if packed[0] >> 2 != 0 => packed,
+        // The fixed form cannot fail, so neither can the caller.
+        _ => fixed_block(bytes),
+    }
+}
+
+/// `bytes` as one final block of literals in the fixed Huffman codes of RFC 1951, section 3.2.6: an eighth and two bytes
+/// larger at most. Where zlib stores, it found no repetition worth a reference, so that literals lose next to nothing.
+pub fn fixed_block(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 3);
+    // The block's header: BFINAL is 1 and BTYPE is 01, both from the lowest bit on.
+    let (mut pending, mut count) = (0b011_u32, 3);
+    let mut put = |code: u32, length: u32| {
+        // Huffman codes alone go in from their highest bit on.
+        pending |= code.reverse_bits() >> (32 - length) << count;
+        count += length;
+        while count >= 8 {
+            packed.push(pending as u8);
+            pending >>= 8;
+            count -= 8;
+        }
+    };
+    for &byte in bytes {
+        match u32::from(byte) {
+            low @ ..144 => put(0b0011_0000 + low, 8),
+            high => put(0b1_1001_0000 + (high - 144), 9),
+        }
+    }
+    let end_of_block = 0;
+    put(end_of_block, 7);
+    // Seven more zeros push out a byte that is begun, and no other.
+    put(0, 7);
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::inflate::inflate;
+
+    /// Labels that zlib stores at level 9.
+    const STORED: &[&str] = &[
+        "日本語のラベル、漢字とかな",
+        "数据库服务器和客户端之间的连接",
+        "데이터베이스연결확인처리",
+        "🧑\u{200d}💻→☁\u{fe0f}",
+        "日🙂本🚀語🎉字🔥",
+        "A -> B : ①②③④⑤⑥⑦⑧",
+        "Объект→съёмщик",
+        "٠١٢٣٤٥٦٧٨٩",
+        "नमस्ते",
+        "ÀÉÎÕÜßçñøþæœ",
+    ];
+
+    #[test]
+    fn zlib_stores_these_labels_and_we_do_not() {
+        for label in STORED {
+            assert_eq!(plain(label.as_bytes())[0] >> 2, 0, "no longer stored: {label}");
+            let ours = deflate(label.as_bytes());
+            assert_ne!(ours[0] >> 2, 0, "{label}");
+            assert_eq!(ours, fixed_block(label.as_bytes()));
+            assert_eq!(
+                inflate(crate::Compression::Deflate, &ours, 1_000).as_deref(),
+                Ok(label.as_bytes())
+            );
+        }
+    }
+
+    #[test]
+    fn other_text_keeps_the_smaller_form() {
+        for text in ["A --> B", "Bob -> Alice : hello", &"Bob -> Alice : hello\n".repeat(2_000)] {
+            assert_eq!(deflate(text.as_bytes()), plain(text.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn the_fixed_block_is_the_one_of_the_rfc() {
+        // 011, the literal `A` (0x41 + 0x30 = 01110001), seven zeros: worked out by hand.
+        assert_eq!(fixed_block(b"A"), [0b0111_0011, 0b0000_0100, 0]);
+        // An empty block is the one whose first six bits are zero.
+        assert_eq!(fixed_block(b""), [3, 0]);
+    }
+
+    proptest! {
+        // Unoptimized, zlib takes milliseconds for each.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_fixed_block_unpacks_and_keeps_its_bound(bytes in prop::collection::vec(any::<u8>(), 0..2_000)) {
+            let packed = fixed_block(&bytes);
+            prop_assert!(packed.len() <= bytes.len() + bytes.len().div_ceil(8) + 2);
+            prop_assert!(bytes.is_empty() || packed[0] >> 2 != 0);
+            prop_assert_eq!(inflate(crate::Compression::Deflate, &packed, bytes.len()), Ok(bytes));
+        }
+
+        /// Bytes that do not compress need the most room, and text never has them: the buffer must do for both.
+        #[test]
+        fn any_bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 1..60_000)) {
+            let packed = deflate(&bytes);
+            prop_assert_ne!(packed[0] >> 2, 0);
+            prop_assert_eq!(inflate(crate::Compression::Deflate, &packed, bytes.len()), Ok(bytes));
+        }
+    }
+
+    /// What zlib gives by itself.
+    fn plain(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::with_capacity(bytes.len() + 1_000);
+        let status = Compress::new(Compression::best(), false).compress_vec(
+            bytes,
+            &mut packed,
+            FlushCompress::Finish,
+        );
+        assert_eq!(status.unwrap(), Status::StreamEnd);
+        packed
+    }
+}

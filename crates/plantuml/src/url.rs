@@ -1,0 +1,277 @@
+use std::{fmt, str::FromStr};
+
+use crate::Code;
+
+/// A PlantUML server, known by the address that its diagram URLs start with.
+///
+/// ```
+/// use marquetry_plantuml::{EncodeOptions, Format, Server, Source, encode};
+///
+/// let code = encode(Source::new("A --> B")?, &EncodeOptions::default());
+/// let server = Server::new("http://127.0.0.1:8080/")?;
+/// assert_eq!(server.url(&code, Format::Png).as_str(), "http://127.0.0.1:8080/png/SrJGrRLJS080");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server(String);
+
+impl Server {
+    /// The address of the public server, which [`Server::default`] stands for.
+    pub const PUBLIC: &str = "https://www.plantuml.com/plantuml";
+
+    /// A server by its address; slashes at the end make no difference.
+    ///
+    /// # Errors
+    ///
+    /// Anything but `http://` or `https://`, a host, and characters that may stand in the path of a URL: the result is
+    /// shown to people and put into pages, so that a script, a query or a quote has no place in it.
+    pub fn new(base: &str) -> Result<Self, ServerError> {
+        let scheme = ["https://", "http://"].into_iter().find(|scheme| {
+            base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        });
+        let scheme = scheme.ok_or(ServerError::NotHttp)?;
+        if let Some((index, character)) =
+            base.chars().enumerate().find(|(_, character)| !may_stand_in_path(*character))
+        {
+            return Err(ServerError::InvalidCharacter { character, position: index + 1 });
+        }
+        if base.len() == scheme.len() || base[scheme.len()..].starts_with(['/', ':', '@']) {
+            return Err(ServerError::NoHost);
+        }
+        Ok(Self(base.trim_end_matches('/').to_owned()))
+    }
+
+    /// The address, without a slash at its end.
+    pub fn base(&self) -> &str {
+        &self.0
+    }
+
+    /// Where this server shows the diagram of `code`.
+    pub fn url(&self, code: &Code, format: Format) -> DiagramUrl {
+        DiagramUrl([&self.0, "/", format.as_str(), "/", code.as_str()].concat())
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self(Self::PUBLIC.to_owned())
+    }
+}
+
+impl FromStr for Server {
+    type Err = ServerError;
+
+    fn from_str(base: &str) -> Result<Self, ServerError> {
+        Self::new(base)
+    }
+}
+
+/// Why some text is not the address of a [`Server`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// It is not an `http:` or `https:` URL.
+    #[error("server address does not start with http:// or https://")]
+    NotHttp,
+    /// Nothing names a host.
+    #[error("server address has no host")]
+    NoHost,
+    /// A character that must not stand there, or must be escaped.
+    #[error("character {position} of the server address, {character:?}, is not allowed there")]
+    InvalidCharacter {
+        /// The first such character.
+        character: char,
+        /// Its place, in characters, the first of which is 1.
+        position: usize,
+    },
+}
+
+/// What a server makes of a diagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// A vector drawing.
+    #[default]
+    Svg,
+    /// A picture.
+    Png,
+    /// A drawing in characters, of sequence diagrams and some others.
+    Txt,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 3] = [Self::Svg, Self::Png, Self::Txt];
+
+    /// The name, which is also the format's segment in a URL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Svg => "svg",
+            Self::Png => "png",
+            Self::Txt => "txt",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let known = Self::ALL.into_iter().find(|format| format.as_str() == name);
+        known.ok_or_else(|| UnknownFormat { name: name.to_owned() })
+    }
+}
+
+/// A name that is not one of a [`Format`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("format {name:?} is not one of svg, png, txt")]
+pub struct UnknownFormat {
+    /// The name.
+    pub name: String,
+}
+
+/// Where a diagram can be seen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DiagramUrl(String);
+
+impl DiagramUrl {
+    /// The longest URL without a [warning](Self::warning). Servers take 8,192 bytes for the whole head of a request
+    /// (Jetty's default), of which cookies and proxies want their part.
+    pub const WARN_LENGTH: usize = 4_000;
+
+    /// The URL, all of it ASCII.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The URL as an owned string.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    /// The number of its characters.
+    pub fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What to tell the user of a URL longer than [`DiagramUrl::WARN_LENGTH`].
+    pub fn warning(&self) -> Option<LongUrl> {
+        (self.length() > Self::WARN_LENGTH).then(|| LongUrl { length: self.length() })
+    }
+}
+
+impl AsRef<str> for DiagramUrl {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DiagramUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// A URL is so long that servers and programs on the way may refuse it. Its `Display` is a sentence for the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongUrl {
+    /// The number of characters of the URL.
+    pub length: usize,
+}
+
+impl fmt::Display for LongUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length } = self;
+        write!(
+            f,
+            "url is {length} characters long, servers may refuse more than {}",
+            DiagramUrl::WARN_LENGTH
+        )
+    }
+}
+
+/// RFC 3986: what a path holds, with the brackets of an IPv6 host. A query or fragment would swallow the code.
+fn may_stand_in_path(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:@/[]".contains(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::{EncodeOptions, Source, encode};
+
+    #[test]
+    fn urls_name_server_and_format() {
+        let code = code("A --> B");
+        let check = |base, format, want| {
+            assert_eq!(Server::new(base).unwrap().url(&code, format).as_str(), want)
+        };
+        check(Server::PUBLIC, Format::Svg, "https://www.plantuml.com/plantuml/svg/SrJGrRLJS080");
+        check("http://[::1]:8080", Format::Png, "http://[::1]:8080/png/SrJGrRLJS080");
+        check(
+            "HTTPS://example.org/a%20b//",
+            Format::Txt,
+            "HTTPS://example.org/a%20b/txt/SrJGrRLJS080",
+        );
+        assert_eq!(Server::new(Server::PUBLIC), Ok(Server::default()));
+    }
+
+    #[test]
+    fn a_long_url_warns() {
+        let url = |length| DiagramUrl("x".repeat(length));
+        assert_eq!(url(4_000).warning(), None);
+        assert_eq!(url(4_001).warning(), Some(LongUrl { length: 4_001 }));
+
+        // Text of no pattern, so that it stays long.
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from(b' ' + (state >> 24) as u8 % 95)
+        };
+        let noise: String = (0..5_000).map(|_| next()).collect();
+        let url = Server::default().url(&code(&noise), Format::Svg);
+        assert!(url.length() > 4_000);
+        assert_eq!(url.warning().map(|warning| warning.length), Some(url.as_str().chars().count()));
+        assert_snapshot!(LongUrl { length: 5_031 }, @"url is 5031 characters long, servers may refuse more than 4000");
+    }
+
+    #[test]
+    fn formats_are_known_by_name() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        assert_snapshot!("SVG".parse::<Format>().unwrap_err(), @r#"format "SVG" is not one of svg, png, txt"#);
+    }
+
+    #[test]
+    fn errors_read_well() {
+        assert_snapshot!(error(""), @"server address does not start with http:// or https://");
+        assert_snapshot!(error("www.plantuml.com/plantuml"), @"server address does not start with http:// or https://");
+        assert_snapshot!(error("javascript:alert(1)//https://"), @"server address does not start with http:// or https://");
+        assert_snapshot!(error("https://"), @"server address has no host");
+        assert_snapshot!(error("https:///plantuml"), @"server address has no host");
+        assert_snapshot!(error("https://:80/plantuml"), @"server address has no host");
+        assert_snapshot!(error("https://example.org/?code="), @"character 21 of the server address, '?', is not allowed there");
+        assert_snapshot!(error("https://example.org/#"), @"character 21 of the server address, '#', is not allowed there");
+        assert_snapshot!(error("https://example.org/\"onload"), @r#"character 21 of the server address, '"', is not allowed there"#);
+        assert_snapshot!(error("https://exämple.org"), @"character 11 of the server address, 'ä', is not allowed there");
+        assert_snapshot!(error("https://example.org\n"), @r"character 20 of the server address, '\n', is not allowed there");
+    }
+
+    #[track_caller]
+    fn error(base: &str) -> ServerError {
+        Server::new(base).unwrap_err()
+    }
+
+    fn code(text: &str) -> Code {
+        encode(Source::new(text).unwrap(), &EncodeOptions::default())
+    }
+}
