@@ -1,5 +1,106 @@
 //! What a person runs to work on Marquetry: `cargo xtask --help`.
 
+mod ci;
+mod run;
 mod scenario;
+mod schema;
+mod upstream;
 
-fn main() {}
+use std::{
+    env,
+    ffi::OsString,
+    fmt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+/// What a person runs to work on Marquetry.
+#[derive(Parser)]
+#[command(name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the scenarios of tests/scenarios against a real server.
+    #[command(after_help = "\
+Examples:
+  cargo xtask test-scenarios                       all of them
+  cargo xtask test-scenarios 000/2.1               section 2.1 of seed 000
+  cargo xtask test-scenarios yaml http/            by any part of id/transport/revision/store
+  cargo xtask test-scenarios --list --format json  what there is, for programs
+  cargo xtask test-scenarios --format junit --report scenarios.xml
+  cargo xtask test-scenarios --binary              against the built program as a child process")]
+    TestScenarios(run::Options),
+    /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
+    #[command(after_help = ci::EXAMPLES)]
+    Ci(ci::Options),
+    /// Write the JSON Schema of the scenario language, for editors.
+    #[command(after_help = "\
+Examples:
+  cargo xtask schema           writes tests/scenarios/scenario.schema.json
+  cargo xtask schema --check   fails when that file is not what would be written")]
+    Schema(schema::Options),
+    /// Serve the upstream of a scenario on standard input and output.
+    #[command(hide = true)]
+    Upstream { spec: PathBuf },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::TestScenarios(options) => run::run(&options),
+        Task::Ci(options) => ci::run(&options),
+        Task::Schema(options) => schema::run(&options),
+        Task::Upstream { spec } => serve_upstream(&spec),
+    };
+    done.unwrap_or_else(|failed| {
+        eprintln!("error: {failed}");
+        ExitCode::FAILURE
+    })
+}
+
+fn serve_upstream(spec: &Path) -> Result<ExitCode, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(upstream::serve(spec))?;
+    // The thread that reads standard input may wait for a line that never comes.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why a task could not be done.
+#[derive(Debug)]
+pub(crate) struct Failed(String);
+
+impl Failed {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    let here = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    here.parent().map_or_else(|| here.clone(), Path::to_owned)
+}
+
+/// The cargo that runs this task.
+pub(crate) fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}

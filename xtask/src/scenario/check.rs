@@ -75,7 +75,7 @@ impl Checker {
     }
 
     fn tool(&mut self, name: &str, tool: &Tool, over: Over) {
-        self.rule(tool.answer.is_some() != !tool.answers.is_empty(), || {
+        self.rule(tool.answer.is_some() == tool.answers.is_empty(), || {
             format!("{name} needs either `answer` or a list of `answers`")
         });
         for answer in tool.answers() {

@@ -46,6 +46,9 @@ pub(crate) enum Kind {
     Mp3,
 }
 
+/// Makes the next part of some content: by its index, and with noise.
+type Unit = fn(u64, &mut Noise) -> Vec<u8>;
+
 /// Why content cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GenerateError {
@@ -58,7 +61,7 @@ pub(crate) enum GenerateError {
 impl Generate {
     /// The content.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, GenerateError> {
-        let (head, unit, tail): (Vec<u8>, fn(u64, &mut Noise) -> Vec<u8>, &[u8]) = match self.kind {
+        let (head, unit, tail): (Vec<u8>, Unit, &[u8]) = match self.kind {
             Kind::Text => (Vec::new(), |_, noise| words(noise), b""),
             Kind::Json => (b"[".to_vec(), json_row, b"]"),
             Kind::Csv => (b"id,name,amount\n".to_vec(), csv_row, b"\n"),
@@ -95,11 +98,6 @@ impl Generate {
         }
         content.extend_from_slice(tail);
         Ok(content)
-    }
-
-    /// The content of a kind that is text.
-    pub(crate) fn text(&self) -> Result<String, GenerateError> {
-        self.bytes().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn length(&self, least: usize, default: usize) -> Result<usize, GenerateError> {
@@ -269,6 +267,10 @@ mod tests {
         Generate { kind, bytes: Some(ByteSize(bytes)), seed: 0 }
     }
 
+    fn text(kind: Kind, bytes: u64) -> String {
+        String::from_utf8(of(kind, bytes).bytes().unwrap()).unwrap()
+    }
+
     #[test]
     fn every_kind_has_exactly_the_asked_length() {
         for kind in ALL {
@@ -299,17 +301,17 @@ mod tests {
     #[test]
     fn json_and_csv_stay_well_formed() {
         for bytes in 60..140 {
-            let json = of(Kind::Json, bytes).text().unwrap();
+            let json = text(Kind::Json, bytes);
             let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
             assert!(!rows.is_empty());
-            let csv = of(Kind::Csv, bytes).text().unwrap();
+            let csv = text(Kind::Csv, bytes);
             assert!(csv.lines().all(|line| line.matches(',').count() == 2), "{csv}");
         }
     }
 
     #[test]
     fn a_diagram_is_framed() {
-        let diagram = of(Kind::Plantuml, 51_200).text().unwrap();
+        let diagram = text(Kind::Plantuml, 51_200);
         assert!(diagram.starts_with("@startuml\nP") && diagram.ends_with("x\n@enduml\n"));
     }
 

@@ -168,8 +168,12 @@ pub(crate) struct StoreFault {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StoreCall {
     Put,
+    Record,
     Get,
+    ReadRange,
     List,
+    Versions,
+    Delete,
 }
 
 impl Tool {

@@ -23,9 +23,9 @@ pub(crate) enum Matcher {
     /// An equal string; it may hold captures.
     String(String),
     /// These items, in this order, and no more.
-    List(Vec<Matcher>),
+    List(Vec<Self>),
     /// At least these keys.
-    Map(Vec<(String, Matcher)>),
+    Map(Vec<(String, Self)>),
     /// All of these.
     Ops(Vec<Op>),
 }
@@ -120,6 +120,11 @@ const OPERATORS: &[&str] = &[
 ];
 
 impl Matcher {
+    /// Matches nothing but nothing.
+    pub(crate) fn absent() -> Self {
+        Self::Ops(vec![Op::Absent(true)])
+    }
+
     /// The captures that it uses.
     pub(crate) fn names<'a>(&'a self, found: &mut Vec<&'a str>) {
         match self {

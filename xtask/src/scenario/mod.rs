@@ -24,15 +24,15 @@ use serde_yaml::Spanned;
 
 pub(crate) use self::{
     compare::{Context, Mismatch},
-    expect::{Artifact, Artifacts, Expect, FinalExpect, UpstreamExpect},
-    given::{Answer, Given, Item, Over, StoreCall, StoreFault, Tool, Upstream},
+    expect::{Artifact, Artifacts, Expect, FinalExpect},
+    given::{Answer, Given, Item, Over, StoreCall, StoreFault, Tool},
     load::{Loaded, load_all},
     matcher::Matcher,
     matrix::{Cell, Matrix, Revision, Store, Transport},
     schema::schema,
-    source::Source,
-    step::{Action, HttpRequest, Step},
-    template::{Template, TemplateError},
+    source::{Source, SourceError},
+    step::{Action, HttpRequest, Step, UpstreamEvent},
+    template::Template,
 };
 
 /// One scenario.

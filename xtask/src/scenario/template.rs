@@ -22,8 +22,8 @@ pub(crate) enum Template {
     Scalar(Value),
     /// A string, with captures.
     String(String),
-    List(Vec<Template>),
-    Map(Vec<(String, Template)>),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
     /// Content as text.
     Text(Source),
     /// Content as base64.

@@ -1,0 +1,313 @@
+//! `cargo xtask ci`: everything that CI does, on anybody's machine.
+
+use std::{
+    env,
+    ffi::OsString,
+    io::Write as _,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::{Failed, cargo, root};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask ci                          all steps, in order
+  cargo xtask ci --list                   what the steps are
+  cargo xtask ci fmt clippy               these steps alone
+  cargo xtask ci --skip each-crate        all but this one
+  CI=true cargo xtask ci                  a missing outside program fails its step
+
+A step whose outside program is not installed is skipped, and said to be; with CI=true it fails.";
+
+/// Options of `ci`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The steps to run; all of them unless said.
+    step: Vec<String>,
+    /// Steps to leave out.
+    #[arg(long, value_name = "STEP")]
+    skip: Vec<String>,
+    /// Ends at the first failure.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Lists the steps and runs none.
+    #[arg(long)]
+    list: bool,
+}
+
+/// One step: commands that must all succeed.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// The outside program that it needs, and how to get it.
+    needs: Option<(&'static str, &'static str)>,
+    commands: fn() -> Result<Vec<Line>, Failed>,
+}
+
+/// A command line, and variables for it.
+struct Line {
+    program: OsString,
+    args: Vec<String>,
+    env: Vec<(&'static str, &'static str)>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "the code is formatted",
+        needs: None,
+        commands: || Ok(vec![cargo_line("fmt --all --check")]),
+    },
+    Step {
+        name: "clippy",
+        about: "no lint complains",
+        needs: None,
+        commands: || {
+            let line = "clippy --workspace --all-targets --all-features -- -D warnings";
+            Ok(vec![cargo_line(line)])
+        },
+    },
+    Step {
+        name: "test",
+        about: "unit and integration tests, examples build",
+        needs: None,
+        commands: || {
+            Ok(vec![cargo_line("test --workspace --all-features --lib --bins --tests --examples")])
+        },
+    },
+    Step {
+        name: "doctest",
+        about: "examples in the documentation run",
+        needs: None,
+        commands: || Ok(vec![cargo_line("test --workspace --all-features --doc")]),
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds, and its links lead somewhere",
+        needs: None,
+        commands: || {
+            let line = cargo_line("doc --workspace --all-features --no-deps");
+            Ok(vec![Line { env: vec![("RUSTDOCFLAGS", "-D warnings")], ..line }])
+        },
+    },
+    Step {
+        name: "each-crate",
+        about: "every crate builds and passes by itself: no features, defaults, all features",
+        needs: None,
+        commands: each_crate,
+    },
+    Step {
+        name: "schema",
+        about: "the checked-in schema of the scenario language is the current one",
+        needs: None,
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- schema --check")]),
+    },
+    Step {
+        name: "scenarios",
+        about: "all scenarios",
+        needs: None,
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios")]),
+    },
+    Step {
+        name: "scenarios-binary",
+        about: "the scenarios against the built program",
+        needs: None,
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios --binary")]),
+    },
+    Step {
+        name: "deny",
+        about: "licences, duplicate versions and sources of dependencies",
+        needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
+        commands: || Ok(vec![cargo_line("deny --all-features check bans licenses sources")]),
+    },
+    Step {
+        name: "typos",
+        about: "spelling",
+        needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
+        commands: || Ok(vec![line("typos", "")]),
+    },
+];
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    for name in options.step.iter().chain(&options.skip) {
+        if !STEPS.iter().any(|step| step.name == name) {
+            let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            return Err(Failed::new(format!("no step `{name}`; there are {}", names.join(", "))));
+        }
+    }
+    let picked = |step: &&Step| {
+        let named = |names: &[String]| names.iter().any(|name| name == step.name);
+        (options.step.is_empty() || named(&options.step)) && !named(&options.skip)
+    };
+    if options.list {
+        for step in STEPS.iter().filter(picked) {
+            println!("{:17} {}", step.name, step.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let strict = env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+    let mut outcomes = Vec::new();
+    for step in STEPS.iter().filter(picked) {
+        println!("\n=== {}: {}", step.name, step.about);
+        let started = Instant::now();
+        let outcome = run_step(step, strict)?;
+        outcomes.push((step, outcome, started.elapsed()));
+        if outcome == Outcome::Failed && options.fail_fast {
+            break;
+        }
+    }
+    Ok(summary(&outcomes))
+}
+
+fn run_step(step: &Step, strict: bool) -> Result<Outcome, Failed> {
+    if let Some((program, how)) = step.needs
+        && !is_installed(program)
+    {
+        println!("SKIPPED: `{program}` is not installed ({how})");
+        return Ok(if strict { Outcome::Failed } else { Outcome::Skipped });
+    }
+    for line in (step.commands)()? {
+        println!("$ {line}");
+        std::io::stdout().flush()?;
+        let status = Command::new(&line.program)
+            .args(&line.args)
+            .envs(line.env.iter().copied())
+            .current_dir(root())
+            .status()?;
+        if !status.success() {
+            println!("FAILED: {status}");
+            return Ok(Outcome::Failed);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+fn summary(outcomes: &[(&Step, Outcome, Duration)]) -> ExitCode {
+    println!();
+    for (step, outcome, elapsed) in outcomes {
+        let outcome = match outcome {
+            Outcome::Passed => "ok",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped => "SKIPPED",
+        };
+        println!("{:17} {outcome:8} {:7.1}s", step.name, elapsed.as_secs_f64());
+    }
+    let count = |which| outcomes.iter().filter(|(_, outcome, _)| *outcome == which).count();
+    let failed = count(Outcome::Failed);
+    println!(
+        "\nci: {}. {} passed; {failed} failed; {} skipped for want of a program",
+        if failed == 0 { "ok" } else { "FAILED" },
+        count(Outcome::Passed),
+        count(Outcome::Skipped)
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Each crate by itself, so that none lives on features which others turn on.
+fn each_crate() -> Result<Vec<Line>, Failed> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        name: String,
+        features: std::collections::BTreeMap<String, Vec<String>>,
+    }
+
+    let output = Command::new(cargo())
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
+    Ok(metadata
+        .packages
+        .iter()
+        .filter(|package| package.name != "xtask")
+        .flat_map(|Package { name, features }| {
+            let defaults = cargo_line(&format!("test --package {name}"));
+            if features.is_empty() {
+                return vec![defaults];
+            }
+            vec![
+                cargo_line(&format!(
+                    "clippy --package {name} --no-default-features -- -D warnings"
+                )),
+                defaults,
+                cargo_line(&format!("test --package {name} --all-features")),
+            ]
+        })
+        .collect())
+}
+
+fn cargo_line(args: &str) -> Line {
+    Line { program: cargo(), ..line("", args) }
+}
+
+fn line(program: &str, args: &str) -> Line {
+    let args = args.split_whitespace().map(str::to_owned).collect();
+    Line { program: program.into(), args, env: Vec::new() }
+}
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}='{value}' ")?;
+        }
+        let program = std::path::Path::new(&self.program).file_stem().unwrap_or(&self.program);
+        write!(f, "{} {}", program.to_string_lossy(), self.args.join(" "))
+    }
+}
+
+/// Whether a program is on the path.
+fn is_installed(program: &str) -> bool {
+    let Some(path) = env::var_os("PATH") else { return false };
+    let file = format!("{program}{}", env::consts::EXE_SUFFIX);
+    env::split_paths(&path).any(|folder| folder.join(&file).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_names_are_unique() {
+        let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+    }
+
+    #[test]
+    fn a_missing_program_skips_and_under_ci_fails() {
+        let step = Step {
+            name: "x",
+            about: "",
+            needs: Some(("no-such-program-here", "not at all")),
+            commands: || Err(Failed::new("must not run")),
+        };
+        assert_eq!(run_step(&step, false).unwrap(), Outcome::Skipped);
+        assert_eq!(run_step(&step, true).unwrap(), Outcome::Failed);
+    }
+
+    #[test]
+    fn commands_read_as_typed() {
+        let line = Line { env: vec![("A", "b c")], ..cargo_line("doc --no-deps") };
+        assert_eq!(line.to_string(), "A='b c' cargo doc --no-deps");
+    }
+}

@@ -1,0 +1,146 @@
+//! The agent: an MCP client that sends what a scenario says and shows what comes back, unchanged.
+
+use std::time::Duration;
+
+use marquetry_protocol::{
+    Revision as Wire,
+    client::{CallOptions, Client, ClientError, ClientOptions, RevisionChoice, ServerNotification},
+    types::Implementation,
+};
+use serde_json::{Map, Value, json, value::to_raw_value};
+use tokio::sync::{Mutex, broadcast};
+
+use crate::scenario::Revision;
+
+/// The key of the capture report in an answer's `_meta`.
+const CAPTURE: &str = "marquetry/capture";
+
+/// A connected agent.
+pub(crate) struct Agent {
+    client: Client,
+    /// Since the connection was made, so that none is missed between two steps.
+    notifications: Mutex<broadcast::Receiver<ServerNotification>>,
+}
+
+/// How the agent introduces itself, and that it speaks one revision only.
+pub(crate) fn options(revision: Revision) -> ClientOptions {
+    let wire = match revision {
+        Revision::V2025_11_25 => Wire::V2025_11_25,
+        Revision::V2026_07_28 => Wire::V2026_07_28,
+    };
+    ClientOptions {
+        implementation: Implementation::new("scenario", "1.0.0"),
+        revision: RevisionChoice::Only(wire),
+        ..ClientOptions::default()
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(client: Client) -> Self {
+        let notifications = Mutex::new(client.notifications());
+        Self { client, notifications }
+    }
+
+    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`;
+    /// anything else that happens is an error of ours to report.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
+        let params = match params {
+            Value::Null => None,
+            params => Some(to_raw_value(&params).map_err(|error| error.to_string())?),
+        };
+        match self.client.request(method, params.as_deref(), CallOptions::default()).await {
+            Ok(raw) => {
+                let result: Value = serde_json::from_str(raw.get())
+                    .map_err(|error| format!("the result is no JSON: {error}"))?;
+                Ok(json!({ "result": result }))
+            }
+            Err(ClientError::Rpc(error)) => {
+                let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
+                Ok(json!({ "error": error }))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Calls a tool. Beside the whole `result` the outcome has its parts under the names that
+    /// expectations use: `content`, `structured`, `is_error`, `capture`.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        let mut params = json!({ "name": tool });
+        if !arguments.is_null() {
+            params["arguments"] = arguments;
+        }
+        self.request("tools/call", params).await.map(parts)
+    }
+
+    /// The next notification of a method.
+    pub(crate) async fn notification(
+        &self,
+        method: &str,
+        within: Duration,
+    ) -> Result<Value, String> {
+        let mut notifications = self.notifications.lock().await;
+        let next = async {
+            loop {
+                match notifications.recv().await {
+                    Ok(found) if *found.method == *method => {
+                        let params = found.params.as_deref().map_or("null", |params| params.get());
+                        let params = serde_json::from_str(params).unwrap_or(Value::Null);
+                        return Ok(json!({ "method": method, "params": params }));
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Err(format!("no more notifications come: {error}")),
+                }
+            }
+        };
+        tokio::time::timeout(within, next)
+            .await
+            .unwrap_or_else(|_| Err(format!("no {method} within {} ms", within.as_millis())))
+    }
+
+    pub(crate) async fn close(&self) {
+        self.client.close().await;
+    }
+}
+
+/// Adds the parts of a tool's result to the outcome.
+fn parts(mut outcome: Value) -> Value {
+    let Some(result) = outcome.get("result").cloned() else { return outcome };
+    let found = [
+        ("content", result.get("content")),
+        ("structured", result.get("structuredContent")),
+        ("is_error", result.get("isError")),
+        ("capture", result.get("_meta").and_then(|meta| meta.get(CAPTURE))),
+    ];
+    let found: Map<_, _> = found
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
+        .collect();
+    if let Some(outcome) = outcome.as_object_mut() {
+        outcome.extend(found);
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_result_is_taken_apart() {
+        let result = json!({
+            "content": [], "structuredContent": 1, "isError": true,
+            "_meta": {"marquetry/capture": {"status": "processed"}, "other": 1},
+        });
+        assert_eq!(
+            parts(json!({"result": result})),
+            json!({
+                "result": result,
+                "content": [],
+                "structured": 1,
+                "is_error": true,
+                "capture": {"status": "processed"},
+            })
+        );
+        assert_eq!(parts(json!({"error": {}})), json!({"error": {}}));
+    }
+}

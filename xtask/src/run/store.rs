@@ -1,0 +1,134 @@
+//! A store in which things go wrong as a scenario says.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use marquetry_artifacts::{
+    Artifact, ArtifactName, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError,
+    Version, Versions,
+};
+
+use crate::scenario::{StoreCall, StoreFault};
+
+/// Another store, and what goes wrong in it.
+pub(crate) struct FaultyStore {
+    inner: Arc<dyn ArtifactStore>,
+    faults: Vec<(StoreFault, AtomicU32)>,
+}
+
+impl FaultyStore {
+    pub(crate) fn new(inner: Arc<dyn ArtifactStore>, faults: &[StoreFault]) -> Self {
+        let faults = faults.iter().map(|fault| (fault.clone(), AtomicU32::new(0))).collect();
+        Self { inner, faults }
+    }
+
+    /// Lets happen what is to happen to this call.
+    async fn suffer(&self, call: StoreCall) -> Result<(), StoreError> {
+        for (fault, calls) in self.faults.iter().filter(|(fault, _)| fault.on == call) {
+            let before = calls.fetch_add(1, Ordering::Relaxed);
+            let is_over =
+                fault.times.is_some_and(|times| before >= fault.after.saturating_add(times));
+            if before < fault.after || is_over {
+                continue;
+            }
+            if let Some(delay) = fault.delay {
+                tokio::time::sleep(delay.0).await;
+            }
+            if let Some(message) = &fault.fail {
+                return Err(StoreError::Backend(message.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for FaultyStore {
+    async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
+        self.suffer(StoreCall::Put).await?;
+        self.inner.put(scope, artifact).await
+    }
+
+    async fn record(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Record, StoreError> {
+        self.suffer(StoreCall::Record).await?;
+        self.inner.record(scope, name, version).await
+    }
+
+    async fn get(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Artifact, StoreError> {
+        self.suffer(StoreCall::Get).await?;
+        self.inner.get(scope, name, version).await
+    }
+
+    async fn read_range(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+        range: Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        self.suffer(StoreCall::ReadRange).await?;
+        self.inner.read_range(scope, name, version, range).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        self.suffer(StoreCall::List).await?;
+        self.inner.list(scope, page).await
+    }
+
+    async fn versions(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.suffer(StoreCall::Versions).await?;
+        self.inner.versions(scope, name).await
+    }
+
+    async fn delete(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        which: Versions,
+    ) -> Result<u64, StoreError> {
+        self.suffer(StoreCall::Delete).await?;
+        self.inner.delete(scope, name, which).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_artifacts::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_fault_spares_the_first_calls_and_ends_after_its_times() {
+        let faults: Vec<StoreFault> =
+            serde_yaml::from_str("[{on: list, fail: no disk, after: 1, times: 2}]").unwrap();
+        let store = FaultyStore::new(Arc::new(MemoryStore::default()), &faults);
+        let mut outcomes = Vec::new();
+        for _ in 0..5 {
+            let listed = store.list(&Scope::local(), &Page::default()).await;
+            outcomes.push(listed.map(|_| ()).map_err(|error| error.to_string()));
+        }
+        let failed = Err("no disk".to_owned());
+        assert_eq!(outcomes, [Ok(()), failed.clone(), failed, Ok(()), Ok(())]);
+    }
+}

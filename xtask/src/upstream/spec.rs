@@ -1,0 +1,63 @@
+//! What one upstream is told to be, ready to serve: all content read, generated and encoded.
+
+use std::{collections::BTreeMap, path::Path, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::{AnswerError, AnswerSpec};
+use crate::scenario::Tool;
+
+/// An upstream over stdio, as its child process reads it from a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spec {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it writes down the calls that it gets.
+    pub(crate) journal: PathBuf,
+    /// The socket by which the runner tells it what happens to it; without one, nothing does.
+    #[serde(default)]
+    pub(crate) control: Option<PathBuf>,
+    /// Its tools.
+    pub(crate) tools: Vec<ToolSpec>,
+}
+
+/// A tool and its answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolSpec {
+    /// The tool as `tools/list` shows it.
+    pub(crate) tool: marquetry_protocol::types::Tool,
+    /// What the first call, the second, … are answered with; the last one serves all further ones.
+    pub(crate) answers: Vec<AnswerSpec>,
+}
+
+/// The tools of a scenario's upstream; `folder` is where `file` paths start.
+pub(crate) fn resolve_tools(
+    tools: &BTreeMap<String, Tool>,
+    folder: &Path,
+) -> Result<Vec<ToolSpec>, AnswerError> {
+    tools
+        .iter()
+        .map(|(name, given)| {
+            let tool = marquetry_protocol::types::Tool {
+                name: name.clone(),
+                description: given.description.clone(),
+                input_schema: given.input_schema.clone().unwrap_or_else(any_object),
+                output_schema: given.output_schema.clone(),
+                ..Default::default()
+            };
+            let answers = given
+                .answers()
+                .iter()
+                .map(|answer| AnswerSpec::new(answer, folder))
+                .collect::<Result<_, _>>()?;
+            Ok(ToolSpec { tool, answers })
+        })
+        .collect()
+}
+
+fn any_object() -> Value {
+    json!({ "type": "object" })
+}
