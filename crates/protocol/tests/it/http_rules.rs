@@ -61,6 +61,7 @@ async fn stateless_errors_have_a_status() {
             StatusCode::BAD_REQUEST,
             Some(-32022),
         ),
+        (call("tools/list", good, meta("2027-01-01")), StatusCode::BAD_REQUEST, Some(-32020)),
         (call("tools/list", "2025-11-25", meta(good)), StatusCode::BAD_REQUEST, Some(-32020)),
         (call("tools/list", good, json!({})), StatusCode::BAD_REQUEST, Some(-32602)),
         (

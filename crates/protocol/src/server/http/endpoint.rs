@@ -201,8 +201,8 @@ impl HttpEndpoint {
         let bad = |error: &RpcError| {
             answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
         };
-        if let Err(error) = stateless_revision(version)
-            .and_then(|_| standard_headers::check(headers, request, version))
+        if let Err(error) = standard_headers::check(headers, request, version)
+            .and_then(|()| stateless_revision(version))
         {
             return bad(&error);
         }
