@@ -27,7 +27,8 @@ use crate::{
     tools::{Artifacts, BuiltIns, Diagrams},
 };
 
-/// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone.
+/// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone;
+/// dropping the last clone ends the upstreams.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -56,6 +57,14 @@ struct Inner {
     stop: CancellationToken,
     /// What serves now; shutting down waits for it.
     serving: TaskTracker,
+}
+
+impl Drop for Inner {
+    /// Without [`App::shutdown`] the upstreams end as well, only nobody waits for it.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.gateway.abandon();
+    }
 }
 
 /// Starts an [`App`].

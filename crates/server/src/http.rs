@@ -75,8 +75,16 @@ async fn check(
     let allowed = guard.check(request.headers()).is_ok();
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response =
-        if is_preflight && allowed { preflight(&request) } else { next.run(request).await };
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let span = tracing::info_span!("http", %method, path);
+    let started = Instant::now();
+    let mut response = if is_preflight && allowed {
+        preflight(&request)
+    } else {
+        next.run(request).instrument(span.clone()).await
+    };
+    let ms = started.elapsed().as_millis() as u64;
+    tracing::debug!(parent: &span, status = response.status().as_u16(), ms, "answered");
     if let Some(origin) = origin.filter(|_| allowed) {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

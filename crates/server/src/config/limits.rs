@@ -56,8 +56,8 @@ impl Default for Limits {
         let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         let ms = |n| NonZeroU64::new(n).expect("every default below is more than zero");
         Self {
-            max_request_bytes: n(4 << 20),
-            max_nesting: n(128),
+            max_request_bytes: n(16 << 20),
+            max_nesting: n(100),
             max_connections: n(1_024),
             max_head_ms: ms(30_000),
             max_body_ms: ms(30_000),

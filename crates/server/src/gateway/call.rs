@@ -175,17 +175,11 @@ impl Gateway {
                 if matches!(error, ClientError::Io { .. } | ClientError::Http { .. }) {
                     upstream.suspected.notify_one();
                 }
-                Err(CallFailure::Unreachable(Unreachable {
-                    upstream: upstream.name.clone(),
-                    state: upstream.state().name(),
-                    what: match error {
-                        ClientError::Closed(reason) => format!("ended during the call ({reason})"),
-                        ClientError::Timeout(limit) => {
-                            format!("gave no answer within {} ms", limit.as_millis())
-                        }
-                        error => format!("gave no answer: {error}"),
-                    },
-                }))
+                let state = match &error {
+                    ClientError::Closed(_) => upstream.state_after_loss().await,
+                    _ => upstream.state(),
+                };
+                Err(CallFailure::Unreachable(Unreachable::during_call(upstream, &state, &error)))
             }
         }
     }
@@ -251,6 +245,20 @@ fn names_uri(error: &RpcError) -> bool {
 impl Unreachable {
     fn of(upstream: &Upstream, state: &State) -> Self {
         Self { upstream: upstream.name.clone(), state: state.name(), what: state.to_string() }
+    }
+
+    fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
+        let mut what = match error {
+            ClientError::Closed(reason) => format!("ended during the call ({reason})"),
+            ClientError::Timeout(limit) => {
+                format!("gave no answer within {} ms", limit.as_millis())
+            }
+            error => format!("gave no answer: {error}"),
+        };
+        if let State::BackingOff { retry_in_ms, .. } = state {
+            what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
+        }
+        Self { upstream: upstream.name.clone(), state: state.name(), what }
     }
 
     /// The facts for programs.

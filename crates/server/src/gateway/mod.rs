@@ -115,6 +115,11 @@ impl Gateway {
         _ = timeout_at(self.list_deadline, self.settled()).await;
     }
 
+    /// Begins to end every upstream, and does not wait.
+    pub(crate) fn abandon(&self) {
+        self.stopping.cancel();
+    }
+
     /// Ends every upstream; child processes are gone when this returns.
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();

@@ -73,6 +73,15 @@ impl Upstream {
         _ = self.state.subscribe().wait_for(State::is_settled).await;
     }
 
+    /// What it is doing after its connection was lost, as soon as that is noticed.
+    pub(super) async fn state_after_loss(&self) -> State {
+        const NOTICED: Duration = Duration::from_millis(250);
+        let mut states = self.state.subscribe();
+        let lost = states.wait_for(|state| !matches!(state, State::Ready(_)));
+        _ = tokio::time::timeout(NOTICED, lost).await;
+        self.state()
+    }
+
     pub(super) fn set_state(&self, state: State) {
         self.state.send_replace(state);
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const QUICK: &str =
-    "[gateway]\nrestart_delay_ms = 50\nrestart_max_delay_ms = 200\nstop_grace_ms = 1000\n";
+    "[gateway]\nrestart_delay_ms = 50\nrestart_max_delay_ms = 400\nstop_grace_ms = 1000\n";
 
 #[tokio::test]
 async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
@@ -147,7 +147,9 @@ async fn a_crash_answers_the_call_and_the_upstream_returns() {
         let text = answer["content"][0]["text"].as_str().unwrap();
         assert_eq!(answer["isError"], true);
         assert!(text.starts_with("upstream 'local' ended during the call"), "{text}");
-        assert_eq!(answer["_meta"]["marquetry/upstream"]["upstream"], "local");
+        assert!(text.ends_with("; it is started again within 1 s"), "{text}");
+        let facts = json!({"upstream": "local", "state": "backing_off"});
+        assert_eq!(answer["_meta"]["marquetry/upstream"], facts);
     }
     until("the upstream is back", async || {
         let answer = call(&agent, "local__pid", json!({})).await.unwrap();

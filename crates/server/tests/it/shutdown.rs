@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use marquetry_protocol::client::{CallOptions, Client, ClientOptions, StdioCommand};
+use marquetry_protocol::{
+    Revision,
+    client::{CallOptions, Client, ClientOptions, RevisionChoice, StdioCommand},
+};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -79,7 +82,7 @@ async fn the_program_ends_on_sigterm_with_its_children() {
     let config = directory.path().join("marquetry.toml");
     std::fs::write(&config, child_toml("local")).unwrap();
     let mut program = Command::new(PROGRAM)
-        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--log", "trace", "--config"])
         .arg(&config)
         .stderr(Stdio::piped())
         .spawn()
@@ -97,6 +100,7 @@ async fn the_program_ends_on_sigterm_with_its_children() {
     let target = marquetry_protocol::client::HttpTarget { url, ..Default::default() };
     let agent = within(Client::http(target, ClientOptions::default())).await.unwrap();
     let pid = text_of(&agent, "local__pid", json!({})).await;
+    text_of(&agent, "local__echo", json!({"text": "between us"})).await;
     let kill = Command::new("kill").arg(program.id().unwrap().to_string()).status().await.unwrap();
     assert!(kill.success());
     assert!(within(program.wait()).await.unwrap().success());
@@ -107,6 +111,8 @@ async fn the_program_ends_on_sigterm_with_its_children() {
     }
     assert!(log.contains("upstream started") && log.contains("upstream=\"local\""), "{log}");
     assert!(log.contains("SIGTERM"), "{log}");
+    assert!(log.contains("call{upstream=\"local\" tool=\"echo\"}"), "{log}");
+    assert!(!log.contains("between us"), "payloads are not logged: {log}");
 }
 
 #[tokio::test]
@@ -125,4 +131,32 @@ async fn stdio_ends_with_its_input() {
     assert_eq!(echoed.get(), r#"{"resultType":"complete","content":[{"type":"text","text":"é"}]}"#);
     within(agent.close()).await;
     assert!(!is_alive(&pid));
+}
+
+#[tokio::test]
+async fn pipes_serve_both_eras_and_end_with_the_server() {
+    let server = Running::start(&child_toml("local")).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (app, (reader, writer)) = (server.app.clone(), tokio::io::split(theirs));
+        let serving = tokio::spawn(async move { app.serve_stdio(reader, writer).await });
+        let (reader, writer) = tokio::io::split(ours);
+        let options =
+            ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };
+        let agent = within(Client::connect(reader, writer, options)).await.unwrap();
+        assert_eq!(text_of(&agent, "local__echo", json!({"text": "by pipe"})).await, "by pipe");
+        within(agent.close()).await;
+        drop(agent);
+        within(serving).await.unwrap().unwrap();
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_ends_its_children() {
+    let server = Running::start(&child_toml("local")).await;
+    let agent = server.agent().await;
+    let pid = text_of(&agent, "local__pid", json!({})).await;
+    server.abort().await;
+    until("the child is gone", async || !is_alive(&pid)).await;
 }

@@ -59,6 +59,12 @@ impl Running {
         within(self.serving).await.unwrap().unwrap();
     }
 
+    /// Drops the server without shutting it down.
+    pub(crate) async fn abort(self) {
+        self.serving.abort();
+        _ = self.serving.await;
+    }
+
     /// Sends a request and reads the whole answer.
     pub(crate) async fn http(
         &self,
