@@ -173,6 +173,7 @@ impl ConfigArgs {
         if let Some(format) = self.log_format {
             config.log.format = format;
         }
+        config.check()?;
         Ok((config, warnings))
     }
 }
