@@ -65,6 +65,5 @@ fn uri_of(record: &Record) -> String {
 }
 
 fn description(record: &Record) -> Option<String> {
-    let metadata = serde_json::to_value(&record.metadata).ok()?;
-    metadata.get("description")?.as_str().map(ToOwned::to_owned)
+    Some(record.metadata.description.clone()).filter(|text| !text.is_empty())
 }
