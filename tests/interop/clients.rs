@@ -98,10 +98,7 @@ fn official_clients_call_what_plantuml_understands() {
     for (who, got) in &codes {
         assert_eq!(got, all[0], "{who} got other codes");
     }
-    let understood = diagrams::decoded_by_plantuml(all[0]);
-    for (text, understood) in diagrams.iter().zip(&understood) {
-        assert_eq!(understood, diagrams::unwrapped(text));
-    }
+    diagrams::assert_plantuml_reads(&diagrams, all[0]);
 }
 
 impl OfficialClient {

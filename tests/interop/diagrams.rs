@@ -44,28 +44,30 @@ pub(crate) fn all() -> Vec<String> {
     labels.iter().flat_map(|(a, b, text)| kinds.iter().map(|kind| kind(a, b, text))).collect()
 }
 
-/// What the real PlantUML reads in some codes, without the wrapper that its decoder adds.
-pub(crate) fn decoded_by_plantuml(codes: &[String]) -> Vec<String> {
-    std::thread::scope(|scope| {
-        let halves: Vec<_> = codes
-            .chunks(codes.len().div_ceil(2))
-            .map(|codes| {
-                scope.spawn(move || codes.iter().map(|code| decode_one(code)).collect::<Vec<_>>())
-            })
-            .collect();
-        halves.into_iter().flat_map(|half| half.join().expect("PlantUML runs")).collect()
-    })
-}
-
-fn decode_one(code: &str) -> String {
-    let args = ["-Djava.awt.headless=true", "-decodeurl", code];
-    let output = Command::new("plantuml").args(args).output().expect("plantuml starts");
-    let text = String::from_utf8(output.stdout).expect("PlantUML writes UTF-8");
-    unwrapped(text.trim_end_matches(['\r', '\n'])).to_owned()
-}
-
-/// The text without one `@startuml` line before and one `@enduml` line after it.
-pub(crate) fn unwrapped(text: &str) -> &str {
-    let text = text.strip_prefix("@startuml\n").unwrap_or(text);
-    text.strip_suffix("\n@enduml").unwrap_or(text)
+/// Fails unless the real PlantUML reads each text from its code.
+pub(crate) fn assert_plantuml_reads(texts: &[String], codes: &[String]) {
+    // On its command line, and only there, the program takes a code that starts with a hyphen for an option.
+    let cases: Vec<(&String, &String)> =
+        texts.iter().zip(codes).filter(|(_, code)| !code.starts_with('-')).collect();
+    assert!(cases.len() >= 50, "{} cases", cases.len());
+    // One start for all: a JVM takes longer to start than all of the work.
+    let output = Command::new("plantuml")
+        .args(["-Djava.awt.headless=true", "-decodeurl"])
+        .args(cases.iter().map(|(_, code)| code))
+        .output()
+        .expect("plantuml starts");
+    let output = String::from_utf8(output.stdout).expect("PlantUML writes UTF-8").replace('\r', "");
+    // It restores the wrapper that a code leaves out, and then prints one of its own around all.
+    let mut rest = output.as_str();
+    for (text, code) in cases {
+        let wrapped = match text.starts_with("@start") {
+            true => text.clone(),
+            false => format!("@startuml\n{text}\n@enduml"),
+        };
+        let shown = format!("@startuml\n{wrapped}\n@enduml\n");
+        rest = rest
+            .strip_prefix(&shown)
+            .unwrap_or_else(|| panic!("{code}: expected\n{shown}\ngot\n{rest}"));
+    }
+    assert_eq!(rest, "");
 }

@@ -73,7 +73,7 @@ async fn an_image_and_a_large_text_come_back_as_artifacts_byte_for_byte() {
     }
     let directory = tempfile::tempdir().unwrap();
     let text: String =
-        (0..).map(|i| format!("line {i}: größer als jedes Fenster\n")).take(160_000).collect();
+        (0..).map(|i| format!("{i} größer als jedes Fenster\n")).take(160_000).collect();
     let text = &text[..text.floor_char_boundary(5 << 20)];
     std::fs::write(directory.path().join("large.txt"), text).unwrap();
     let config = mcp_json(directory.path());

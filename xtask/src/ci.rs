@@ -3,8 +3,10 @@
 use std::{
     env,
     ffi::OsString,
-    io::Write as _,
+    io::{BufRead as _, BufReader, IsTerminal as _, Write as _},
+    path::PathBuf,
     process::{Command, ExitCode, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -76,7 +78,9 @@ const STEPS: &[Step] = &[
         about: "unit and integration tests, examples build",
         needs: None,
         commands: || {
-            Ok(vec![cargo_line("test --workspace --all-features --lib --bins --tests --examples")])
+            let line =
+                "test --workspace --exclude interop --all-features --lib --bins --tests --examples";
+            Ok(vec![cargo_line(line)])
         },
     },
     Step {
@@ -117,6 +121,12 @@ const STEPS: &[Step] = &[
         about: "the scenarios against the built program",
         needs: None,
         commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios --binary")]),
+    },
+    Step {
+        name: "interop",
+        about: "official clients and servers, and PlantUML itself",
+        needs: None,
+        commands: || Ok(vec![cargo_line("test --package interop")]),
     },
     Step {
         name: "deny",
@@ -160,19 +170,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 
     let strict = env::var("CI").is_ok_and(|value| value == "true" || value == "1");
     let mut outcomes = Vec::new();
+    let mut skipped_tests = 0;
     for step in STEPS.iter().filter(picked) {
         println!("\n=== {}: {}", step.name, step.about);
         let started = Instant::now();
-        let outcome = run_step(step, strict)?;
+        let outcome = run_step(step, strict, &mut skipped_tests)?;
         outcomes.push((step, outcome, started.elapsed()));
         if outcome == Outcome::Failed && options.fail_fast {
             break;
         }
     }
-    Ok(summary(&outcomes))
+    Ok(summary(&outcomes, skipped_tests))
 }
 
-fn run_step(step: &Step, strict: bool) -> Result<Outcome, Failed> {
+/// Runs a step; adds the tests that said that they skipped themselves.
+fn run_step(step: &Step, strict: bool, skipped_tests: &mut usize) -> Result<Outcome, Failed> {
     if let Some((program, how)) = step.needs
         && !is_installed(program)
     {
@@ -182,20 +194,39 @@ fn run_step(step: &Step, strict: bool) -> Result<Outcome, Failed> {
     for line in (step.commands)()? {
         println!("$ {line}");
         std::io::stdout().flush()?;
-        let status = Command::new(&line.program)
-            .args(&line.args)
-            .envs(line.env.iter().copied())
-            .current_dir(root())
-            .status()?;
-        if !status.success() {
-            println!("FAILED: {status}");
+        if !run_line(&line, skipped_tests)? {
+            println!("FAILED: {line}");
             return Ok(Outcome::Failed);
         }
     }
     Ok(Outcome::Passed)
 }
 
-fn summary(outcomes: &[(&Step, Outcome, Duration)]) -> ExitCode {
+/// Runs a command and hands its output on, counting the lines by which tests say that they skip
+/// themselves for want of a program.
+fn run_line(line: &Line, skipped_tests: &mut usize) -> Result<bool, Failed> {
+    let mut command = Command::new(&line.program);
+    command.args(&line.args).envs(line.env.iter().copied()).current_dir(root());
+    if std::io::stderr().is_terminal() {
+        // Its standard error is a pipe to us, not a terminal.
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let stderr = child.stderr.take();
+    let count = thread::spawn(move || {
+        let mut count = 0;
+        for line in stderr.into_iter().flat_map(|it| BufReader::new(it).split(b'\n')).flatten() {
+            count += usize::from(line.starts_with(b"SKIPPED"));
+            let _ = std::io::stderr().write_all(&[&line[..], b"\n"].concat());
+        }
+        count
+    });
+    let status = child.wait()?;
+    *skipped_tests += count.join().unwrap_or_default();
+    Ok(status.success())
+}
+
+fn summary(outcomes: &[(&Step, Outcome, Duration)], skipped_tests: usize) -> ExitCode {
     println!();
     for (step, outcome, elapsed) in outcomes {
         let outcome = match outcome {
@@ -208,7 +239,7 @@ fn summary(outcomes: &[(&Step, Outcome, Duration)]) -> ExitCode {
     let count = |which| outcomes.iter().filter(|(_, outcome, _)| *outcome == which).count();
     let failed = count(Outcome::Failed);
     println!(
-        "\nci: {}. {} passed; {failed} failed; {} skipped for want of a program",
+        "\nci: {}. {} steps passed; {failed} failed; {} steps and {skipped_tests} tests skipped for want of a program",
         if failed == 0 { "ok" } else { "FAILED" },
         count(Outcome::Passed),
         count(Outcome::Skipped)
@@ -225,6 +256,7 @@ fn each_crate() -> Result<Vec<Line>, Failed> {
     #[derive(Deserialize)]
     struct Package {
         name: String,
+        manifest_path: PathBuf,
         features: std::collections::BTreeMap<String, Vec<String>>,
     }
 
@@ -235,11 +267,12 @@ fn each_crate() -> Result<Vec<Line>, Failed> {
         .output()?;
     let metadata: Metadata = serde_json::from_slice(&output.stdout)
         .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
+    let crates = root().join("crates");
     Ok(metadata
         .packages
         .iter()
-        .filter(|package| package.name != "xtask")
-        .flat_map(|Package { name, features }| {
+        .filter(|package| package.manifest_path.parent().is_some_and(|it| it.starts_with(&crates)))
+        .flat_map(|Package { name, features, .. }| {
             let defaults = cargo_line(&format!("test --package {name}"));
             if features.is_empty() {
                 return vec![defaults];
@@ -301,8 +334,17 @@ mod tests {
             needs: Some(("no-such-program-here", "not at all")),
             commands: || Err(Failed::new("must not run")),
         };
-        assert_eq!(run_step(&step, false).unwrap(), Outcome::Skipped);
-        assert_eq!(run_step(&step, true).unwrap(), Outcome::Failed);
+        assert_eq!(run_step(&step, false, &mut 0).unwrap(), Outcome::Skipped);
+        assert_eq!(run_step(&step, true, &mut 0).unwrap(), Outcome::Failed);
+    }
+
+    #[test]
+    fn tests_that_skip_themselves_are_counted() {
+        let script = "echo SKIPPED: a >&2; echo other >&2; echo SKIPPED: b >&2";
+        let line = Line { args: vec!["-c".into(), script.into()], ..line("sh", "") };
+        let mut skipped = 1;
+        assert!(run_line(&line, &mut skipped).unwrap());
+        assert_eq!(skipped, 3);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Base64 as servers really send it. No character is ever ignored: what is not understood is an error.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use base64::{
     Engine,
@@ -33,10 +33,30 @@ pub(crate) enum DecodeError {
     Empty,
     #[error("data decodes to {bytes} bytes, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
-    #[error("data is not valid base64: {0}")]
+    #[error("data is not valid base64: {}", Why(.0))]
     Invalid(base64::DecodeError),
     #[error("data begins with \"data:\" but is not a base64 data URI")]
     DataUri,
+}
+
+/// The library's reason, as the end of a sentence of ours. Offsets do not count white space.
+struct Why<'a>(&'a base64::DecodeError);
+
+impl fmt::Display for Why<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            base64::DecodeError::InvalidByte(offset, byte) => {
+                write!(out, "byte {byte:#04x} at offset {offset} is out of place")
+            }
+            base64::DecodeError::InvalidLength(length) => {
+                write!(out, "{length} digits make no whole bytes")
+            }
+            base64::DecodeError::InvalidLastSymbol { offset, .. } => {
+                write!(out, "the last digit, at offset {offset}, has bits that belong nowhere")
+            }
+            base64::DecodeError::InvalidPadding => out.write_str("the padding is wrong"),
+        }
+    }
 }
 
 /// Decodes strictly, else tolerantly, else behind a `data:` prefix. The limit is checked before anything is decoded.
@@ -123,18 +143,21 @@ mod tests {
     fn errors_read_well() {
         check("", expect!["data is empty"]);
         check(" \n ", expect!["data is empty"]);
-        check("aGk!", expect!["data is not valid base64: Invalid symbol 33, offset 3."]);
-        check("YQ==YQ==", expect!["data is not valid base64: Invalid symbol 61, offset 2."]);
-        check("====", expect!["data is not valid base64: Invalid symbol 61, offset 0."]);
-        check("a", expect!["data is not valid base64: Invalid input length: 1"]);
+        check("aGk!", expect!["data is not valid base64: byte 0x21 at offset 3 is out of place"]);
+        check(
+            "YQ==YQ==",
+            expect!["data is not valid base64: byte 0x3d at offset 2 is out of place"],
+        );
+        check("====", expect!["data is not valid base64: byte 0x3d at offset 0 is out of place"]);
+        check("a", expect!["data is not valid base64: 1 digits make no whole bytes"]);
         check(
             "YR==",
             expect![
-                "data is not valid base64: Invalid last symbol 0x52 ('R') at offset 1, decoded as 0b00010001."
+                "data is not valid base64: the last digit, at offset 1, has bits that belong nowhere"
             ],
         );
-        check("aGk\0", expect!["data is not valid base64: Invalid symbol 0, offset 3."]);
-        check("aéé", expect!["data is not valid base64: Invalid symbol 169, offset 4."]);
+        check("aGk\0", expect!["data is not valid base64: byte 0x00 at offset 3 is out of place"]);
+        check("aéé", expect!["data is not valid base64: byte 0xa9 at offset 4 is out of place"]);
         check(
             "data:image/png,aGk=",
             expect![[r#"data begins with "data:" but is not a base64 data URI"#]],

@@ -1,9 +1,44 @@
 //! The one MCP server that an agent connects to instead of its MCP servers.
+//!
+//! [`App`] is the whole server: the gateway to the upstream servers of its [`Config`], the capture of large and binary answers as artifacts,
+//! the diagram tools, REST and health. The program `marquetry` is [`cli::run`] and nothing else.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
+//! let listener = tokio::net::TcpListener::bind(config.server.listen).await?;
+//! let app = marquetry::App::builder(config).start().await?;
+//! let serving = tokio::spawn({
+//!     let app = app.clone();
+//!     async move { app.serve_http(listener).await }
+//! });
+//! app.shutdown().await;
+//! serving.await??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! # Limits
+//!
+//! Every bound is a key of `[limits]`, `[gateway]` or `[server]` with a stated default; `marquetry.example.toml` lists them all. The server
+//! authenticates nobody: it belongs on a loopback address.
 
+mod app;
+pub mod cli;
 mod config;
+mod front;
+mod gateway;
+mod health;
+mod http;
+mod logging;
+mod rest;
+mod tools;
 
-pub use crate::config::{
-    ArtifactsConfig, Capture, CaptureSettings, Config, ConfigError, GatewayConfig,
-    IntelligentProcessing, Limits, LogConfig, LogFormat, Oversize, Place, PlantUmlConfig, Prefix,
-    Separator, ServerConfig, StoreKind, TestingConfig, ToolConfig, Transport, UpstreamConfig,
+pub use crate::{
+    app::{App, AppBuilder, StartError},
+    config::{
+        ArtifactsConfig, Capture, Config, ConfigError, GatewayConfig, IntelligentProcessing,
+        Limits, LogConfig, LogFormat, Place, PlantUmlConfig, Prefix, Separator, ServerConfig,
+        StoreKind, TestingConfig, ToolConfig, Transport, UpstreamConfig,
+    },
 };

@@ -5,9 +5,13 @@ use std::time::Duration;
 use marquetry_protocol::{
     Revision as Wire,
     client::{CallOptions, Client, ClientError, ClientOptions, RevisionChoice, ServerNotification},
-    types::Implementation,
+    types::{CallToolParams, Implementation},
 };
-use serde_json::{Map, Value, json, value::to_raw_value};
+use serde::Serialize;
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::{Mutex, broadcast};
 
 use crate::scenario::Revision;
@@ -46,9 +50,13 @@ impl Agent {
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
         let params = match params {
             Value::Null => None,
-            params => Some(to_raw_value(&params).map_err(|error| error.to_string())?),
+            params => Some(raw(&params)?),
         };
-        match self.client.request(method, params.as_deref(), CallOptions::default()).await {
+        self.send(method, params.as_deref()).await
+    }
+
+    async fn send(&self, method: &str, params: Option<&RawValue>) -> Result<Value, String> {
+        match self.client.request(method, params, CallOptions::default()).await {
             Ok(raw) => {
                 let result: Value = serde_json::from_str(raw.get())
                     .map_err(|error| format!("the result is no JSON: {error}"))?;
@@ -64,12 +72,13 @@ impl Agent {
 
     /// Calls a tool. Beside the whole `result` the outcome has its parts under the names that
     /// expectations use: `content`, `structured`, `is_error`, `capture`.
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, String> {
-        let mut params = json!({ "name": tool });
-        if !arguments.is_null() {
-            params["arguments"] = arguments;
-        }
-        self.request("tools/call", params).await.map(parts)
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Option<Box<RawValue>>,
+    ) -> Result<Value, String> {
+        let params = raw(&CallToolParams { name: tool.to_owned(), arguments, meta: None })?;
+        self.send("tools/call", Some(&params)).await.map(parts)
     }
 
     /// The next notification of a method.
@@ -100,6 +109,11 @@ impl Agent {
     pub(crate) async fn close(&self) {
         self.client.close().await;
     }
+}
+
+/// A value as JSON text.
+pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
+    to_raw_value(value).map_err(|error| error.to_string())
 }
 
 /// Adds the parts of a tool's result to the outcome.

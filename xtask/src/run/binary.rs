@@ -60,7 +60,6 @@ impl Binary {
         if is_http {
             command.args(["--listen", "127.0.0.1:0"]);
         }
-        command.args(["--log-format", "json"]);
         command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child =
             command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -129,9 +128,8 @@ impl Binary {
     }
 }
 
-/// The address in the log line that says where the server listens.
+/// The address in the line that says where the server listens.
 fn listening_address(line: &str) -> Option<SocketAddr> {
-    let record: serde_json::Value = serde_json::from_str(line).ok()?;
-    let fields = record.get("fields").unwrap_or(&record);
-    fields["address"].as_str()?.parse().ok()
+    let (_, rest) = line.split_once(" listens on http://")?;
+    rest.split_once("/mcp")?.0.parse().ok()
 }

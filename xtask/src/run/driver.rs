@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
+    agent,
     artifacts::{self, Reports},
     case::Case,
     failure::Failure,
@@ -148,15 +149,22 @@ impl Run<'_> {
 
     /// Does what the step says; what comes of it is one JSON object.
     async fn act(&mut self, step: &Step) -> Result<Value, String> {
+        let folder = &self.case.loaded.folder;
         let fill = |template: Option<&crate::scenario::Template>| match template {
-            Some(template) => template
-                .fill(&self.vars, &self.case.loaded.folder)
-                .map_err(|error| error.to_string()),
+            Some(template) => template.fill(&self.vars, folder).map_err(|error| error.to_string()),
             None => Ok(Value::Null),
         };
         match step.action().ok_or("the step does nothing")? {
-            Action::Call { tool, arguments } => {
-                let arguments = fill(arguments)?;
+            Action::Call { tool, with, with_json } => {
+                let arguments = match (with, with_json) {
+                    (None, None) => None,
+                    (Some(_), _) => Some(agent::raw(&fill(with)?)?),
+                    (None, Some(source)) => {
+                        let text = source.text(folder).map_err(|error| error.to_string())?;
+                        let raw = RawValue::from_string(text);
+                        Some(raw.map_err(|error| format!("`with_json` is no JSON: {error}"))?)
+                    }
+                };
                 self.world.agent.call(tool, arguments).await
             }
             Action::Request(request) => {

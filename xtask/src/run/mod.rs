@@ -59,8 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Runs the built server as a child process: PATH, or a fresh debug build without it.
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "", require_equals = true)]
-    binary: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", require_equals = true)]
+    binary: Option<Option<PathBuf>>,
     /// The longest that one case may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     time_limit: u64,
@@ -111,8 +111,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 
     let server = match &options.binary {
         None => ServerKind::InProcess,
-        Some(path) if path.as_os_str().is_empty() => ServerKind::Binary(binary::build()?),
-        Some(path) => ServerKind::Binary(path.clone()),
+        Some(None) => ServerKind::Binary(binary::build()?),
+        Some(Some(path)) => ServerKind::Binary(path.clone()),
     };
     let panics = count_panics();
     let started = Instant::now();

@@ -126,6 +126,8 @@ impl World {
             }
         };
         let agent = Agent::new(client);
+        // As every agent does first; the answer waits for upstreams that are still starting.
+        agent.request("tools/list", Value::Null).await.map_err(WorldError::Agent)?;
         Ok(Self { agent, server, upstreams, scenario_folder, _folder: folder })
     }
 
@@ -243,6 +245,8 @@ fn config(
     };
     let mut config = json!({
         "artifacts": artifacts,
+        // A busy machine may take its time to start a process.
+        "gateway": { "list_wait_ms": 30_000 },
         "testing": {
             "seed": given.seed.unwrap_or(SEED),
             "clock": given.clock.as_deref().unwrap_or(CLOCK),

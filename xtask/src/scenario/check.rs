@@ -139,15 +139,18 @@ impl Checker {
                 "a step needs exactly one of `call`, `request`, `http`, `upstream` and `wait_for`".into()
             });
         };
-        self.rule(step.with.is_none() || step.call.is_some(), || "`with` needs `call`".into());
+        let with = usize::from(step.with.is_some()) + usize::from(step.with_json.is_some());
+        self.rule(with <= usize::from(step.call.is_some()), || {
+            "a `call` has either `with` or `with_json`, other steps neither".into()
+        });
         self.rule(step.eventually.is_none() || step.expect.is_some(), || {
             "`eventually` needs `expect`".into()
         });
 
         let mut names = Vec::new();
         match action {
-            Action::Call { arguments, .. } => {
-                if let Some(arguments) = arguments {
+            Action::Call { with, .. } => {
+                if let Some(arguments) = with {
                     arguments.names(&mut names);
                 }
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    matcher::{Bounds, JsonType, Matcher, Op},
+    matcher::{Bounds, JsonType, Matcher, Op, SameStart},
     source::Source,
     template::Template,
     units::ByteSize,
@@ -218,6 +218,7 @@ impl Comparison<'_> {
             | Op::StartsWith(_)
             | Op::EndsWith(_)
             | Op::Text(_)
+            | Op::SameStart(_)
             | Op::Base64(_)
             | Op::Sha256(_)
             | Op::Bytes(_)
@@ -276,6 +277,15 @@ impl Comparison<'_> {
                 Err(error) => Some(error.to_string()),
             },
             Op::Text(source) => self.content(source, text.as_bytes()),
+            Op::SameStart(SameStart { of, bytes }) => match of.bytes(self.context.folder) {
+                Ok(want) => {
+                    let start =
+                        &want[..want.len().min(usize::try_from(bytes.0).unwrap_or(usize::MAX))];
+                    let is_same = text.as_bytes().starts_with(start);
+                    (!is_same).then(|| format!("a start of {}", show_bytes(start)))
+                }
+                Err(error) => Some(error.to_string()),
+            },
             Op::Base64(source) => match STANDARD.decode(text) {
                 Ok(bytes) => {
                     if let Some(expected) = self.content(source, &bytes) {
@@ -477,6 +487,8 @@ mod tests {
         check("{$starts_with: ab}", json!("abc"), json!("cab"));
         check("{$ends_with: bc}", json!("abc"), json!("bca"));
         check("{$text: {base64: aGk=}}", json!("hi"), json!("hi "));
+        check("{$same_start: {of: hello, bytes: 2}}", json!("help"), json!("hallo"));
+        check("{$same_start: {of: hello, bytes: 9}}", json!("hello you"), json!("hell"));
         check("{$base64: hi}", json!("aGk="), json!("aGl="));
         check("{$base64: hi}", json!("aGk="), json!("hi!"));
         check(

@@ -65,7 +65,7 @@ impl Generate {
             Kind::Text => (Vec::new(), |_, noise| words(noise), b""),
             Kind::Json => (b"[".to_vec(), json_row, b"]"),
             Kind::Csv => (b"id,name,amount\n".to_vec(), csv_row, b"\n"),
-            Kind::Plantuml => (b"@startuml\n".to_vec(), arrow, b"@enduml\n"),
+            Kind::Plantuml => (b"@startuml\n".to_vec(), arrow, b"@enduml"),
             Kind::Bytes => (Vec::new(), |_, noise| noise.next().to_le_bytes().to_vec(), b""),
             Kind::Png => return self.png(),
             Kind::Wav => return self.wav(),
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_diagram_is_framed() {
         let diagram = text(Kind::Plantuml, 51_200);
-        assert!(diagram.starts_with("@startuml\nP") && diagram.ends_with("x\n@enduml\n"));
+        assert!(diagram.starts_with("@startuml\nP") && diagram.ends_with("x\n@enduml"));
     }
 
     #[test]

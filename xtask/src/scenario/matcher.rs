@@ -45,6 +45,8 @@ pub(crate) enum Op {
     EndsWith(String),
     /// A string with exactly this content.
     Text(Source),
+    /// A string that begins as this content does, for so many bytes.
+    SameStart(SameStart),
     /// Base64 of exactly this content.
     Base64(Source),
     /// A string whose UTF-8 has this digest, in lower-case hexadecimal.
@@ -69,6 +71,16 @@ pub(crate) enum Op {
     All(Vec<Matcher>),
     /// The key is missing (or, with false, is there with any value).
     Absent(bool),
+}
+
+/// The beginning of some content.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SameStart {
+    /// The content.
+    pub(crate) of: Source,
+    /// How much of it.
+    pub(crate) bytes: ByteSize,
 }
 
 /// A number, or its limits.
@@ -103,6 +115,7 @@ const OPERATORS: &[&str] = &[
     "$starts_with",
     "$ends_with",
     "$text",
+    "$same_start",
     "$base64",
     "$sha256",
     "$bytes",
@@ -147,6 +160,7 @@ impl Op {
             "$starts_with" => Self::StartsWith(map.next_value()?),
             "$ends_with" => Self::EndsWith(map.next_value()?),
             "$text" => Self::Text(map.next_value()?),
+            "$same_start" => Self::SameStart(map.next_value()?),
             "$base64" => Self::Base64(map.next_value()?),
             "$sha256" => Self::Sha256(map.next_value()?),
             "$bytes" => Self::Bytes(map.next_value()?),
@@ -186,6 +200,7 @@ impl Op {
             Self::Each(one) | Self::Json(one) | Self::Not(one) => one.names(found),
             Self::At(pointers) => pointers.iter().for_each(|(_, one)| one.names(found)),
             Self::Text(_)
+            | Self::SameStart(_)
             | Self::Base64(_)
             | Self::Bytes(_)
             | Self::Length(_)
@@ -352,6 +367,7 @@ impl JsonSchema for Matcher {
         let this = generator.subschema_for::<Self>();
         let source = generator.subschema_for::<Source>();
         let template = generator.subschema_for::<Template>();
+        let same_start = generator.subschema_for::<SameStart>();
         let json_type = generator.subschema_for::<JsonType>();
         let size = generator.subschema_for::<ByteSize>();
         let list = json_schema!({ "type": "array", "items": this });
@@ -385,6 +401,7 @@ impl JsonSchema for Matcher {
                         "$starts_with": { "type": "string" },
                         "$ends_with": { "type": "string" },
                         "$text": source,
+                        "$same_start": same_start,
                         "$base64": source,
                         "$sha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
                         "$bytes": bounds(&size),
@@ -454,6 +471,7 @@ mod tests {
                 "$bytes" | "$length" | "$range" => "1",
                 "$at" => "{/a: 1}",
                 "$type" => "string",
+                "$same_start" => "{of: x, bytes: 1}",
                 "$absent" => "true",
                 _ => "x",
             };

@@ -23,6 +23,8 @@ pub(crate) struct Step {
     pub(crate) call: Option<String>,
     /// The call's arguments.
     pub(crate) with: Option<Template>,
+    /// The call's arguments as JSON text, sent as it is.
+    pub(crate) with_json: Option<Source>,
     /// Sends any other MCP request.
     pub(crate) request: Option<McpRequest>,
     /// Sends an HTTP request.
@@ -91,7 +93,7 @@ pub(crate) struct WaitFor {
 /// What a step does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action<'a> {
-    Call { tool: &'a str, arguments: Option<&'a Template> },
+    Call { tool: &'a str, with: Option<&'a Template>, with_json: Option<&'a Source> },
     Request(&'a McpRequest),
     Http(&'a HttpRequest),
     Upstream(&'a UpstreamEvent),
@@ -102,7 +104,11 @@ impl Step {
     /// The one thing that the step does; `None` when it does none or several.
     pub(crate) fn action(&self) -> Option<Action<'_>> {
         let mut actions = [
-            self.call.as_deref().map(|tool| Action::Call { tool, arguments: self.with.as_ref() }),
+            self.call.as_deref().map(|tool| Action::Call {
+                tool,
+                with: self.with.as_ref(),
+                with_json: self.with_json.as_ref(),
+            }),
             self.request.as_ref().map(Action::Request),
             self.http.as_ref().map(Action::Http),
             self.upstream.as_ref().map(Action::Upstream),

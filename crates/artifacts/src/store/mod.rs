@@ -1,6 +1,10 @@
 //! Where artifacts are kept.
 
 #[cfg(any(test, feature = "conformance"))]
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
 pub mod conformance;
 #[cfg(feature = "directory")]
 mod directory;
@@ -23,7 +27,7 @@ use crate::{metadata::Metadata, name::ArtifactName};
 /// process dies in between, and two puts never get the same version, also from two processes. What lies in one
 /// [`Scope`] is invisible in every other.
 ///
-/// Whoever writes a store proves it with [`conformance::check`], behind the feature `conformance`.
+/// Whoever writes a store proves it with `conformance::check`, behind the feature `conformance`.
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + 'static {
     /// Keeps the artifact as the next version of its name: one more than the highest there is, or 0.

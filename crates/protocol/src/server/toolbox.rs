@@ -273,5 +273,25 @@ fn schema_of<T: JsonSchema>() -> Value {
         // The unit type takes no arguments; the protocol wants an object.
         return json!({ "type": "object", "additionalProperties": false });
     }
-    schema.to_value()
+    let mut schema = schema.to_value();
+    remove_integer_formats(&mut schema);
+    schema
+}
+
+/// `uint32` and the like are formats of this language, which validators elsewhere complain of.
+fn remove_integer_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members
+                .get("format")
+                .and_then(Value::as_str)
+                .is_some_and(|format| format.starts_with("uint") || format.starts_with("int"))
+            {
+                members.remove("format");
+            }
+            members.values_mut().for_each(remove_integer_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_integer_formats),
+        _ => {}
+    }
 }

@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
+use marquetry_artifacts::{
+    DirectoryOptions, InferenceDepth, MemoryLimits, Oversize, Processing, ResourceLinks, Settings,
+    SizeMeasure, YamlMimeType,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Serialize};
 
 /// Thresholds, the store, and how answers are taken apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,26 +19,36 @@ pub struct ArtifactsConfig {
     /// Where the directory store keeps its files; created when missing.
     #[schemars(example = &"artifacts")]
     pub directory: Option<PathBuf>,
+    /// Bytes that the memory store keeps, of all artifacts together; what does not fit is not saved, and said not to be.
+    pub memory_max_bytes: u64,
+    /// The largest artifact that the directory store takes, in bytes.
+    pub directory_max_artifact_bytes: u64,
+    /// Whether the directory store waits for the disk at each artifact, so that it survives a power failure.
+    pub durable: bool,
     /// A text answer larger than this is saved, in bytes of its JSON.
-    pub mcp_tool_response_save_threshold_bytes: usize,
+    pub mcp_tool_response_save_threshold_bytes: u64,
     /// An answer larger than this is saved and shown shortened to this, in bytes of its JSON.
-    pub mcp_tool_llm_return_max_bytes: usize,
+    pub mcp_tool_llm_return_max_bytes: u64,
     /// What is shown of an answer that is too large: "truncate" its beginning, "withhold" all of it.
+    #[schemars(with = "String")]
     pub oversize: Oversize,
     /// How an answer is measured: "compact" is its JSON without spaces in UTF-8; "sam-compatible" counts as Solace Agent Mesh does, with
     /// spaces after separators and `\uXXXX` for everything that is not ASCII.
+    #[schemars(with = "String")]
     pub size_measure: SizeMeasure,
     /// MIME type of YAML artifacts, "application/x-yaml" or "application/yaml" (RFC 9512).
+    #[schemars(with = "String")]
     pub yaml_mime_type: YamlMimeType,
     /// Keys of one object that an artifact's inferred schema lists.
     pub schema_max_keys: usize,
     /// Levels of nesting that an artifact's inferred schema shows, 1 to 10.
-    #[serde(deserialize_with = "inference_depth")]
-    pub schema_inference_depth: usize,
+    #[schemars(with = "u64")]
+    pub schema_inference_depth: InferenceDepth,
     /// What becomes of a link to a resource: "keep" leaves it in the answer, "placeholder" saves its URI as an artifact as well.
+    #[schemars(with = "String")]
     pub resource_links: ResourceLinks,
     /// Images up to this size stay in the answer beside their artifact, for models that see, in bytes after decoding; 0 is none.
-    pub inline_image_max_bytes: usize,
+    pub inline_image_max_bytes: u64,
     /// Turn the two characters `\n` in CSV into line ends, for servers that escape twice; it changes the bytes that are saved.
     pub unescape_csv_newlines: bool,
     /// How answers are taken apart into artifacts.
@@ -46,17 +60,71 @@ impl Default for ArtifactsConfig {
         Self {
             store: StoreKind::Memory,
             directory: None,
+            memory_max_bytes: 256 << 20,
+            directory_max_artifact_bytes: 1 << 30,
+            durable: true,
             mcp_tool_response_save_threshold_bytes: 2_048,
             mcp_tool_llm_return_max_bytes: 4_096,
             oversize: Oversize::Truncate,
             size_measure: SizeMeasure::Compact,
             yaml_mime_type: YamlMimeType::XYaml,
             schema_max_keys: 20,
-            schema_inference_depth: 4,
+            schema_inference_depth: InferenceDepth::default(),
             resource_links: ResourceLinks::Keep,
             inline_image_max_bytes: 0,
             unescape_csv_newlines: false,
             mcp_intelligent_processing: IntelligentProcessing::default(),
+        }
+    }
+}
+
+impl StoreKind {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Directory => "directory",
+        }
+    }
+}
+
+impl ArtifactsConfig {
+    pub(crate) fn memory_limits(&self) -> MemoryLimits {
+        MemoryLimits { max_total_bytes: self.memory_max_bytes }
+    }
+
+    pub(crate) fn directory_options(&self) -> DirectoryOptions {
+        DirectoryOptions {
+            durable: self.durable,
+            max_artifact_bytes: self.directory_max_artifact_bytes,
+        }
+    }
+
+    /// The part that the capture step acts on.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let processing = &self.mcp_intelligent_processing;
+        Settings {
+            mcp_tool_response_save_threshold_bytes: self.mcp_tool_response_save_threshold_bytes,
+            mcp_tool_llm_return_max_bytes: self.mcp_tool_llm_return_max_bytes,
+            oversize: self.oversize,
+            size_measure: self.size_measure,
+            yaml_mime_type: self.yaml_mime_type,
+            schema_max_keys: self.schema_max_keys,
+            schema_inference_depth: self.schema_inference_depth,
+            resource_links: self.resource_links,
+            inline_image_max_bytes: self.inline_image_max_bytes,
+            unescape_csv_newlines: self.unescape_csv_newlines,
+            mcp_intelligent_processing: Processing {
+                enable_intelligent_processing: processing.enable_intelligent_processing,
+                fallback_to_raw_on_error: processing.fallback_to_raw_on_error,
+                save_raw_alongside_intelligent: processing.save_raw_alongside_intelligent,
+                enable_text_format_detection: processing.enable_text_format_detection,
+                enable_content_parsing: processing.enable_content_parsing,
+                max_content_items: processing.max_content_items,
+                max_single_item_size_mb: processing.max_single_item_size_mb,
+            },
         }
     }
 }
@@ -70,25 +138,6 @@ pub enum StoreKind {
     Memory,
     /// Files below a directory.
     Directory,
-}
-
-/// What is shown of an answer larger than the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Oversize {
-    /// As much of its beginning as the limit allows.
-    #[default]
-    Truncate,
-    /// Nothing but where it was saved.
-    Withhold,
-}
-
-fn inference_depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    let depth = usize::deserialize(deserializer)?;
-    if (1..=10).contains(&depth) {
-        return Ok(depth);
-    }
-    Err(D::Error::custom(format!("{depth} is out of range; expected 1 to 10")))
 }
 
 /// How answers are taken apart.
@@ -109,7 +158,7 @@ pub struct IntelligentProcessing {
     /// Items of one answer that become artifacts; further ones are skipped, and said to be.
     pub max_content_items: usize,
     /// Largest item that is saved, in MiB after decoding.
-    pub max_single_item_size_mb: usize,
+    pub max_single_item_size_mb: u64,
 }
 
 impl Default for IntelligentProcessing {
@@ -126,36 +175,17 @@ impl Default for IntelligentProcessing {
     }
 }
 
-/// See `artifacts.size_measure`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SizeMeasure {
-    /// JSON without spaces, in UTF-8.
-    #[default]
-    Compact,
-    /// As Solace Agent Mesh measures.
-    SamCompatible,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// See `artifacts.yaml_mime_type`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum YamlMimeType {
-    /// The older, unregistered name.
-    #[default]
-    #[serde(rename = "application/x-yaml")]
-    XYaml,
-    /// RFC 9512.
-    #[serde(rename = "application/yaml")]
-    Yaml,
-}
-
-/// See `artifacts.resource_links`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ResourceLinks {
-    /// Links stay in the answer.
-    #[default]
-    Keep,
-    /// Their URIs are saved as artifacts as well.
-    Placeholder,
+    #[test]
+    fn the_defaults_are_those_of_the_capture_step() {
+        let config = ArtifactsConfig::default();
+        assert_eq!(config.settings(), Settings::default());
+        assert_eq!(config.memory_limits().max_total_bytes, MemoryLimits::default().max_total_bytes);
+        let (ours, theirs) = (config.directory_options(), DirectoryOptions::default());
+        assert_eq!(ours.max_artifact_bytes, theirs.max_artifact_bytes);
+        assert_eq!(ours.durable, theirs.durable);
+    }
 }

@@ -2,41 +2,29 @@
 
 use std::fmt;
 
+use marquetry_artifacts::{Settings, SettingsPatch};
 use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::artifacts::Oversize;
-
 /// Capture settings of one upstream or one tool.
+///
+/// The keys of a table are those of `[artifacts]` but for `store` and `directory`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {
     /// `true`: as the level above says. `false`: answers pass through untouched.
     Switch(bool),
     /// Some settings differ from the level above.
-    Settings(CaptureSettings),
+    Settings(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Box<SettingsPatch>),
 }
 
 impl Default for Capture {
     fn default() -> Self {
         Self::Switch(true)
     }
-}
-
-/// The keys of `[artifacts]` that an upstream or a tool may set for itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct CaptureSettings {
-    /// See `artifacts.mcp_tool_response_save_threshold_bytes`.
-    pub mcp_tool_response_save_threshold_bytes: Option<usize>,
-    /// See `artifacts.mcp_tool_llm_return_max_bytes`.
-    pub mcp_tool_llm_return_max_bytes: Option<usize>,
-    /// See `artifacts.oversize`.
-    pub oversize: Option<Oversize>,
 }
 
 impl<'de> Deserialize<'de> for Capture {
@@ -56,10 +44,39 @@ impl<'de> Deserialize<'de> for Capture {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Capture, A::Error> {
-                CaptureSettings::deserialize(MapAccessDeserializer::new(map)).map(Capture::Settings)
+                SettingsPatch::deserialize(MapAccessDeserializer::new(map))
+                    .map(|patch| Capture::Settings(Box::new(patch)))
             }
         }
 
         deserializer.deserialize_any(SwitchOrTable)
+    }
+}
+
+impl Capture {
+    /// The settings below those of the level above; none when answers pass through.
+    pub(crate) fn below(&self, above: Option<Settings>) -> Option<Settings> {
+        match self {
+            Self::Switch(true) => above,
+            Self::Switch(false) => None,
+            Self::Settings(patch) => above.map(|above| above.patched(patch)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_stands_over_the_one_above() {
+        let above = Some(Settings::default());
+        let patch: SettingsPatch =
+            serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 9}"#).unwrap();
+        let patch = Capture::Settings(Box::new(patch));
+        assert_eq!(Capture::default().below(above.clone()), above);
+        assert_eq!(Capture::Switch(false).below(above.clone()), None);
+        assert_eq!(patch.below(above).unwrap().mcp_tool_llm_return_max_bytes, 9);
+        assert_eq!(patch.below(None), None);
     }
 }

@@ -14,8 +14,8 @@ pub struct GatewayConfig {
     pub start_timeout_ms: u64,
     /// How long one call may take, in milliseconds; 0 is no limit.
     pub call_timeout_ms: u64,
-    /// How long the first lists after the server's start wait for upstreams that are still starting, in milliseconds, since not every client
-    /// asks again when tools arrive later. 0 answers at once. Nothing else ever waits.
+    /// How long after the server's start lists, and calls of unknown names, wait for upstreams that are still starting, in milliseconds, since
+    /// not every client asks again when tools arrive later. 0 answers at once.
     pub list_wait_ms: u64,
     /// Pause before the first restart of an upstream that ended, in milliseconds; doubled after every failure in a row.
     pub restart_delay_ms: u64,

@@ -1,6 +1,6 @@
 //! Every bound of the server in one place.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,16 +14,29 @@ pub struct Limits {
     pub max_request_bytes: NonZeroUsize,
     /// Nesting of one message from a client, in arrays and objects.
     pub max_nesting: NonZeroUsize,
+    /// Connections open at a time over HTTP; further ones wait to be accepted.
+    pub max_connections: NonZeroUsize,
+    /// How long the head of an HTTP request may take to arrive, and a connection may be idle, in milliseconds.
+    pub max_head_ms: NonZeroU64,
+    /// How long the body of an HTTP request may take to arrive, in milliseconds.
+    pub max_body_ms: NonZeroU64,
+    /// MCP requests under way at a time, for each pipe or session, and for all clients without sessions together.
+    pub max_in_flight: NonZeroUsize,
+    /// Sessions over HTTP; one more ends the one that was idle the longest.
+    pub max_sessions: NonZeroUsize,
+    /// An idle session over HTTP ends after this time, in milliseconds.
+    pub session_idle_ms: NonZeroU64,
+    /// Messages that wait for a client to read them, for each stream; whoever produces more waits.
+    pub max_queued_messages: NonZeroUsize,
+    /// Announcements that wait for a client to fetch them; one more drops the oldest.
+    pub max_queued_notifications: NonZeroUsize,
     /// Size of one message from an upstream, in bytes; a tool answer is one message, with its images in base64.
     pub max_upstream_message_bytes: NonZeroUsize,
     /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`, and its envelope.
     pub max_rest_body_bytes: NonZeroUsize,
-    /// Tools taken from one upstream; further ones are left out with a warning.
-    pub max_tools_per_upstream: NonZeroUsize,
-    /// Prompts taken from one upstream.
-    pub max_prompts_per_upstream: NonZeroUsize,
-    /// Resources, and as many resource templates, taken from one upstream.
-    pub max_resources_per_upstream: NonZeroUsize,
+    /// Entries in one list of an upstream. A longer list of tools keeps the upstream from starting; a longer list of prompts, resources or
+    /// templates is left out, with a warning.
+    pub max_upstream_list: NonZeroUsize,
     /// Resource links of tool answers that are remembered, so that a read finds their upstream; the oldest is forgotten first.
     pub max_resource_routes: NonZeroUsize,
     /// Entries in one page of a list.
@@ -34,24 +47,34 @@ pub struct Limits {
     pub read_artifact_default_bytes: NonZeroUsize,
     /// Most that one call of `read_artifact` may ask for, in bytes.
     pub read_artifact_max_bytes: NonZeroUsize,
+    /// Largest artifact that `resources/read` returns whole, in bytes; larger ones are read in ranges by `read_artifact`.
+    pub max_resource_bytes: NonZeroUsize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default is written as more than zero");
+        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
+        let ms = |n| NonZeroU64::new(n).expect("every default below is more than zero");
         Self {
-            max_request_bytes: n(4 << 20),
-            max_nesting: n(128),
+            max_request_bytes: n(16 << 20),
+            max_nesting: n(100),
+            max_connections: n(1_024),
+            max_head_ms: ms(30_000),
+            max_body_ms: ms(30_000),
+            max_in_flight: n(256),
+            max_sessions: n(1_000),
+            session_idle_ms: ms(3_600_000),
+            max_queued_messages: n(64),
+            max_queued_notifications: n(256),
             max_upstream_message_bytes: n(64 << 20),
             max_rest_body_bytes: n(6 * 51_200 + 4_096),
-            max_tools_per_upstream: n(1_000),
-            max_prompts_per_upstream: n(1_000),
-            max_resources_per_upstream: n(10_000),
+            max_upstream_list: n(10_000),
             max_resource_routes: n(10_000),
             list_page_size: n(500),
             max_instructions_bytes: 16_384,
             read_artifact_default_bytes: n(16_384),
             read_artifact_max_bytes: n(262_144),
+            max_resource_bytes: n(16 << 20),
         }
     }
 }

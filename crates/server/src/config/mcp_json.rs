@@ -116,12 +116,12 @@ impl<'t> ServerReader<'t> {
         };
         let transport = parts.build().map_err(|problem| self.reader.error(&key, entry, problem))?;
         let mut upstream = UpstreamConfig { disabled, ..UpstreamConfig::new(transport) };
-        if !disabled && let Err((path, problem)) = upstream.expand(variables) {
+        if !disabled && let Err((path, problem)) = upstream.prepare(variables) {
             let value = members.get(path[0].as_str()).copied().unwrap_or(entry);
             let inner = path.get(1).and_then(|name| json_members(value.get())?.get(name).copied());
             let path = [self.section, self.name].into_iter().chain(path.iter().map(String::as_str));
             let path: Vec<&str> = path.collect();
-            return Err(self.reader.error(&path, inner.unwrap_or(value), problem.to_string()));
+            return Err(self.reader.error(&path, inner.unwrap_or(value), problem));
         }
         Ok(upstream)
     }
@@ -274,6 +274,8 @@ mod tests {
                 r#"{"mcpServers": {"a": {"type": "ws", "url": "ws://x"}}}"#,
                 "{\"mcpServers\": {\n  \"a\": {\"command\": \"x\",\n    \"env\": {\"K\": \"${NOT_SET}\"}}}}",
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
+                r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
+                r#"{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}"#,
             ],
             expect![[r#"
                 mcp.json:2:20: not valid JSON: expected `:`
@@ -287,6 +289,8 @@ mod tests {
                 mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http" or "streamable-http"
                 mcp.json:3:18: mcpServers.a.env.K: the environment variable NOT_SET is not set; set it, or give a default with ${NOT_SET:-…}
                 mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
+                mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
+                mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
             "#]],
         );
     }

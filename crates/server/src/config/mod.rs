@@ -23,8 +23,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    artifacts::{ArtifactsConfig, IntelligentProcessing, Oversize, StoreKind},
-    capture::{Capture, CaptureSettings},
+    artifacts::{ArtifactsConfig, IntelligentProcessing, StoreKind},
+    capture::Capture,
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
     limits::Limits,
@@ -123,11 +123,11 @@ impl Config {
             if upstream.disabled {
                 continue;
             }
-            if let Err((path, problem)) = upstream.expand(variables) {
+            if let Err((path, problem)) = upstream.prepare(variables) {
                 let mut key = vec!["mcp_servers", name];
                 key.extend(path.iter().map(String::as_str));
                 let offset = locate::toml_offset(text, &key);
-                return Err(ConfigError::of_key(file, text, offset, &key, problem.to_string()));
+                return Err(ConfigError::of_key(file, text, offset, &key, problem));
             }
         }
         if config.artifacts.store == StoreKind::Directory && config.artifacts.directory.is_none() {
@@ -228,7 +228,7 @@ mod tests {
             expect![[r#"
                 m.toml:1:2: servr: unknown key; did you mean "server"?
                 m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
-                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_upstream_message_bytes", "max_rest_body_bytes", "max_tools_per_upstream", "max_prompts_per_upstream", "max_resources_per_upstream", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes"
+                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_in_flight", "max_sessions", "session_idle_ms", "max_queued_messages", "max_queued_notifications", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes"
                 m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
                 m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
                 m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?

@@ -1,9 +1,12 @@
 //! The sections of the configuration that have no rules of their own.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::SystemTime};
 
+use marquetry_plantuml::Server;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::logging;
 
 /// How the server is reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +22,6 @@ pub struct ServerConfig {
     /// A web page that points its own name at this machine is refused by this (DNS rebinding).
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call the server beside pages on this machine, such as "https://app.example".
-    /// "*" allows every page.
     pub allowed_origins: Vec<String>,
     /// How long calls under way may go on after SIGINT or SIGTERM before they are cancelled, in milliseconds.
     pub shutdown_grace_ms: u64,
@@ -57,6 +59,7 @@ pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 #[non_exhaustive]
 pub struct LogConfig {
     /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry::gateway=debug".
+    #[serde(deserialize_with = "log_level")]
     pub level: String,
     /// "text" for people, "json" with one object a line for machines.
     pub format: LogFormat,
@@ -66,6 +69,12 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self { level: "info".to_owned(), format: LogFormat::Text }
     }
+}
+
+fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let level = String::deserialize(deserializer)?;
+    logging::check_level(&level).map_err(D::Error::custom)?;
+    Ok(level)
 }
 
 /// The form of a log line.
@@ -82,20 +91,22 @@ pub enum LogFormat {
 }
 
 /// The diagram tools.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct PlantUmlConfig {
-    /// Where diagram URLs point to; the format and the code are appended.
-    pub url_base: String,
-    /// From this many characters on, the answer warns that servers may refuse the URL.
-    pub warn_url_chars: usize,
+    /// The PlantUML server that diagram URLs point to; the format and the code are appended.
+    #[serde(deserialize_with = "plantuml_server", serialize_with = "base_of")]
+    #[schemars(with = "String")]
+    pub url_base: Server,
 }
 
-impl Default for PlantUmlConfig {
-    fn default() -> Self {
-        Self { url_base: "https://www.plantuml.com/plantuml".to_owned(), warn_url_chars: 4_000 }
-    }
+fn plantuml_server<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Server, D::Error> {
+    Server::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn base_of<S: Serializer>(server: &Server, serializer: S) -> Result<S::Ok, S::Error> {
+    server.base().serialize(serializer)
 }
 
 /// What makes a run repeatable; for tests only.
@@ -107,6 +118,19 @@ pub struct TestingConfig {
     #[schemars(example = 7)]
     pub seed: Option<u64>,
     /// The time (RFC 3339) that artifacts are stamped with; without it, the machine's clock.
-    #[schemars(example = &"2026-01-01T00:00:00Z")]
-    pub clock: Option<String>,
+    #[serde(deserialize_with = "time", serialize_with = "rfc3339")]
+    #[schemars(with = "Option<String>", example = &"2026-01-01T00:00:00Z")]
+    pub clock: Option<SystemTime>,
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_rfc3339(&text).map(Some).map_err(|_| {
+        let problem = "is not a time; expected one like \"2026-01-01T00:00:00Z\"";
+        D::Error::custom(format!("{text:?} {problem}"))
+    })
+}
+
+fn rfc3339<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| humantime::format_rfc3339(time).to_string()).serialize(serializer)
 }

@@ -110,11 +110,16 @@ impl UpstreamConfig {
         }
     }
 
-    /// Replaces the variables in every string of the transport; an error comes with the path of its key.
-    pub(crate) fn expand(
+    /// Replaces the variables in every string of the transport and checks the outcome; an error comes with the path of its key.
+    pub(crate) fn prepare(
         &mut self,
         variables: Variables<'_>,
-    ) -> Result<(), (Vec<String>, ExpandError)> {
+    ) -> Result<(), (Vec<String>, String)> {
+        self.expand(variables).map_err(|(path, error)| (path, error.to_string()))?;
+        self.check()
+    }
+
+    fn expand(&mut self, variables: Variables<'_>) -> Result<(), (Vec<String>, ExpandError)> {
         let one = |path: &[&str], text: &mut String| match expand(text, variables) {
             Ok(expanded) => {
                 *text = expanded.into_owned();
@@ -139,6 +144,34 @@ impl UpstreamConfig {
                 one(&["url"], url)?;
                 headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl UpstreamConfig {
+    /// Says what can never work about the transport once its variables are replaced, with the path of the key.
+    fn check(&self) -> Result<(), (Vec<String>, String)> {
+        let Transport::Http { url, headers } = &self.transport else { return Ok(()) };
+        let uri = url.parse::<http::Uri>().ok();
+        let valid = uri.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if !valid {
+            let problem = "expected a URL that begins with http:// or https://".to_owned();
+            return Err((vec!["url".to_owned()], problem));
+        }
+        for (name, value) in headers {
+            let problem = if name.parse::<http::HeaderName>().is_err() {
+                "not a header's name"
+            } else if value.parse::<http::HeaderValue>().is_err() {
+                // The value may be secret.
+                "the value has a character that headers cannot have"
+            } else {
+                continue;
+            };
+            return Err((vec!["headers".to_owned(), name.clone()], problem.to_owned()));
         }
         Ok(())
     }

@@ -1,0 +1,560 @@
+//! The step after each tool call: save what is large or not text, and make an answer that fits.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    item::{Maker, Task},
+    notice::{self, Facts, notice},
+    plan::{Call, Plan, RawPlan, Show, StructuredTask, plan, text_item},
+    redact,
+    report::{
+        ItemReport, MAX_LISTED_ITEMS, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,
+        StructuredReport,
+    },
+    settings::{Oversize, Settings},
+    source::{Clock, Ids, RandomIds, SystemClock},
+    store::{ArtifactStore, NewArtifact, Scope},
+};
+
+/// Where the report stands: this key in the answer's `_meta`, and in `structuredContent` when that was replaced.
+pub const META_KEY: &str = "marquetry/capture";
+
+/// Answers up to this many bytes are worked on at once; larger ones on a thread for blocking work.
+const INLINE_BYTES: usize = 64 * 1024;
+
+/// Turns tool answers into artifacts and what a model is shown instead. Cheap to clone; one serves all calls.
+///
+/// See the [crate's documentation](crate) for an example.
+#[derive(Clone)]
+pub struct Capturer {
+    store: Arc<dyn ArtifactStore>,
+    ids: Arc<dyn Ids>,
+    clock: Arc<dyn Clock>,
+    list_tool: Arc<str>,
+    read_tool: Arc<str>,
+}
+
+/// A tool call, as far as its answer's artifacts tell of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolCall<'a> {
+    /// Whose artifacts these are.
+    pub scope: &'a Scope,
+    /// The tool's name, the server's included.
+    pub tool: &'a str,
+    /// Its arguments. Secrets in them are replaced before anything is kept.
+    pub arguments: Option<&'a RawValue>,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug)]
+pub enum Captured {
+    /// The answer as it came in, byte for byte.
+    Unchanged(Box<RawValue>),
+    /// Another answer in its place.
+    Changed {
+        /// A `CallToolResult`; the report stands in its `_meta` too.
+        result: Box<RawValue>,
+        /// What was done.
+        report: Report,
+    },
+}
+
+impl Captured {
+    /// The answer for the client.
+    pub fn into_result(self) -> Box<RawValue> {
+        match self {
+            Self::Unchanged(result) | Self::Changed { result, .. } => result,
+        }
+    }
+
+    /// What was done, if anything was.
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Unchanged(_) => None,
+            Self::Changed { report, .. } => Some(report),
+        }
+    }
+}
+
+impl Capturer {
+    /// A capturer that keeps artifacts in this store, with random names and the system's clock, and that tells models
+    /// of the tools `list_artifacts` and `read_artifact`.
+    pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
+        Self {
+            store,
+            ids: Arc::new(RandomIds),
+            clock: Arc::new(SystemClock),
+            list_tool: "list_artifacts".into(),
+            read_tool: "read_artifact".into(),
+        }
+    }
+
+    /// Takes the random parts of names from here.
+    #[must_use]
+    pub fn ids(self, ids: Arc<dyn Ids>) -> Self {
+        Self { ids, ..self }
+    }
+
+    /// Takes the time from here.
+    #[must_use]
+    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The names of the tools that list and read artifacts; an empty name is not mentioned.
+    #[must_use]
+    pub fn tools(self, list: &str, read: &str) -> Self {
+        Self { list_tool: list.into(), read_tool: read.into(), ..self }
+    }
+
+    /// Captures one answer: the `result` of a `tools/call`.
+    ///
+    /// It never fails: what goes wrong is told to the model and in the report, and an answer that could not be saved
+    /// is still shown as far as the limit allows. Anything that is not a finished answer is left alone.
+    ///
+    /// Must run within a tokio runtime. Answers of more than 64 KiB are taken apart, judged and hashed on its threads
+    /// for blocking work, not on the caller's. All artifacts of one answer are in memory at once: at most about twice
+    /// the answer's size.
+    pub async fn capture(
+        &self,
+        call: ToolCall<'_>,
+        settings: &Settings,
+        answer: Box<RawValue>,
+    ) -> Captured {
+        let answer = Arc::new(answer);
+        let Some(plan) = self.plan(call, settings, &answer).await else {
+            return Captured::Unchanged(
+                Arc::try_unwrap(answer).unwrap_or_else(|shared| (*shared).clone()),
+            );
+        };
+        let saved = self.save(call, settings, &answer, plan).await;
+        let (result, report) = saved.finish(self, call, settings, &answer);
+        Captured::Changed { result, report }
+    }
+
+    async fn plan(
+        &self,
+        call: ToolCall<'_>,
+        settings: &Settings,
+        answer: &Arc<Box<RawValue>>,
+    ) -> Option<Plan> {
+        let now = self.clock.now();
+        let work = answer.get().len() + call.arguments.map_or(0, |arguments| arguments.get().len());
+        if work <= INLINE_BYTES {
+            let ToolCall { tool, arguments, .. } = call;
+            return plan(answer, &Call { tool, arguments, settings, ids: &*self.ids, now });
+        }
+        let (tool, arguments, settings) =
+            (call.tool.to_owned(), call.arguments.map(ToOwned::to_owned), settings.clone());
+        let (ids, answer) = (Arc::clone(&self.ids), Arc::clone(answer));
+        blocking(move || {
+            let arguments = arguments.as_deref();
+            plan(&answer, &Call { tool: &tool, arguments, settings: &settings, ids: &*ids, now })
+        })
+        .await
+    }
+
+    /// Stores what the plan says, item after item, then the whole answer if it comes to that.
+    async fn save(
+        &self,
+        call: ToolCall<'_>,
+        settings: &Settings,
+        answer: &Arc<Box<RawValue>>,
+        mut plan: Plan,
+    ) -> Saved {
+        let mut outcomes = Vec::with_capacity(plan.items.len());
+        for item in &mut plan.items {
+            let task = std::mem::replace(&mut item.task, Task::Inline("".into()));
+            outcomes.push(self.save_one(call.scope, task).await);
+        }
+        let mut structured = None;
+        if let Some(planned) = &mut plan.structured {
+            let task = std::mem::replace(&mut planned.task, StructuredTask::SameAs(0));
+            structured = Some(match task {
+                StructuredTask::Item(task) => self.save_one(call.scope, task).await,
+                StructuredTask::SameAs(index) => {
+                    let same = outcomes.get(index).and_then(|same: &Done| same.artifact.clone());
+                    Done {
+                        artifact: same,
+                        ..Done::inlined(format!("same JSON as item {index}").into())
+                    }
+                }
+            });
+        }
+        let mut saved = Saved { plan, outcomes, structured, whole: None, whole_error: None };
+        let is_whole_wanted = match saved.plan.raw {
+            RawPlan::Never => false,
+            RawPlan::Beside | RawPlan::Instead => true,
+            RawPlan::IfNothingElse => saved.count() == 0,
+        };
+        if is_whole_wanted {
+            match self.save_whole(call, settings, answer).await {
+                Ok(artifact) => saved.whole = Some(artifact),
+                Err(error) => saved.whole_error = Some(error),
+            }
+        }
+        saved
+    }
+
+    async fn save_one(&self, scope: &Scope, task: Task) -> Done {
+        match task {
+            Task::Save(artifact) => match self.put(scope, *artifact).await {
+                Ok(artifact) => {
+                    Done { outcome: Outcome::Saved, reason: None, artifact: Some(artifact) }
+                }
+                Err(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason.into()) },
+            },
+            Task::Inline(reason) => Done::inlined(reason),
+            Task::Skip(reason) => Done { outcome: Outcome::Skipped, ..Done::inlined(reason) },
+            Task::Fail(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason) },
+        }
+    }
+
+    async fn save_whole(
+        &self,
+        call: ToolCall<'_>,
+        settings: &Settings,
+        answer: &Arc<Box<RawValue>>,
+    ) -> Result<SavedArtifact, String> {
+        let (tool, settings) = (call.tool.to_owned(), settings.clone());
+        let arguments = call.arguments.map(ToOwned::to_owned);
+        let (ids, now, answer) = (Arc::clone(&self.ids), self.clock.now(), Arc::clone(answer));
+        let artifact = blocking(move || {
+            let arguments = arguments.as_deref().map(redact::arguments);
+            let maker = Maker { tool: &tool, arguments, settings: &settings, ids: &*ids, now };
+            maker.raw(Bytes::from_owner(Whole(answer)))
+        })
+        .await;
+        self.put(call.scope, artifact?).await
+    }
+
+    async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<SavedArtifact, String> {
+        let put = self.store.put(scope, artifact).await;
+        put.map(SavedArtifact::from).map_err(|error| notice::plain(&error.to_string(), 300))
+    }
+}
+
+/// Runs heavy work where it holds nobody up.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down, and the caller's task with it: there is nobody to answer.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// The answer's bytes, shared with the store instead of copied.
+struct Whole(Arc<Box<RawValue>>);
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        self.0.get().as_bytes()
+    }
+}
+
+/// What became of one item or of `structuredContent`.
+struct Done {
+    outcome: Outcome,
+    reason: Option<String>,
+    artifact: Option<SavedArtifact>,
+}
+
+impl Done {
+    fn inlined(reason: std::borrow::Cow<'static, str>) -> Self {
+        Self { outcome: Outcome::Inlined, reason: Some(reason.into_owned()), artifact: None }
+    }
+
+    fn uri(&self) -> Option<String> {
+        self.artifact.as_ref().map(|artifact| artifact.uri.clone())
+    }
+
+    fn is_unsaved(&self) -> bool {
+        matches!(self.outcome, Outcome::Skipped | Outcome::Failed)
+    }
+}
+
+/// A plan that was carried out.
+struct Saved {
+    plan: Plan,
+    outcomes: Vec<Done>,
+    structured: Option<Done>,
+    whole: Option<SavedArtifact>,
+    whole_error: Option<String>,
+}
+
+impl Saved {
+    /// All that was attempted.
+    fn all(&self) -> impl Iterator<Item = &Done> {
+        self.outcomes.iter().chain(&self.structured)
+    }
+
+    /// How many artifacts of their own were made.
+    fn count(&self) -> usize {
+        self.all().filter(|done| done.outcome == Outcome::Saved).count()
+    }
+
+    fn finish(
+        mut self,
+        capturer: &Capturer,
+        call: ToolCall<'_>,
+        settings: &Settings,
+        answer: &RawValue,
+    ) -> (Box<RawValue>, Report) {
+        if self.plan.raw == RawPlan::Instead {
+            self.tell_items_of_the_whole();
+        }
+        let save = self.save_report();
+        let is_saved = save.status != SaveStatus::Error;
+        let status = match (is_saved, &self.plan.oversize, settings.oversize) {
+            (true, None, _) => Status::ProcessedAndSaved,
+            (true, Some(_), Oversize::Truncate) => Status::ProcessedSavedAndTruncated,
+            (true, Some(_), Oversize::Withhold) => Status::ProcessedSavedAndWithheld,
+            (false, None, _) => Status::ProcessedSaveFailed,
+            (false, Some(_), Oversize::Truncate) => Status::ProcessedTruncatedSaveFailed,
+            (false, Some(_), Oversize::Withhold) => Status::ProcessedWithheldSaveFailed,
+        };
+        let mut report = Report {
+            status,
+            size_bytes: self.plan.size,
+            estimated_tokens: self.plan.size.div_ceil(4),
+            message: String::new(),
+            truncated: self.plan.oversize,
+            save,
+            items: self.item_reports(),
+            items_not_listed: self.outcomes.len().saturating_sub(MAX_LISTED_ITEMS),
+            structured: self.structured.as_ref().map(|done| StructuredReport {
+                outcome: done.outcome,
+                reason: done.reason.clone(),
+                artifact: done.uri(),
+            }),
+        };
+        let facts = Facts {
+            tool: call.tool,
+            limit: settings.mcp_tool_llm_return_max_bytes,
+            list_tool: &capturer.list_tool,
+            read_tool: &capturer.read_tool,
+            is_lossy: self.is_lossy(),
+        };
+        report.message = notice::message(&report, &facts);
+        let notice = notice(&report, &facts);
+        let result = self.result(answer, &report, &notice);
+        (result, report)
+    }
+
+    /// Without intelligent processing each item shares the fate of the whole.
+    fn tell_items_of_the_whole(&mut self) {
+        let (outcome, error) = match &self.whole {
+            Some(_) => (Outcome::Saved, None),
+            None => (Outcome::Failed, self.whole_error.clone()),
+        };
+        for done in self.outcomes.iter_mut().chain(&mut self.structured) {
+            let reason =
+                error.clone().unwrap_or_else(|| "saved within the whole answer".to_owned());
+            *done = Done { outcome, ..Done::inlined(reason.into()) };
+        }
+    }
+
+    fn save_report(&self) -> Save {
+        let own = |done: &&Done| done.outcome == Outcome::Saved;
+        let artifacts: Vec<_> =
+            self.all().filter(own).filter_map(|done| done.artifact.clone()).collect();
+        let unsaved = self.all().filter(|done| done.is_unsaved()).count();
+        let first_error = self
+            .all()
+            .find(|done| done.is_unsaved())
+            .and_then(|done| done.reason.clone())
+            .or_else(|| self.plan.malformed.map(str::to_owned))
+            .unwrap_or_else(|| "nothing in it makes an artifact".to_owned());
+        let count = artifacts.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let (status, message) = match (&self.whole, count) {
+            (Some(_), _) if self.plan.raw == RawPlan::Instead => (
+                SaveStatus::Success,
+                "Intelligent processing is disabled; the whole answer is saved.".to_owned(),
+            ),
+            (None, 0) => {
+                let error = self.whole_error.clone().filter(|_| self.plan.raw == RawPlan::Instead);
+                let second = self.whole_error.as_ref().filter(|_| error.is_none());
+                let second = second
+                    .filter(|second| **second != first_error)
+                    .map(|second| format!("; {second}"));
+                (
+                    SaveStatus::Error,
+                    format!("{}{}.", error.unwrap_or(first_error), second.unwrap_or_default()),
+                )
+            }
+            (Some(_), 0) => (
+                SaveStatus::PartialSuccess,
+                format!("Only the whole answer is saved: {first_error}."),
+            ),
+            (_, _) if unsaved > 0 => {
+                let items = if unsaved == 1 {
+                    "1 item is".to_owned()
+                } else {
+                    format!("{unsaved} items are")
+                };
+                (
+                    SaveStatus::PartialSuccess,
+                    format!("{count} artifact{plural} saved; {items} not: {first_error}."),
+                )
+            }
+            (None, _) if self.plan.raw == RawPlan::Beside => {
+                let error = self.whole_error.as_deref().unwrap_or_default();
+                (
+                    SaveStatus::PartialSuccess,
+                    format!("{count} artifact{plural} saved; the whole answer is not: {error}."),
+                )
+            }
+            (_, _) => (SaveStatus::Success, format!("{count} artifact{plural} saved.")),
+        };
+        Save { status, message, artifacts, fallback_artifact: self.whole.clone() }
+    }
+
+    fn item_reports(&self) -> Vec<ItemReport> {
+        let items = self.plan.items.iter().zip(&self.outcomes).enumerate().take(MAX_LISTED_ITEMS);
+        items
+            .map(|(index, (planned, done))| ItemReport {
+                index,
+                kind: planned.kind.clone(),
+                outcome: done.outcome,
+                reason: done.reason.clone(),
+                artifact: done.uri(),
+            })
+            .collect()
+    }
+
+    /// Whether something is neither shown nor kept.
+    fn is_lossy(&self) -> bool {
+        if self.whole.is_some() {
+            return false;
+        }
+        let items = self.plan.items.iter().zip(&self.outcomes).any(|(planned, done)| {
+            let is_shown = match &planned.show {
+                Show::Sent(_) | Show::SentAndLink(_) | Show::Link { otherwise: Some(_) } => true,
+                Show::Front(_) | Show::Link { otherwise: None } | Show::Nothing => false,
+            };
+            let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
+            !is_shown && !is_empty && done.outcome != Outcome::Saved
+        });
+        let structured = self.plan.structured.as_ref().zip(self.structured.as_ref());
+        let structured =
+            structured.is_some_and(|(planned, done)| !planned.is_kept && done.artifact.is_none());
+        items || structured || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
+    }
+
+    /// The new answer: the upstream's members in their order, with what has to change.
+    fn result(&self, answer: &RawValue, report: &Report, notice: &str) -> Box<RawValue> {
+        let mut members = Vec::new();
+        let mut meta = None;
+        for (key, span) in &self.plan.members {
+            let value = &answer.get()[span.clone()];
+            match key.as_str() {
+                "content" => members.push(("content", self.content(answer, notice))),
+                "structuredContent" => {
+                    members.push(("structuredContent", self.structured_content(value, report)))
+                }
+                "_meta" => meta = Some(value),
+                _ => members.push((key, value.to_owned())),
+            }
+        }
+        if !members.iter().any(|(key, _)| *key == "content") {
+            members.insert(0, ("content", self.content(answer, notice)));
+        }
+        members.push(("_meta", meta_with(meta, report)));
+        object(&members)
+    }
+
+    fn content(&self, answer: &RawValue, notice: &str) -> String {
+        let sent = |span: &Range<usize>| answer.get()[span.clone()].to_owned();
+        let mut items = Vec::new();
+        items.extend(self.plan.instead.clone());
+        for (planned, done) in self.plan.items.iter().zip(&self.outcomes) {
+            let link = done.artifact.as_ref().map(link_item);
+            match &planned.show {
+                Show::Sent(span) => items.push(sent(span)),
+                Show::Front(item) => items.push(item.clone()),
+                Show::Link { otherwise } => {
+                    items.extend(link.or_else(|| otherwise.as_ref().map(sent)))
+                }
+                Show::SentAndLink(span) => {
+                    items.push(sent(span));
+                    items.extend(link);
+                }
+                Show::Nothing => {}
+            }
+        }
+        items.push(text_item(notice, None, None));
+        format!("[{}]", items.join(","))
+    }
+
+    fn structured_content(&self, value: &str, report: &Report) -> String {
+        if self.plan.structured.as_ref().is_none_or(|planned| planned.is_kept) {
+            return value.to_owned();
+        }
+        let done = self.structured.as_ref();
+        let artifact =
+            done.and_then(Done::uri).or_else(|| self.whole.as_ref().map(|whole| whole.uri.clone()));
+        let note = serde_json::json!({
+            "status": report.status,
+            "size_bytes": value.len(),
+            "artifacts": artifact.into_iter().collect::<Vec<_>>(),
+        });
+        object(&[(META_KEY, note.to_string())]).get().to_owned()
+    }
+}
+
+/// The upstream's `_meta` with the report in it.
+fn meta_with(meta: Option<&str>, report: &Report) -> String {
+    let report = serde_json::to_string(report).expect("a report has only text keys");
+    let members = meta.and_then(|meta| serde_json::from_str::<crate::json::Members<'_>>(meta).ok());
+    let kept =
+        members.iter().flat_map(crate::json::Members::iter).filter(|(key, _)| *key != META_KEY);
+    let mut all: Vec<_> = kept.map(|(key, value)| (key, value.get().to_owned())).collect();
+    all.push((META_KEY, report));
+    object(&all).get().to_owned()
+}
+
+/// A JSON object of values that are JSON already.
+fn object(members: &[(&str, String)]) -> Box<RawValue> {
+    let members = members.iter().map(|(key, value)| format!("{}:{value}", Value::from(*key)));
+    let json = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    RawValue::from_string(json).expect("members are valid JSON")
+}
+
+/// The link that stands where an item was.
+fn link_item(artifact: &SavedArtifact) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Link<'a> {
+        r#type: &'static str,
+        uri: &'a str,
+        name: &'a str,
+        #[serde(skip_serializing_if = "str::is_empty")]
+        description: &'a str,
+        mime_type: &'a str,
+        size: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        annotations: Option<&'a Value>,
+        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+        meta: Option<&'a Value>,
+    }
+    let SavedArtifact { name, uri, mime_type, size_bytes, metadata, .. } = artifact;
+    let link = Link {
+        r#type: "resource_link",
+        uri,
+        name: name.as_str(),
+        description: &metadata.description,
+        mime_type,
+        size: *size_bytes,
+        annotations: metadata.annotations.as_ref(),
+        meta: metadata.meta.as_ref(),
+    };
+    serde_json::to_string(&link).expect("strings, numbers and JSON can be written as JSON")
+}

@@ -1,0 +1,497 @@
+//! The items of an answer: what each one is, and the artifact that is made of it.
+
+use std::{borrow::Cow, time::SystemTime};
+
+use bytes::Bytes;
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    base64::{self, Form},
+    detect::{Detected, TextFormat, detect},
+    json::{self, Members},
+    metadata::{ContentType, Metadata, ResourceMetadata, outline, small},
+    mime,
+    name::{self, ArtifactName},
+    settings::{ResourceLinks, Settings},
+    source::Ids,
+    store::NewArtifact,
+    structure::shortened,
+};
+
+/// One item, looked at no deeper than needed to know what it is.
+pub(crate) struct Item<'a> {
+    pub(crate) raw: &'a RawValue,
+    pub(crate) kind: Kind<'a>,
+    members: Option<Members<'a>>,
+}
+
+pub(crate) enum Kind<'a> {
+    Text(Option<&'a RawValue>),
+    Image,
+    Audio,
+    /// An embedded resource, and whether its bytes rather than its text are there.
+    Resource {
+        is_text: bool,
+    },
+    Link,
+    /// A type that we do not know, as one day there will be.
+    Unknown,
+    /// Not an object, or without a type.
+    Malformed(&'static str),
+}
+
+impl<'a> Item<'a> {
+    pub(crate) fn read(raw: &'a RawValue) -> Self {
+        let Some(members) = Members::read(raw) else {
+            return Self { raw, kind: Kind::Malformed("item is not an object"), members: None };
+        };
+        let kind = match members.string("type").as_deref() {
+            None => Kind::Malformed("item has no type"),
+            Some("text") => Kind::Text(members.get("text")),
+            Some("image") => Kind::Image,
+            Some("audio") => Kind::Audio,
+            Some("resource") => {
+                let resource = members.get("resource").and_then(Members::read);
+                let is_text = resource.is_some_and(|resource| {
+                    !has_text(&resource, "blob") && has_text(&resource, "text")
+                });
+                Kind::Resource { is_text }
+            }
+            Some("resource_link") => Kind::Link,
+            Some(_) => Kind::Unknown,
+        };
+        Self { raw, kind, members: Some(members) }
+    }
+
+    /// The type as sent, bounded, for reports.
+    pub(crate) fn type_name(&self) -> String {
+        let name = self.member("type").and_then(json::string);
+        name.map(|(name, _)| shortened(&name, 64)).unwrap_or_default()
+    }
+
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Text(_))
+    }
+
+    pub(crate) fn annotations(&self) -> Option<&'a RawValue> {
+        self.member("annotations").filter(|raw| json::is_object(raw))
+    }
+
+    pub(crate) fn meta(&self) -> Option<&'a RawValue> {
+        self.member("_meta").filter(|raw| json::is_object(raw))
+    }
+
+    fn member(&self, name: &str) -> Option<&'a RawValue> {
+        self.members.as_ref().and_then(|members| members.present(name))
+    }
+
+    fn string(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.members.as_ref().and_then(|members| members.string(name))
+    }
+}
+
+fn has_text(members: &Members<'_>, name: &str) -> bool {
+    members.get(name).is_some_and(|raw| raw.get().starts_with('"') && raw.get() != "\"\"")
+}
+
+/// What is to be done with an item.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Save(Box<NewArtifact>),
+    Inline(Cow<'static, str>),
+    Skip(Cow<'static, str>),
+    Fail(Cow<'static, str>),
+}
+
+/// What all items of one answer have in common.
+pub(crate) struct Maker<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: Option<Value>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) ids: &'a dyn Ids,
+    pub(crate) now: SystemTime,
+}
+
+impl Maker<'_> {
+    /// What is to be done with the item at this position.
+    pub(crate) fn task(&self, index: usize, item: &Item<'_>) -> Task {
+        let made = match &item.kind {
+            Kind::Text(Some(text)) => self.text(index, item, text),
+            Kind::Text(None) => Err(Task::Fail("item has no text".into())),
+            Kind::Image => self.media(index, item, ContentType::Image),
+            Kind::Audio => self.media(index, item, ContentType::Audio),
+            Kind::Resource { .. } => self.resource(index, item),
+            Kind::Link => self.link(index, item),
+            Kind::Unknown => Err(Task::Skip("content type is not known".into())),
+            Kind::Malformed(reason) => Err(Task::Fail((*reason).into())),
+        };
+        match made {
+            Ok(artifact) => Task::Save(Box::new(artifact)),
+            Err(task) => task,
+        }
+    }
+
+    fn text(&self, index: usize, item: &Item<'_>, raw: &RawValue) -> Result<NewArtifact, Task> {
+        let (text, is_exact) =
+            json::string(raw).ok_or_else(|| Task::Fail("text is not a string".into()))?;
+        if text.is_empty() {
+            return Err(Task::Inline("text is empty".into()));
+        }
+        self.check_size("text", text.len() as u64)?;
+        let (text, detected) = self.detect(text);
+        let kind = TextKind::of(detected, self.settings);
+        let outline = outline(&text, detected, kind.mime_type, self.settings);
+        let mut metadata = self.metadata(item, index, ContentType::Text);
+        if detected.format != TextFormat::Plain {
+            metadata.detection_confidence = Some(detected.confidence);
+        }
+        metadata.format_parse_success =
+            Some(outline.schema.as_ref().is_none_or(|schema| schema.inferred));
+        metadata.detected_format = Some(detected.format);
+        metadata.parsed_data_summary = outline.summary;
+        metadata.schema = outline.schema;
+        if !is_exact {
+            metadata
+                .warnings
+                .push("text held half surrogate pairs, which became U+FFFD".to_owned());
+        }
+        let name =
+            ArtifactName::of_item(self.tool, kind.prefix, index, self.ids.next(), kind.extension);
+        Ok(self.artifact(name, kind.mime_type, metadata, text.into_owned().into_bytes()))
+    }
+
+    /// The text's format, and the text: another one only when the settings allow to unescape CSV.
+    fn detect<'t>(&self, text: Cow<'t, str>) -> (Cow<'t, str>, Detected) {
+        if !self.settings.mcp_intelligent_processing.enable_text_format_detection {
+            return (text, Detected::PLAIN);
+        }
+        let detected = detect(&text);
+        if self.settings.unescape_csv_newlines
+            && detected.format == TextFormat::Plain
+            && text.contains("\\n")
+            && !text.contains('\n')
+        {
+            let unescaped = text.replace("\\n", "\n");
+            let again = detect(&unescaped);
+            if again.format == TextFormat::Csv {
+                return (Cow::Owned(unescaped), again);
+            }
+        }
+        (text, detected)
+    }
+
+    fn media(&self, index: usize, item: &Item<'_>, kind: ContentType) -> Result<NewArtifact, Task> {
+        let (prefix, default, what) = match kind {
+            ContentType::Audio => ("audio", "audio/wav", "audio"),
+            _ => ("image", "image/png", "image"),
+        };
+        let Some(data) = item.member("data") else {
+            return Err(Task::Fail(format!("{what} has no data").into()));
+        };
+        let Some((data, _)) = json::string(data) else {
+            return Err(Task::Fail("data is not a string".into()));
+        };
+        let decoded = self.decode(&data)?;
+        let mut metadata = self.metadata(item, index, kind);
+        warn_of_form(decoded.form, &mut metadata);
+        let declared = item.string("mimeType").or(decoded.mime_type.map(Cow::Owned));
+        let (mime_type, extension) =
+            judge(declared.as_deref(), default, &decoded.bytes, &mut metadata);
+        let size = Some(decoded.bytes.len() as u64);
+        match kind {
+            ContentType::Audio => metadata.audio_size_bytes = size,
+            _ => metadata.image_size_bytes = size,
+        }
+        let name = ArtifactName::of_item(self.tool, prefix, index, self.ids.next(), &extension);
+        Ok(self.artifact(name, &mime_type, metadata, decoded.bytes))
+    }
+
+    fn resource(&self, index: usize, item: &Item<'_>) -> Result<NewArtifact, Task> {
+        let Some(resource) = item.member("resource").and_then(Members::read) else {
+            return Err(Task::Fail("item has no resource".into()));
+        };
+        let uri = resource.string("uri").unwrap_or_default();
+        let declared = resource.string("mimeType");
+        let mut metadata = self.metadata(item, index, ContentType::Resource);
+        if metadata.meta.is_none() {
+            metadata.meta = small(resource.present("_meta"));
+        }
+        if has_text(&resource, "blob") {
+            return self.blob(index, &uri, declared.as_deref(), &resource, metadata);
+        }
+        if !has_text(&resource, "text") {
+            return self.placeholder(index, &uri, declared.as_deref(), metadata);
+        }
+        let text = resource.string("text").unwrap_or_default();
+        self.check_size("text", text.len() as u64)?;
+        let guess = name::file_name_of(&uri)
+            .and_then(|name| name::extension(&name).and_then(mime::of_extension));
+        let default = guess.filter(|guess| mime::is_text(guess)).unwrap_or("text/plain");
+        let (mime_type, extension) = judge(declared.as_deref(), default, b"", &mut metadata);
+        let essence = mime::essence(&mime_type).unwrap_or_default();
+        if let Some(format) = format_of(&essence) {
+            let delimiter = if essence == "text/tab-separated-values" { b'\t' } else { b',' };
+            let detected = Detected { format, confidence: 100, delimiter: Some(delimiter) };
+            let outline = outline(&text, detected, &mime_type, self.settings);
+            metadata.parsed_data_summary = outline.summary;
+            metadata.schema = outline.schema;
+        }
+        metadata.resource = Some(ResourceMetadata {
+            resource_uri: shortened(&uri, MAX_URI_BYTES),
+            has_text_content: true,
+            is_text_based: true,
+            ..ResourceMetadata::default()
+        });
+        let name = self.resource_name(index, &uri, &extension);
+        Ok(self.artifact(name, &mime_type, metadata, text.into_owned().into_bytes()))
+    }
+
+    fn blob(
+        &self,
+        index: usize,
+        uri: &str,
+        declared: Option<&str>,
+        resource: &Members<'_>,
+        mut metadata: Metadata,
+    ) -> Result<NewArtifact, Task> {
+        let blob = resource.string("blob").unwrap_or_default();
+        let decoded = self.decode(&blob)?;
+        warn_of_form(decoded.form, &mut metadata);
+        let guess = name::file_name_of(uri)
+            .and_then(|name| name::extension(&name).and_then(mime::of_extension));
+        let default = guess.unwrap_or(mime::OCTET_STREAM);
+        let declared = declared.or(decoded.mime_type.as_deref());
+        let (mime_type, extension) = judge(declared, default, &decoded.bytes, &mut metadata);
+        metadata.resource = Some(ResourceMetadata {
+            resource_uri: shortened(uri, MAX_URI_BYTES),
+            has_text_content: has_text(resource, "text"),
+            has_blob_content: true,
+            decoded_from_base64: true,
+            original_size_bytes: Some(blob.len() as u64),
+            decoded_size_bytes: Some(decoded.bytes.len() as u64),
+            ..ResourceMetadata::default()
+        });
+        let name = self.resource_name(index, uri, &extension);
+        Ok(self.artifact(name, &mime_type, metadata, decoded.bytes))
+    }
+
+    fn link(&self, index: usize, item: &Item<'_>) -> Result<NewArtifact, Task> {
+        match self.settings.resource_links {
+            ResourceLinks::Keep => Err(Task::Inline("link is kept as sent".into())),
+            ResourceLinks::Placeholder => {
+                let uri = item.string("uri").unwrap_or_default();
+                let declared = item.string("mimeType");
+                let metadata = self.metadata(item, index, ContentType::ResourceLink);
+                self.placeholder(index, &uri, declared.as_deref(), metadata)
+            }
+        }
+    }
+
+    /// A resource of which only the URI is known: the artifact says so (seed 000/2.4.1).
+    fn placeholder(
+        &self,
+        index: usize,
+        uri: &str,
+        declared: Option<&str>,
+        mut metadata: Metadata,
+    ) -> Result<NewArtifact, Task> {
+        if uri.is_empty() {
+            return Err(Task::Fail("resource has no text, no blob and no uri".into()));
+        }
+        let content = format!("Resource reference: {uri}");
+        self.check_size("uri", content.len() as u64)?;
+        metadata.original_mime_type = declared.map(|declared| shortened(declared, 256));
+        metadata.resource = Some(ResourceMetadata {
+            resource_uri: shortened(uri, MAX_URI_BYTES),
+            is_text_based: declared
+                .and_then(mime::essence)
+                .is_some_and(|essence| mime::is_text(&essence)),
+            is_placeholder: true,
+            ..ResourceMetadata::default()
+        });
+        let name = self.resource_name(index, uri, ".txt");
+        Ok(self.artifact(name, "text/plain", metadata, content.into_bytes()))
+    }
+
+    /// The answer's `structuredContent`, as sent.
+    pub(crate) fn structured(&self, raw: &RawValue) -> Task {
+        if let Err(task) = self.check_size("structured content", raw.get().len() as u64) {
+            return task;
+        }
+        let mut metadata = self.metadata_of(ContentType::StructuredContent);
+        if raw.get().starts_with(['{', '[']) {
+            let detected = Detected { format: TextFormat::Json, confidence: 100, delimiter: None };
+            let outline = outline(raw.get(), detected, "application/json", self.settings);
+            metadata.parsed_data_summary = outline.summary;
+            metadata.schema = outline.schema;
+        }
+        let name = ArtifactName::of_answer(self.tool, "structured", self.ids.next(), ".json");
+        Task::Save(Box::new(self.artifact(
+            name,
+            "application/json",
+            metadata,
+            raw.get().as_bytes().to_vec(),
+        )))
+    }
+
+    /// The answer as a whole, as sent.
+    pub(crate) fn raw(&self, answer: Bytes) -> Result<NewArtifact, Cow<'static, str>> {
+        let limit = self.settings.mcp_intelligent_processing.max_single_item_bytes();
+        if answer.len() as u64 > limit {
+            return Err(format!(
+                "the whole answer is {} bytes, more than the limit of {limit}",
+                answer.len()
+            )
+            .into());
+        }
+        let mut metadata = self.metadata_of(ContentType::Raw);
+        metadata.processing_type = Some("raw_fallback".to_owned());
+        let name = ArtifactName::of_answer(self.tool, "raw", self.ids.next(), ".json");
+        let mut artifact = NewArtifact::new(name, "application/json", self.now, answer);
+        artifact.metadata = metadata;
+        Ok(artifact)
+    }
+
+    fn artifact(
+        &self,
+        name: ArtifactName,
+        mime_type: &str,
+        metadata: Metadata,
+        content: Vec<u8>,
+    ) -> NewArtifact {
+        let mut artifact = NewArtifact::new(name, mime_type, self.now, Bytes::from(content));
+        artifact.metadata = metadata;
+        artifact
+    }
+
+    fn metadata(&self, item: &Item<'_>, index: usize, kind: ContentType) -> Metadata {
+        Metadata {
+            content_index: Some(index),
+            annotations: small(item.annotations()),
+            meta: small(item.meta()),
+            ..self.metadata_of(kind)
+        }
+    }
+
+    fn metadata_of(&self, kind: ContentType) -> Metadata {
+        let what = match kind {
+            ContentType::Text => "Text content",
+            ContentType::Image => "Image content",
+            ContentType::Audio => "Audio content",
+            ContentType::Resource => "Resource content",
+            ContentType::ResourceLink => "Resource link",
+            ContentType::StructuredContent => "Structured content",
+            ContentType::Raw => "Whole answer",
+        };
+        Metadata {
+            description: format!("{what} from MCP tool {}", shortened(self.tool, 200)),
+            source_tool_name: Some(shortened(self.tool, 200)),
+            source_tool_args: self.arguments.clone(),
+            content_type: Some(kind),
+            ..Metadata::default()
+        }
+    }
+
+    fn decode(&self, text: &str) -> Result<base64::Decoded, Task> {
+        let limit = self.settings.mcp_intelligent_processing.max_single_item_bytes();
+        base64::decode(text, limit).map_err(|error| match error {
+            base64::DecodeError::Empty => Task::Skip(error.to_string().into()),
+            _ => Task::Fail(error.to_string().into()),
+        })
+    }
+
+    fn check_size(&self, what: &str, bytes: u64) -> Result<(), Task> {
+        let limit = self.settings.mcp_intelligent_processing.max_single_item_bytes();
+        if bytes > limit {
+            return Err(Task::Fail(
+                format!("{what} is {bytes} bytes, more than the limit of {limit}").into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn resource_name(&self, index: usize, uri: &str, extension: &str) -> ArtifactName {
+        let file_name = match name::file_name_of(uri) {
+            Some(name) if name::extension(&name).is_some() => name,
+            Some(name) => format!("{name}{extension}"),
+            None => format!("{:08x}{extension}", self.ids.next()),
+        };
+        ArtifactName::of_resource(self.tool, index, &file_name)
+    }
+}
+
+/// The longest URI that metadata keeps whole, in bytes.
+const MAX_URI_BYTES: usize = 2048;
+
+struct TextKind {
+    mime_type: &'static str,
+    prefix: &'static str,
+    extension: &'static str,
+}
+
+impl TextKind {
+    fn of(detected: Detected, settings: &Settings) -> Self {
+        let (mime_type, prefix, extension) = match detected.format {
+            TextFormat::Json => ("application/json", "json", ".json"),
+            TextFormat::Ndjson => ("application/x-ndjson", "ndjson", ".ndjson"),
+            TextFormat::Csv if detected.delimiter == Some(b'\t') => {
+                ("text/tab-separated-values", "tsv", ".tsv")
+            }
+            TextFormat::Csv => ("text/csv", "csv", ".csv"),
+            TextFormat::Yaml => (settings.yaml_mime_type.as_str(), "yaml", ".yaml"),
+            TextFormat::Markdown => ("text/markdown", "markdown", ".md"),
+            TextFormat::Plain => ("text/plain", "text", ".txt"),
+        };
+        Self { mime_type, prefix, extension }
+    }
+}
+
+/// The format that a MIME type promises, of those that have a schema.
+fn format_of(essence: &str) -> Option<TextFormat> {
+    Some(match essence {
+        "application/json" => TextFormat::Json,
+        "application/x-ndjson" => TextFormat::Ndjson,
+        "text/csv" | "application/csv" | "text/tab-separated-values" => TextFormat::Csv,
+        "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => TextFormat::Yaml,
+        _ => return None,
+    })
+}
+
+/// The MIME type and extension of some bytes: as declared, unless the bytes show for certain that it is wrong.
+fn judge(
+    declared: Option<&str>,
+    default: &str,
+    bytes: &[u8],
+    metadata: &mut Metadata,
+) -> (String, String) {
+    metadata.original_mime_type = declared.map(|declared| shortened(declared, 256));
+    let sniffed = mime::sniff(bytes);
+    metadata.sniffed_mime = sniffed.map(str::to_owned);
+    let essence = declared.and_then(mime::essence);
+    if let (Some(declared), None) = (declared, &essence) {
+        metadata.warnings.push(format!("declared MIME type {:?} is none", shortened(declared, 64)));
+    }
+    let (mime_type, essence) = match (declared, essence, sniffed) {
+        (Some(_), Some(essence), Some(sniffed)) if !mime::agree(&essence, sniffed) => {
+            if essence != mime::OCTET_STREAM {
+                metadata
+                    .warnings
+                    .push(format!("declared as {essence}, but the bytes are {sniffed}"));
+            }
+            (sniffed.to_owned(), sniffed.to_owned())
+        }
+        (Some(declared), Some(essence), _) => (declared.trim().to_owned(), essence),
+        (_, _, Some(sniffed)) => (sniffed.to_owned(), sniffed.to_owned()),
+        _ => (default.to_owned(), default.to_owned()),
+    };
+    let extension = mime::extension(&essence).unwrap_or("bin");
+    (mime_type, format!(".{extension}"))
+}
+
+fn warn_of_form(form: Form, metadata: &mut Metadata) {
+    match form {
+        Form::Strict => {}
+        Form::Tolerant => metadata.warnings.push("base64 was not in the standard form".to_owned()),
+        Form::DataUri => metadata.warnings.push("base64 stood behind a data: prefix".to_owned()),
+    }
+}

@@ -1,0 +1,179 @@
+//! The sentences that tell a model what became of an answer.
+
+use std::fmt::Write;
+
+use crate::{
+    metadata::Summary,
+    report::{Outcome, Report, SaveStatus, SavedArtifact, Status},
+};
+
+/// The longest notice, in bytes.
+pub(crate) const MAX_BYTES: usize = 4096;
+/// The most artifacts, and the most items that were not saved, that a notice names.
+const MAX_NAMED: usize = 10;
+/// The most keys or columns that it names of one artifact, and how long each may be.
+const MAX_KEYS: usize = 8;
+const MAX_KEY_BYTES: usize = 40;
+
+/// What the notice needs beside the report.
+pub(crate) struct Facts<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) limit: u64,
+    pub(crate) list_tool: &'a str,
+    pub(crate) read_tool: &'a str,
+    /// Something of the answer is neither shown nor saved.
+    pub(crate) is_lossy: bool,
+}
+
+/// The head of the notice: what happened, in a few sentences.
+pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
+    let tool = plain(facts.tool, 100);
+    let size = report.size_bytes;
+    let mut text = match (report.truncated, report.status) {
+        (None, _) => format!("The answer of tool '{tool}' has {size} bytes."),
+        (Some(_), Status::ProcessedSavedAndWithheld | Status::ProcessedWithheldSaveFailed) => {
+            format!(
+                "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: none of it is shown.",
+                facts.limit
+            )
+        }
+        (Some(cut), _) if cut.shown_bytes == cut.total_bytes => format!(
+            "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: its text is shown whole, the rest is left out.",
+            facts.limit
+        ),
+        (Some(cut), _) => format!(
+            "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: {} of the {} bytes of its text are shown.",
+            facts.limit, cut.shown_bytes, cut.total_bytes
+        ),
+    };
+    let save = &report.save;
+    let single = match (&save.artifacts[..], &save.fallback_artifact) {
+        ([single], None) | ([], Some(single)) => Some(single),
+        _ => None,
+    };
+    match (save.status, single) {
+        (SaveStatus::Error, _) => {
+            let _ = write!(
+                text,
+                " Saving it failed, so there is no artifact to read: {}",
+                save.message
+            );
+        }
+        (SaveStatus::Success, Some(one)) => {
+            let _ =
+                write!(text, " It is saved as artifact '{}' (version {}).", one.name, one.version);
+        }
+        (SaveStatus::PartialSuccess, Some(one)) => {
+            let _ = write!(
+                text,
+                " {} It is artifact '{}' (version {}).",
+                save.message, one.name, one.version
+            );
+        }
+        (status, None) => {
+            let count = save.artifacts.len() + usize::from(save.fallback_artifact.is_some());
+            let _ = match status {
+                SaveStatus::Success => write!(text, " It is saved as {count} artifacts."),
+                _ => write!(text, " {}", save.message),
+            };
+            if let Some(first) = save.artifacts.first() {
+                let _ = write!(text, " The first is '{}' (version {}).", first.name, first.version);
+            }
+        }
+    }
+    if facts.is_lossy {
+        text.push_str(" What is neither shown nor saved is lost.");
+    }
+    if save.status != SaveStatus::Error && !facts.read_tool.is_empty() {
+        let _ = write!(text, " Read on with the tool '{}'.", plain(facts.read_tool, 100));
+    }
+    text
+}
+
+/// The whole notice: the head, then a line for each artifact and for each item that was not saved.
+pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
+    let save = &report.save;
+    let artifacts = save.artifacts.iter().chain(&save.fallback_artifact);
+    let list = if facts.list_tool.is_empty() {
+        String::new()
+    } else {
+        format!("; call '{}' for all", plain(facts.list_tool, 100))
+    };
+    let mut text = format!("[{}", report.message);
+    append(&mut text, artifacts.map(about), &format!("more artifacts{list}"));
+    let unsaved = report.items.iter().filter_map(|item| {
+        let outcome = match item.outcome {
+            Outcome::Failed => "failed",
+            Outcome::Skipped => "skipped",
+            Outcome::Saved | Outcome::Inlined => return None,
+        };
+        let reason = item.reason.as_deref().unwrap_or_default();
+        Some(format!(
+            "item {} ({}) {outcome}: {}",
+            item.index,
+            plain(&item.kind, 40),
+            plain(reason, 200)
+        ))
+    });
+    append(&mut text, unsaved, "more items that were not saved");
+    text.push(']');
+    text
+}
+
+/// Adds lines as long as there is room, then how many there would have been.
+fn append(text: &mut String, lines: impl Iterator<Item = String>, more: &str) {
+    let mut left_out = 0;
+    for (number, line) in lines.enumerate() {
+        // Half for the artifacts at least, and the rest for the others; the last line always fits.
+        if left_out > 0 || number >= MAX_NAMED || text.len() + line.len() + 300 > MAX_BYTES {
+            left_out += 1;
+        } else {
+            let _ = write!(text, "\n- {line}");
+        }
+    }
+    if left_out > 0 {
+        let _ = write!(text, "\n- and {left_out} {more}");
+    }
+}
+
+/// One artifact in a line.
+fn about(artifact: &SavedArtifact) -> String {
+    let SavedArtifact { name, version, mime_type, size_bytes, metadata, .. } = artifact;
+    let mut line =
+        format!("'{name}' version {version}: {}, {size_bytes} bytes", plain(mime_type, 100));
+    if let Some(summary) = &metadata.parsed_data_summary {
+        let _ = write!(line, ", {}", outline(summary));
+    }
+    line
+}
+
+fn outline(summary: &Summary) -> String {
+    let names = |names: &Option<Vec<String>>| {
+        let names = names.iter().flatten().take(MAX_KEYS).map(|name| plain(name, MAX_KEY_BYTES));
+        let names = names.collect::<Vec<_>>().join(", ");
+        if names.is_empty() { names } else { format!(": {names}") }
+    };
+    let count = |count: Option<u64>| count.unwrap_or_default();
+    match summary.kind.as_str() {
+        "object" => {
+            format!("object with {} keys{}", count(summary.key_count), names(&summary.keys))
+        }
+        "array" => format!("array of {}{}", count(summary.length), names(&summary.first_item_keys)),
+        "table" => format!(
+            "table of {} rows and {} columns{}",
+            count(summary.rows),
+            count(summary.columns),
+            names(&summary.headers)
+        ),
+        "lines" => format!("{} lines{}", count(summary.rows), names(&summary.first_item_keys)),
+        other => other.to_owned(),
+    }
+}
+
+/// Foreign words within our sentences: on one line, without what could pass for our own marks, and short.
+pub(crate) fn plain(text: &str, bytes: usize) -> String {
+    let clean = text
+        .chars()
+        .map(|char| if char.is_control() || matches!(char, '\'' | '[' | ']') { ' ' } else { char });
+    crate::structure::shortened(&clean.collect::<String>(), bytes)
+}

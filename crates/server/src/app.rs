@@ -1,0 +1,263 @@
+//! The whole server as one value: started from a configuration, served over HTTP or a pair of pipes, shut down.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::Router;
+use marquetry_artifacts::{
+    ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, Scope, SeededIds,
+};
+use marquetry_protocol::server::{
+    Limits as ProtocolLimits, Server,
+    http::{HostGuard, HttpEndpoint, HttpOptions, ServeOptions},
+    serve_pipe,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    config::{ArtifactsConfig, Config, Limits, StoreKind, TestingConfig},
+    front::Front,
+    gateway::{Changes, Gateway},
+    health,
+    http::{Site, router},
+    rest::Rest,
+    tools::{Artifacts, BuiltIns, Diagrams},
+};
+
+/// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone;
+/// dropping the last clone ends the upstreams.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let app = marquetry::App::builder(marquetry::Config::default()).start().await?;
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// let serving = tokio::spawn({
+///     let app = app.clone();
+///     async move { app.serve_http(listener).await }
+/// });
+/// assert_eq!(app.health()["status"], "ok");
+/// app.shutdown().await;
+/// serving.await??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct App {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    gateway: Arc<Gateway>,
+    router: Router,
+    serve_options: ServeOptions,
+    stop: CancellationToken,
+    /// What serves now; shutting down waits for it.
+    serving: TaskTracker,
+}
+
+impl Drop for Inner {
+    /// Without [`App::shutdown`] the upstreams end as well, only nobody waits for it.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.gateway.abandon();
+    }
+}
+
+/// Starts an [`App`].
+pub struct AppBuilder {
+    config: Config,
+    store: Option<Arc<dyn ArtifactStore>>,
+}
+
+/// Why an [`App`] could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The artifact directory cannot be used.
+    #[error("artifact directory {path:?} cannot be opened: {problem}")]
+    Store {
+        /// The directory.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// `artifacts.store` is the directory store, and there is no `artifacts.directory`.
+    #[error("artifacts.directory: the directory store needs a directory")]
+    NoDirectory,
+}
+
+impl App {
+    /// Begins to build a server of this configuration.
+    #[must_use]
+    pub fn builder(config: Config) -> AppBuilder {
+        AppBuilder { config, store: None }
+    }
+
+    /// Serves `/mcp`, `/api/tools`, `/api/tools/{name}` and `/healthz` until [`App::shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// The listener fails; errors of one connection end that connection.
+    pub async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
+        let options = self.inner.serve_options.clone();
+        let service = hyper_util::service::TowerToHyperService::new(self.inner.router.clone());
+        let stop = self.inner.stop.clone();
+        let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
+        self.inner.serving.track_future(serve).await
+    }
+
+    /// Serves MCP, one message a line, until `reader` ends or [`App::shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// Reading or writing fails.
+    pub async fn serve_stdio<R, W>(&self, reader: R, writer: W) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin + Send,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let serve = serve_pipe(&self.inner.server, reader, writer, self.inner.stop.clone());
+        self.inner.serving.track_future(serve).await
+    }
+
+    /// Waits until the first start of every upstream is over, well or badly.
+    pub async fn ready(&self) {
+        self.inner.gateway.settled().await;
+    }
+
+    /// What `GET /healthz` answers.
+    #[must_use]
+    pub fn health(&self) -> serde_json::Value {
+        health::report(&self.inner.gateway)
+    }
+
+    /// Stops serving: nothing new is accepted, calls under way may finish within `server.shutdown_grace_ms` and are cancelled after it, then the
+    /// upstreams end. No child process is left when this returns.
+    pub async fn shutdown(&self) {
+        self.inner.stop.cancel();
+        self.inner.server.close_streams();
+        self.inner.serving.close();
+        self.inner.serving.wait().await;
+        self.inner.gateway.stop().await;
+    }
+}
+
+impl AppBuilder {
+    /// Keeps artifacts in `store` instead of the configured one.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn ArtifactStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Starts the server. It answers at once; upstreams come as they get ready.
+    ///
+    /// # Errors
+    ///
+    /// The artifact store cannot be opened.
+    pub async fn start(self) -> Result<App, StartError> {
+        let Self { config, store } = self;
+        let store = match store {
+            Some(store) => store,
+            None => open_store(&config.artifacts)?,
+        };
+        let scope = Scope::local();
+        let capturer = capturer(store.clone(), &config.testing);
+        let changes = Arc::new(Changes::default());
+        let gateway = Gateway::start(&config, BuiltIns::NAMES.to_vec(), changes.clone());
+        let diagrams = Diagrams::new(config.plantuml.url_base.clone());
+        let artifacts = Artifacts::new(store, scope.clone(), config.limits.clone());
+        let front = Front {
+            gateway: gateway.clone(),
+            built_ins: BuiltIns::new(&diagrams, &artifacts),
+            artifacts,
+            capturer,
+            scope,
+            limits: config.limits.clone(),
+            changes: changes.clone(),
+        };
+        let limits = &config.limits;
+        let grace = Duration::from_millis(config.server.shutdown_grace_ms);
+        let server = Server::with_limits(front, protocol_limits(limits, grace));
+        let serve_options = ServeOptions {
+            max_connections: limits.max_connections.get(),
+            head_timeout: Duration::from_millis(limits.max_head_ms.get()),
+            shutdown_grace: grace,
+        };
+        let stop = CancellationToken::new();
+        tokio::spawn(announce(changes, server.clone(), stop.clone()));
+        let guard = HostGuard::loopback()
+            .and_hosts(config.server.allowed_hosts.clone())
+            .and_origins(config.server.allowed_origins.clone());
+        let options = HttpOptions {
+            guard: guard.clone(),
+            body_timeout: Duration::from_millis(limits.max_body_ms.get()),
+            ..HttpOptions::default()
+        };
+        let router = router(Site {
+            mcp: HttpEndpoint::new(server.clone(), options),
+            guard,
+            gateway: gateway.clone(),
+            rest: Arc::new(Rest { diagrams, limits: config.limits }),
+        });
+        let serving = TaskTracker::new();
+        let inner = Inner { server, gateway, router, serve_options, stop, serving };
+        Ok(App { inner: Arc::new(inner) })
+    }
+}
+
+fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
+    ProtocolLimits {
+        max_message_bytes: limits.max_request_bytes.get(),
+        max_nesting: limits.max_nesting.get(),
+        max_in_flight: limits.max_in_flight.get(),
+        max_sessions: limits.max_sessions.get(),
+        session_idle: Duration::from_millis(limits.session_idle_ms.get()),
+        max_queued_messages: limits.max_queued_messages.get(),
+        max_queued_notifications: limits.max_queued_notifications.get(),
+        shutdown_grace: grace,
+    }
+}
+
+/// Tells every client which lists have changed.
+async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken) {
+    let notifier = server.notifier();
+    loop {
+        tokio::select! {
+            () = changes.tools.notified() => notifier.tools_changed(),
+            () = changes.prompts.notified() => notifier.prompts_changed(),
+            () = changes.resources.notified() => notifier.resources_changed(),
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn open_store(config: &ArtifactsConfig) -> Result<Arc<dyn ArtifactStore>, StartError> {
+    match (config.store, &config.directory) {
+        (StoreKind::Memory, _) => Ok(Arc::new(MemoryStore::new(config.memory_limits()))),
+        (StoreKind::Directory, Some(path)) => {
+            let store = DirectoryStore::open(path, config.directory_options());
+            let failed = |error: &dyn std::fmt::Display| StartError::Store {
+                path: path.clone(),
+                problem: error.to_string(),
+            };
+            Ok(Arc::new(store.map_err(|error| failed(&error))?))
+        }
+        (StoreKind::Directory, None) => Err(StartError::NoDirectory),
+    }
+}
+
+fn capturer(store: Arc<dyn ArtifactStore>, testing: &TestingConfig) -> Capturer {
+    let mut capturer = Capturer::new(store);
+    if let Some(seed) = testing.seed {
+        capturer = capturer.ids(Arc::new(SeededIds::new(seed)));
+    }
+    if let Some(clock) = testing.clock {
+        capturer = capturer.clock(Arc::new(FixedClock(clock)));
+    }
+    capturer
+}

@@ -1,0 +1,64 @@
+//! `marquetry check`
+
+use super::{ConfigArgs, Failure, print};
+use crate::config::{Config, Transport, UpstreamConfig};
+
+pub(super) fn check(arguments: &ConfigArgs) -> Result<(), Failure> {
+    let (config, warnings) = arguments.load()?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    print(&summary(&config))
+}
+
+/// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
+fn summary(config: &Config) -> String {
+    let artifacts = &config.artifacts;
+    let place = artifacts.directory.as_ref().map(|path| format!(" in {}", path.display()));
+    let mut text = format!(
+        "listen     http://{}/mcp\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\nservers    {}\n",
+        config.server.listen,
+        artifacts.store.as_str(),
+        place.unwrap_or_default(),
+        artifacts.mcp_tool_response_save_threshold_bytes,
+        artifacts.mcp_tool_llm_return_max_bytes,
+        config.mcp_servers.len(),
+    );
+    let width = config.mcp_servers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, upstream) in &config.mcp_servers {
+        text.push_str(&format!("  {name:width$}  {}\n", line(upstream)));
+    }
+    text
+}
+
+fn line(upstream: &UpstreamConfig) -> String {
+    let what = match &upstream.transport {
+        Transport::Stdio { command, args, env, .. } => {
+            format!("stdio  {command}, {} arguments, {} variables", args.len(), env.len())
+        }
+        Transport::Http { url, headers } => {
+            let shown = url.split(['?', '#']).next().unwrap_or(url);
+            format!("http   {shown}, {} headers", headers.len())
+        }
+    };
+    if upstream.disabled { format!("{what} (disabled)") } else { what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_counted_and_not_shown() {
+        let text = "[mcp_servers.fs]\ncommand = 'npx'\nargs = ['--token=hush']\nenv = { K = 'hush' }\n\
+                    [mcp_servers.remote]\nurl = 'http://h/mcp?key=hush'\ndisabled = true\n";
+        let config = Config::from_toml(text, "t").unwrap();
+        let summary = summary(&config);
+        assert!(!summary.contains("hush"), "{summary}");
+        assert!(summary.contains("  fs      stdio  npx, 1 arguments, 1 variables\n"), "{summary}");
+        assert!(
+            summary.contains("  remote  http   http://h/mcp, 0 headers (disabled)\n"),
+            "{summary}"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The command line.
+//!
+//! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault.
+
+mod check;
+mod diagram;
+mod serve;
+
+use std::{
+    ffi::OsString,
+    fmt::Display,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    config::{Config, ConfigError, LogFormat},
+    logging,
+};
+
+/// Runs the program with its arguments, the program's name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command,
+        Err(error) => {
+            // Help and version are "errors" that belong on standard output. A closed pipe there is nobody's fault.
+            _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let outcome = match command {
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Stdio(arguments) => serve::stdio(&arguments),
+        Command::Encode(arguments) => diagram::encode(&arguments),
+        Command::Decode(arguments) => diagram::decode(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// The one MCP server that an agent connects to instead of its MCP servers.
+///
+/// Marquetry starts the MCP servers of an mcp.json, offers their tools as its own, keeps large and binary answers as named artifacts that the
+/// model can list and read, and encodes PlantUML diagrams.
+#[derive(Parser)]
+#[command(name = "marquetry", version, max_term_width = 110, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  marquetry serve --mcp-config mcp.json       everything in mcp.json, at http://127.0.0.1:3001/mcp
+  marquetry stdio --mcp-config mcp.json       the same for a client that starts its servers itself
+  echo 'A -> B' | marquetry encode            a diagram's URL
+
+Exit codes: 0 all went well, 1 something failed, 2 the command line or the configuration is at fault.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve MCP and REST over HTTP until SIGINT or SIGTERM.
+    #[command(after_help = "\
+Examples:
+  marquetry serve --mcp-config mcp.json
+  marquetry serve --config marquetry.toml --mcp-config ~/.cursor/mcp.json --listen 127.0.0.1:8080
+  marquetry serve --listen 127.0.0.1:0 --log debug --log-format json")]
+    Serve(ServeArgs),
+    /// Serve MCP over standard input and output until the input ends.
+    #[command(after_help = "\
+Examples:
+  marquetry stdio --mcp-config mcp.json
+  {\"mcpServers\": {\"marquetry\": {\"command\": \"marquetry\", \"args\": [\"stdio\", \"--mcp-config\", \"/path/mcp.json\"]}}}")]
+    Stdio(ConfigArgs),
+    /// Print the URL of a PlantUML diagram.
+    #[command(after_help = "\
+Examples:
+  marquetry encode diagram.puml
+  echo 'Bob -> Alice : hello' | marquetry encode --format png
+  marquetry encode diagram.puml --url-base http://127.0.0.1:8080")]
+    Encode(EncodeArgs),
+    /// Print the PlantUML text of a code or URL.
+    #[command(after_help = "\
+Examples:
+  marquetry decode SyfFKj2rKt3CoKnELR1Io4ZDoSa70000
+  marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
+    Decode(DecodeArgs),
+    /// Check the configuration and print what would be started; nothing is.
+    #[command(after_help = "\
+Examples:
+  marquetry check
+  marquetry check --config marquetry.toml --mcp-config mcp.json")]
+    Check(ConfigArgs),
+}
+
+#[derive(Args)]
+struct ConfigArgs {
+    /// Settings in TOML; ./marquetry.toml when there is one and this is not given.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// MCP servers as other clients keep them ("mcpServers", or VS Code's "servers"); may be given several times.
+    #[arg(long, value_name = "FILE")]
+    mcp_config: Vec<PathBuf>,
+    /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry::gateway=debug".
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+    /// How log lines are written to standard error.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+#[derive(Args)]
+struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Address and port to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Listen on an address that other machines reach, though nothing asks them who they are.
+    #[arg(long)]
+    insecure: bool,
+}
+
+#[derive(Args)]
+struct EncodeArgs {
+    /// The diagram; standard input when it is "-" or absent.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// What the URL shows.
+    #[arg(long, default_value = "svg")]
+    format: crate::tools::DiagramFormat,
+    /// Keep the lines @startuml and @enduml, which are otherwise left out where the decoder restores them.
+    #[arg(long)]
+    verbatim: bool,
+    /// The PlantUML server that the URL points to.
+    #[arg(long, value_name = "URL")]
+    url_base: Option<String>,
+}
+
+#[derive(Args)]
+struct DecodeArgs {
+    /// A code, or a URL that ends with one.
+    #[arg(value_name = "CODE|URL")]
+    code: String,
+}
+
+impl ConfigArgs {
+    /// The configuration of all sources, and what in them is worth a warning.
+    fn load(&self) -> Result<(Config, Vec<String>), ConfigError> {
+        let default = PathBuf::from("marquetry.toml");
+        let mut config = match &self.config {
+            Some(file) => Config::from_toml_file(file)?,
+            None if default.exists() => Config::from_toml_file(&default)?,
+            None => Config::default(),
+        };
+        let mut warnings = Vec::new();
+        for file in &self.mcp_config {
+            warnings.extend(config.add_mcp_json_file(file)?);
+        }
+        if let Some(level) = &self.log {
+            logging::check_level(level).map_err(|problem| flag_error("--log", problem))?;
+            config.log.level.clone_from(level);
+        }
+        if let Some(format) = self.log_format {
+            config.log.format = format;
+        }
+        Ok((config, warnings))
+    }
+}
+
+fn flag_error(flag: &str, problem: String) -> ConfigError {
+    ConfigError { file: "command line".into(), place: None, key: Some(flag.into()), problem }
+}
+
+/// Writes to standard output. A reader that has gone away has seen what it wanted.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What ends the program early, and with which exit code.
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(problem: impl Display) -> Self {
+        Self { code: 1, message: problem.to_string() }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self { code: 2, message: error.to_string() }
+    }
+}

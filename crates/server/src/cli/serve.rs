@@ -1,0 +1,165 @@
+//! `marquetry serve` and `marquetry stdio`
+
+use std::{
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    process,
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Runtime},
+};
+
+use super::{ConfigArgs, Failure, ServeArgs, flag_error};
+use crate::{
+    app::App,
+    config::{Config, parse_listen},
+    logging,
+};
+
+pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
+    let (mut config, warnings) = arguments.config.load()?;
+    if let Some(listen) = &arguments.listen {
+        config.server.listen =
+            parse_listen(listen).map_err(|problem| flag_error("--listen", problem))?;
+    }
+    let address = config.server.listen;
+    if !address.ip().is_loopback() && !arguments.insecure {
+        return Err(Failure {
+            code: 2,
+            message: format!(
+                "{address} can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and \
+                 name the hosts in server.allowed_hosts"
+            ),
+        });
+    }
+    if !address.ip().is_unspecified() {
+        // The address itself is a name that nobody else can point elsewhere.
+        config.server.allowed_hosts.push(bracketed(address.ip()));
+    }
+    start_logging(&config, &warnings)?;
+    on_runtime(async {
+        let listener = bind(address).await?;
+        let bound = listener.local_addr().map_err(Failure::new)?;
+        let names = described(&config);
+        let app = App::builder(config).start().await.map_err(Failure::new)?;
+        eprint!("{}", greeting(bound, &names));
+        if !bound.ip().is_loopback() {
+            tracing::warn!("listening without authentication where other machines can reach it");
+        }
+        until_told(&app, app.serve_http(listener)).await
+    })
+}
+
+pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
+    let (config, warnings) = arguments.load()?;
+    start_logging(&config, &warnings)?;
+    on_runtime(async {
+        let app = App::builder(config).start().await.map_err(Failure::new)?;
+        tracing::info!("serving MCP on standard input and output");
+        until_told(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
+    })
+}
+
+fn start_logging(config: &Config, warnings: &[String]) -> Result<(), Failure> {
+    logging::start(&config.log).map_err(|problem| flag_error("log.level", problem))?;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(())
+}
+
+/// Runs `work` to its end. Threads that are stuck in a read of standard input are left to the end of the process.
+fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime: Runtime =
+        Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    outcome
+}
+
+/// Serves until the transport ends by itself or a signal comes, then shuts down. A second signal ends the process at once.
+async fn until_told(
+    app: &App,
+    serving: impl Future<Output = io::Result<()>>,
+) -> Result<(), Failure> {
+    let mut serving = std::pin::pin!(serving);
+    let outcome = tokio::select! {
+        outcome = &mut serving => outcome,
+        signal = signalled() => {
+            tracing::info!(signal = signal.map_err(Failure::new)?, "shutting down");
+            tokio::spawn(async {
+                if signalled().await.is_ok() {
+                    tracing::warn!("second signal; ending without waiting");
+                    process::exit(1);
+                }
+            });
+            let (outcome, ()) = tokio::join!(serving, app.shutdown());
+            return outcome.map_err(Failure::new);
+        }
+    };
+    app.shutdown().await;
+    outcome.map_err(Failure::new)
+}
+
+/// The next signal that asks the process to end.
+#[cfg(unix)]
+async fn signalled() -> io::Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(tokio::select! {
+        _ = interrupt.recv() => "SIGINT",
+        _ = terminate.recv() => "SIGTERM",
+    })
+}
+
+#[cfg(not(unix))]
+async fn signalled() -> io::Result<&'static str> {
+    tokio::signal::ctrl_c().await.map(|()| "Ctrl-C")
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "; something listens there already, perhaps another marquetry: choose another port with --listen"
+            }
+            io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose another with --listen",
+            io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+            _ => "",
+        };
+        Failure::new(format!("cannot listen on {address}: {error}{hint}"))
+    })
+}
+
+/// An address as a `Host` header has it.
+fn bracketed(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+/// The servers' names as the greeting shows them.
+fn described(config: &Config) -> String {
+    let names = config.mcp_servers.iter().map(|(name, upstream)| {
+        let note = if upstream.disabled { ", disabled" } else { "" };
+        format!("{name} ({}{note})", upstream.transport.kind())
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "none; name some with --mcp-config".to_owned() } else { names.join(", ") }
+}
+
+fn greeting(address: SocketAddr, servers: &str) -> String {
+    format!(
+        "\
+marquetry {} listens on http://{address}/mcp
+  servers   {servers}
+  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"http://{address}/mcp\"}}}}}}
+  more      http://{address}/healthz  http://{address}/api/tools
+",
+        env!("CARGO_PKG_VERSION")
+    )
+}

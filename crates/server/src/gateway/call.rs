@@ -1,0 +1,292 @@
+//! Requests of clients on their way to an upstream and back.
+
+use std::{fmt, sync::PoisonError, time::Instant};
+
+use marquetry_artifacts::Settings;
+use marquetry_protocol::{
+    Era, RpcError,
+    client::{CallOptions, Client, ClientError, Progress},
+    error_code,
+    server::{Reply, RequestContext},
+    types::{CallToolParams, GetPromptParams, JsonObject, ReadResourceParams},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::mpsc;
+use tracing::Instrument as _;
+
+use super::{Gateway, State, Upstream, routes};
+
+/// What came of a tool call that reached its upstream.
+pub(crate) struct ToolAnswer {
+    /// The result as the upstream wrote it.
+    pub(crate) result: Box<RawValue>,
+    /// How to capture it; none passes it through.
+    pub(crate) capture: Option<Settings>,
+    /// Whether the upstream already wrote what a stateless revision demands of results.
+    pub(crate) is_stateless: bool,
+}
+
+/// Why an upstream gave no answer.
+#[derive(Debug)]
+pub(crate) struct Unreachable {
+    pub(crate) upstream: String,
+    /// The state's name, for programs.
+    pub(crate) state: &'static str,
+    /// What happened, reading on after the upstream's name.
+    pub(crate) what: String,
+}
+
+/// A call that has no answer of the upstream's tool.
+pub(crate) enum CallFailure {
+    /// The upstream answered with an error of the protocol, or nobody has such a tool: handed on as it is.
+    Rpc(RpcError),
+    /// The upstream cannot be reached.
+    Unreachable(Unreachable),
+}
+
+impl Gateway {
+    /// Calls a tool of an upstream.
+    pub(crate) async fn call_tool(
+        &self,
+        mut params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<ToolAnswer, CallFailure> {
+        let mut catalog = self.catalog();
+        if catalog.tool(&params.name).is_none() {
+            self.settled_or_late().await;
+            catalog = self.catalog();
+        }
+        let Some(route) = catalog.tool(&params.name) else {
+            return Err(self.unknown_tool(&params.name));
+        };
+        let index = route.to.upstream;
+        let upstream = &self.upstreams[index];
+        params.name.clone_from(&route.to.name);
+        params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
+        let span = tracing::info_span!("call", upstream = upstream.name, tool = route.to.name);
+        async {
+            let (client, result) = self.request(upstream, "tools/call", &params, cx).await?;
+            let links = routes::links(&result);
+            if !links.is_empty() {
+                let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+                links.iter().for_each(|uri| known.remember(uri, index));
+            }
+            let is_stateless = is_stateless(&client);
+            Ok(ToolAnswer { result, capture: route.capture.clone(), is_stateless })
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Reads a resource of the upstream that lists it, linked to it, or is likely to have it.
+    pub(crate) async fn read_resource(
+        &self,
+        mut params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        self.settled_or_late().await;
+        let catalog = self.catalog();
+        let linked = || {
+            let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+            links.get(&params.uri)
+        };
+        let owner = catalog.resource(&params.uri).or_else(linked);
+        let Some(index) = owner.or_else(|| catalog.likely_owner(&params.uri)) else {
+            return Err(RpcError::resource_not_found(&params.uri));
+        };
+        params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
+        let upstream = &self.upstreams[index];
+        self.forward(upstream, "resources/read", &params, cx).await.map_err(|mut error| {
+            // Stateless servers say -32602 where the older revisions have a code of its own; our server half says what the client's revision wants.
+            if error.code == error_code::INVALID_PARAMS && names_uri(&error) {
+                error.code = error_code::RESOURCE_NOT_FOUND;
+            }
+            error
+        })
+    }
+
+    /// Gets a prompt of an upstream.
+    pub(crate) async fn get_prompt(
+        &self,
+        mut params: GetPromptParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        self.settled_or_late().await;
+        let catalog = self.catalog();
+        let Some(route) = catalog.prompt(&params.name) else {
+            let name = &params.name[..params.name.floor_char_boundary(200)];
+            return Err(RpcError::invalid_params(format!("unknown prompt '{name}'")));
+        };
+        params.name.clone_from(&route.name);
+        params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
+        self.forward(&self.upstreams[route.upstream], "prompts/get", &params, cx).await
+    }
+
+    async fn forward(
+        &self,
+        upstream: &Upstream,
+        method: &'static str,
+        params: &impl Serialize,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let span = tracing::info_span!("request", upstream = upstream.name, method);
+        let (client, result) = self.request(upstream, method, params, cx).instrument(span).await?;
+        Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
+    }
+
+    /// Sends a request, hands its progress on, and waits. Dropped half-way, it is cancelled at the upstream.
+    async fn request(
+        &self,
+        upstream: &Upstream,
+        method: &str,
+        params: &impl Serialize,
+        cx: &RequestContext,
+    ) -> Result<(Client, Box<RawValue>), CallFailure> {
+        let state = upstream.state();
+        let State::Ready(client) = state else {
+            return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
+        };
+        let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
+        let started = Instant::now();
+        let (sender, progress) = mpsc::channel(64);
+        let options = CallOptions {
+            timeout: Some(upstream.call_timeout()),
+            progress: cx.wants_progress().then_some(sender),
+            ..CallOptions::default()
+        };
+        let answer = with_progress(client.request(method, Some(&params), options), progress, cx);
+        let answer = answer.await;
+        let ms = started.elapsed().as_millis() as u64;
+        match answer {
+            Ok(result) => {
+                tracing::debug!(ms, bytes = result.get().len(), "answered");
+                Ok((client, result))
+            }
+            Err(ClientError::Rpc(error)) => {
+                tracing::debug!(ms, code = error.code, "refused by the upstream");
+                Err(CallFailure::Rpc(error))
+            }
+            Err(error) => {
+                tracing::warn!(ms, %error, "no answer");
+                if matches!(error, ClientError::Io { .. } | ClientError::Http { .. }) {
+                    upstream.suspected.notify_one();
+                }
+                let state = match &error {
+                    ClientError::Closed(_) => upstream.state_after_loss().await,
+                    _ => upstream.state(),
+                };
+                Err(CallFailure::Unreachable(Unreachable::during_call(upstream, &state, &error)))
+            }
+        }
+    }
+
+    /// A name that nobody offers. When its prefix is that of an upstream which is not there, that is what the caller should know.
+    fn unknown_tool(&self, name: &str) -> CallFailure {
+        let owner = self.upstreams.iter().find(|upstream| upstream.namer.owns(name));
+        if let Some(upstream) = owner
+            && let state = upstream.state()
+            && !matches!(state, State::Ready(_))
+        {
+            return CallFailure::Unreachable(Unreachable::of(upstream, &state));
+        }
+        let name = &name[..name.floor_char_boundary(200)];
+        CallFailure::Rpc(RpcError::invalid_params(format!("unknown tool '{name}'")))
+    }
+}
+
+/// Waits for an answer and hands on the progress before it.
+async fn with_progress<T>(
+    call: impl Future<Output = T>,
+    mut progress: mpsc::Receiver<Progress>,
+    cx: &RequestContext,
+) -> T {
+    let mut call = std::pin::pin!(call);
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(told) = progress.recv() => tell(cx, &told).await,
+            answer = &mut call => break answer,
+        }
+    };
+    while let Ok(told) = progress.try_recv() {
+        tell(cx, &told).await;
+    }
+    answer
+}
+
+async fn tell(cx: &RequestContext, told: &Progress) {
+    cx.progress(told.progress, told.total, told.message.as_deref()).await;
+}
+
+fn is_stateless(client: &Client) -> bool {
+    client.server().revision.era() == Era::Stateless
+}
+
+/// The part of a request's `_meta` that is the caller's business with the tool; the rest belongs to its connection with us.
+fn passed_on(mut meta: JsonObject) -> JsonObject {
+    meta.retain(|key, _| key != "progressToken" && !key.starts_with("io.modelcontextprotocol/"));
+    meta
+}
+
+/// Whether an error's data names a resource, as that of a resource which does not exist.
+fn names_uri(error: &RpcError) -> bool {
+    #[derive(Deserialize)]
+    struct Data {
+        uri: Option<String>,
+    }
+    let data = error.data.as_ref().and_then(|data| serde_json::from_str::<Data>(data.get()).ok());
+    data.is_some_and(|data| data.uri.is_some())
+}
+
+impl Unreachable {
+    fn of(upstream: &Upstream, state: &State) -> Self {
+        Self { upstream: upstream.name.clone(), state: state.name(), what: state.to_string() }
+    }
+
+    fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
+        let mut what = match error {
+            ClientError::Closed(reason) => format!("ended during the call ({reason})"),
+            ClientError::Timeout(limit) => {
+                format!("gave no answer within {} ms", limit.as_millis())
+            }
+            error => format!("gave no answer: {error}"),
+        };
+        if let State::BackingOff { retry_in_ms, .. } = state {
+            what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
+        }
+        Self { upstream: upstream.name.clone(), state: state.name(), what }
+    }
+
+    /// The facts for programs.
+    pub(crate) fn data(&self) -> serde_json::Value {
+        json!({"upstream": self.upstream, "state": self.state})
+    }
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "upstream '{}' {}", self.upstream, self.what)
+    }
+}
+
+impl From<RpcError> for CallFailure {
+    fn from(error: RpcError) -> Self {
+        Self::Rpc(error)
+    }
+}
+
+/// Prompts and resources have no results that say "failed", so an upstream that is not there is an error of the protocol.
+impl From<CallFailure> for RpcError {
+    fn from(failure: CallFailure) -> Self {
+        match failure {
+            CallFailure::Rpc(error) => error,
+            CallFailure::Unreachable(unreachable) => {
+                Self::internal(unreachable.to_string()).with_data(&unreachable.data())
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What all upstreams offer together, under the names that clients see.
+
+use std::collections::{HashMap, HashSet};
+
+use marquetry_artifacts::Settings;
+use marquetry_protocol::types::{JsonObject, Prompt, Resource, ResourceTemplate, Tool};
+use serde_json::Value;
+
+use super::{names::NameError, template::UriPattern, upstream::Upstream};
+
+/// One upstream's lists as it gave them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Listing {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
+    pub(crate) instructions: Option<String>,
+    /// Whether it answers `resources/read` at all.
+    pub(crate) has_resources: bool,
+}
+
+/// What clients see, and where each name leads. Upstreams stand in the order of the configuration: when two offer the same, the first keeps it.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
+    pub(crate) refused: Vec<Refused>,
+    tool_routes: HashMap<String, ToolRoute>,
+    prompt_routes: HashMap<String, Route>,
+    resource_routes: HashMap<String, usize>,
+    patterns: Vec<(UriPattern, usize)>,
+    with_resources: Vec<usize>,
+}
+
+/// Where a name leads.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Route {
+    /// The upstream's place in the configuration.
+    pub(crate) upstream: usize,
+    /// The upstream's own name for it.
+    pub(crate) name: String,
+}
+
+/// Where a tool's name leads, and how its answers are captured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ToolRoute {
+    pub(crate) to: Route,
+    /// None: answers pass through.
+    pub(crate) capture: Option<Settings>,
+}
+
+/// Something of an upstream that is not offered to clients, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refused {
+    pub(crate) upstream: usize,
+    /// "tool", "prompt", "resource" or "resource template".
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) why: NameError,
+}
+
+impl Catalog {
+    /// Puts the lists of all upstreams together. `reserved` are the names of our own tools.
+    pub(crate) fn new(
+        upstreams: &[impl AsRef<Upstream>],
+        reserved: &[&str],
+        capture: &Settings,
+    ) -> Self {
+        let mut catalog = Self::default();
+        let mut templates = HashSet::new();
+        for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
+            let listing = upstream.listing();
+            let capture = upstream.config.capture.below(Some(capture.clone()));
+            for tool in &listing.tools {
+                let owner = |name: &str| {
+                    let ours = reserved.contains(&name).then(|| "a tool of this server".to_owned());
+                    let theirs = catalog.tool_routes.get(name);
+                    ours.or_else(|| theirs.map(|route| quoted(&upstreams[route.to.upstream])))
+                };
+                match upstream.namer.tool(&tool.name).and_then(|name| free(name, owner)) {
+                    Ok(exposed) => {
+                        let capture = match upstream.config.tools.get(&tool.name) {
+                            Some(config) => config.capture.below(capture.clone()),
+                            None => capture.clone(),
+                        };
+                        catalog.tools.push(exposed_tool(tool, &exposed, capture.is_some()));
+                        let to = Route { upstream: index, name: tool.name.clone() };
+                        catalog.tool_routes.insert(exposed, ToolRoute { to, capture });
+                    }
+                    Err(why) => catalog.refuse(index, "tool", &tool.name, why),
+                }
+            }
+            for prompt in &listing.prompts {
+                let owner = |name: &str| {
+                    let theirs = catalog.prompt_routes.get(name);
+                    theirs.map(|route| quoted(&upstreams[route.upstream]))
+                };
+                match upstream.namer.prompt(&prompt.name).and_then(|name| free(name, owner)) {
+                    Ok(exposed) => {
+                        catalog.prompts.push(Prompt { name: exposed.clone(), ..prompt.clone() });
+                        let route = Route { upstream: index, name: prompt.name.clone() };
+                        catalog.prompt_routes.insert(exposed, route);
+                    }
+                    Err(why) => catalog.refuse(index, "prompt", &prompt.name, why),
+                }
+            }
+            for resource in &listing.resources {
+                let owner = |uri: &str| {
+                    let ours = uri.starts_with("artifact:").then(|| "this server".to_owned());
+                    let theirs = catalog.resource_routes.get(uri);
+                    ours.or_else(|| theirs.map(|&upstream| quoted(&upstreams[upstream])))
+                };
+                match free(resource.uri.clone(), owner) {
+                    Ok(uri) => {
+                        catalog.resources.push(resource.clone());
+                        catalog.resource_routes.insert(uri, index);
+                    }
+                    Err(why) => catalog.refuse(index, "resource", &resource.uri, why),
+                }
+            }
+            for template in &listing.templates {
+                // A later one may still match what the first does not have: both are tried, only one is listed.
+                catalog.patterns.push((UriPattern::new(&template.uri_template), index));
+                if templates.insert(template.uri_template.clone()) {
+                    catalog.templates.push(template.clone());
+                } else {
+                    let why = NameError::Taken("an earlier upstream".to_owned());
+                    catalog.refuse(index, "resource template", &template.uri_template, why);
+                }
+            }
+            if listing.has_resources {
+                catalog.with_resources.push(index);
+            }
+        }
+        catalog
+    }
+
+    fn refuse(&mut self, upstream: usize, kind: &'static str, name: &str, why: NameError) {
+        let name = name[..name.floor_char_boundary(200)].to_owned();
+        self.refused.push(Refused { upstream, kind, name, why });
+    }
+
+    /// Where a tool's name leads.
+    pub(crate) fn tool(&self, exposed: &str) -> Option<&ToolRoute> {
+        self.tool_routes.get(exposed)
+    }
+
+    /// Where a prompt's name leads.
+    pub(crate) fn prompt(&self, exposed: &str) -> Option<&Route> {
+        self.prompt_routes.get(exposed)
+    }
+
+    /// The upstream that lists a resource.
+    pub(crate) fn resource(&self, uri: &str) -> Option<usize> {
+        self.resource_routes.get(uri).copied()
+    }
+
+    /// The upstream that a resource in no list most likely belongs to: the first with a template that fits, or the only one with resources.
+    pub(crate) fn likely_owner(&self, uri: &str) -> Option<usize> {
+        let fits = self.patterns.iter().find(|(pattern, _)| pattern.matches(uri));
+        fits.map(|(_, upstream)| *upstream).or_else(|| match self.with_resources[..] {
+            [only] => Some(only),
+            _ => None,
+        })
+    }
+
+    /// How many tools of an upstream are offered.
+    pub(crate) fn tools_of(&self, upstream: usize) -> usize {
+        self.tool_routes.values().filter(|route| route.to.upstream == upstream).count()
+    }
+}
+
+fn quoted(upstream: &impl AsRef<Upstream>) -> String {
+    format!("upstream '{}'", upstream.as_ref().name)
+}
+
+fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, NameError> {
+    match owner(&name) {
+        Some(owner) => Err(NameError::Taken(owner)),
+        None => Ok(name),
+    }
+}
+
+/// A tool under its exposed name. One whose answers may be captured cannot promise its full output schema: a captured answer's structured part
+/// may be a reference.
+fn exposed_tool(tool: &Tool, exposed: &str, captured: bool) -> Tool {
+    let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
+    if captured && let Some(Value::Object(schema)) = &tool.output_schema {
+        tool.output_schema = Some(Value::Object(relaxed(schema)));
+    }
+    tool
+}
+
+/// The schema without what it demands: it still tells what to expect, and refuses nothing.
+fn relaxed(schema: &JsonObject) -> JsonObject {
+    const KEPT: [&str; 7] =
+        ["$schema", "type", "title", "description", "properties", "$defs", "definitions"];
+    let kept = schema.iter().filter(|(key, _)| KEPT.contains(&key.as_str()));
+    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{config::Config, gateway::names::MAX_NAME_CHARS};
+
+    fn catalog(toml: &str, listings: Vec<Listing>) -> (Catalog, Vec<Upstream>) {
+        let config = Config::from_toml(toml, "test").unwrap();
+        let upstreams: Vec<Upstream> = config
+            .mcp_servers
+            .iter()
+            .zip(listings)
+            .map(|((name, upstream), listing)| {
+                let upstream = Upstream::new(name, upstream, &config.gateway);
+                upstream.set_listing(listing);
+                upstream
+            })
+            .collect();
+        let catalog = Catalog::new(&upstreams, &["read_artifact"], &config.artifacts.settings());
+        (catalog, upstreams)
+    }
+
+    fn tool(name: &str) -> Tool {
+        Tool { name: name.into(), input_schema: json!({"type": "object"}), ..Tool::default() }
+    }
+
+    fn tools(names: &[&str]) -> Listing {
+        Listing { tools: names.iter().map(|name| tool(name)).collect(), ..Listing::default() }
+    }
+
+    #[test]
+    fn the_first_in_the_configuration_keeps_a_name() {
+        let toml = "mcp_servers.z = { command = 'x', prefix = '' }\nmcp_servers.a = { command = 'x', prefix = '' }";
+        let (catalog, _) = catalog(toml, vec![tools(&["t", "read_artifact"]), tools(&["t", "u"])]);
+        let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["t", "u"]);
+        assert_eq!(catalog.tool("t").unwrap().to.upstream, 0);
+        let refused: Vec<_> = catalog
+            .refused
+            .iter()
+            .map(|r| format!("{} {}: {}", r.upstream, r.name, r.why))
+            .collect();
+        assert_eq!(
+            refused,
+            [
+                "0 read_artifact: name is already taken by a tool of this server",
+                "1 t: name is already taken by upstream 'z'",
+            ]
+        );
+        assert_eq!((catalog.tools_of(0), catalog.tools_of(1)), (1, 1));
+    }
+
+    #[test]
+    fn names_that_clients_would_refuse_are_not_offered() {
+        let long = "n".repeat(MAX_NAME_CHARS);
+        let (catalog, _) =
+            catalog("mcp_servers.a.command = 'x'", vec![tools(&["a/b", &long, "ok"])]);
+        assert_eq!(catalog.tools.len(), 1);
+        assert_eq!(catalog.refused.len(), 2);
+    }
+
+    #[test]
+    fn output_schemas_are_relaxed_where_answers_are_captured() {
+        let schema = json!({
+            "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false, "$defs": {},
+        });
+        let listing = Listing {
+            tools: ["t", "raw"]
+                .map(|name| Tool { output_schema: Some(schema.clone()), ..tool(name) })
+                .to_vec(),
+            ..Listing::default()
+        };
+        let toml = "[mcp_servers.a]\ncommand = 'x'\ntools.raw.capture = false";
+        let (catalog, _) = catalog(toml, vec![listing]);
+        let relaxed =
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "$defs": {}});
+        assert_eq!(catalog.tools[0].output_schema, Some(relaxed));
+        assert_eq!(catalog.tools[1].output_schema, Some(schema));
+        assert!(catalog.tool("a__t").unwrap().capture.is_some());
+        assert!(catalog.tool("a__raw").unwrap().capture.is_none());
+    }
+
+    #[test]
+    fn resources_lead_to_their_upstream() {
+        let resource =
+            |uri: &str| Resource { uri: uri.into(), name: "r".into(), ..Resource::default() };
+        let template = |uri: &str| ResourceTemplate {
+            uri_template: uri.into(),
+            name: "t".into(),
+            ..ResourceTemplate::default()
+        };
+        let toml = "mcp_servers.a.command = 'x'\nmcp_servers.b.command = 'x'";
+        let a = Listing {
+            resources: vec![resource("x:1"), resource("artifact://mine")],
+            has_resources: true,
+            ..Listing::default()
+        };
+        let b = Listing {
+            resources: vec![resource("x:1"), resource("x:2")],
+            templates: vec![template("y:{id}")],
+            has_resources: true,
+            ..Listing::default()
+        };
+        let (catalog, _) = catalog(toml, vec![a, b]);
+        assert_eq!(catalog.resource("x:1"), Some(0));
+        assert_eq!(catalog.resource("x:2"), Some(1));
+        assert_eq!(catalog.resource("artifact://mine"), None);
+        assert_eq!(catalog.likely_owner("y:7"), Some(1));
+        assert_eq!(catalog.likely_owner("z:7"), None, "two have resources");
+        assert_eq!(catalog.refused.len(), 2);
+    }
+}

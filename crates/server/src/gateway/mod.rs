@@ -1,0 +1,156 @@
+//! The upstreams together: started side by side, offered under prefixed names, kept alive.
+
+mod backoff;
+mod call;
+mod catalog;
+mod names;
+mod routes;
+mod state;
+mod supervise;
+mod template;
+mod upstream;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use marquetry_artifacts::Settings;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub(crate) use self::{
+    call::{CallFailure, ToolAnswer, Unreachable},
+    catalog::{Catalog, Refused},
+    state::State,
+    upstream::Upstream,
+};
+use self::{routes::LinkRoutes, supervise::supervise};
+use crate::config::{Config, GatewayConfig, Limits};
+
+/// Lists that clients should fetch anew. However often one changes before it is announced, it is announced once.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) tools: Notify,
+    pub(crate) prompts: Notify,
+    /// Resources or templates.
+    pub(crate) resources: Notify,
+}
+
+/// All upstreams, and what they offer together.
+pub(crate) struct Gateway {
+    config: GatewayConfig,
+    limits: Limits,
+    capture: Settings,
+    /// Names of our own tools, which no upstream can have.
+    reserved: Vec<&'static str>,
+    upstreams: Vec<Arc<Upstream>>,
+    catalog: RwLock<Arc<Catalog>>,
+    /// Held while a new catalog is made, so that an older one never replaces a newer one.
+    relisting: Mutex<()>,
+    links: Mutex<LinkRoutes>,
+    changes: Arc<Changes>,
+    /// Until when the first lists wait for upstreams.
+    list_deadline: Instant,
+    stopping: CancellationToken,
+    /// The supervisors, and every child process that has not ended, even one whose start was given up.
+    tasks: TaskTracker,
+}
+
+impl Gateway {
+    /// Starts every upstream that is not disabled. Returns at once; changes of the lists are told through `changes`.
+    pub(crate) fn start(
+        config: &Config,
+        reserved: Vec<&'static str>,
+        changes: Arc<Changes>,
+    ) -> Arc<Self> {
+        let upstreams = config
+            .mcp_servers
+            .iter()
+            .map(|(name, upstream)| Arc::new(Upstream::new(name, upstream, &config.gateway)));
+        let gateway = Arc::new(Self {
+            config: config.gateway.clone(),
+            limits: config.limits.clone(),
+            capture: config.artifacts.settings(),
+            reserved,
+            upstreams: upstreams.collect(),
+            catalog: RwLock::default(),
+            relisting: Mutex::default(),
+            links: Mutex::new(LinkRoutes::new(config.limits.max_resource_routes.get())),
+            changes,
+            list_deadline: Instant::now() + Duration::from_millis(config.gateway.list_wait_ms),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        for upstream in &gateway.upstreams {
+            if !upstream.config.disabled {
+                gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
+            }
+        }
+        gateway
+    }
+
+    /// The upstreams, in the order of the configuration.
+    pub(crate) fn upstreams(&self) -> &[Arc<Upstream>] {
+        &self.upstreams
+    }
+
+    /// What they offer now.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until every upstream's first start is over, well or badly.
+    pub(crate) async fn settled(&self) {
+        for upstream in &self.upstreams {
+            upstream.settled().await;
+        }
+    }
+
+    /// Waits a little, soon after the start, so that a client that lists once sees the upstreams that start quickly.
+    pub(crate) async fn settled_or_late(&self) {
+        _ = timeout_at(self.list_deadline, self.settled()).await;
+    }
+
+    /// Begins to end every upstream, and does not wait.
+    pub(crate) fn abandon(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Ends every upstream; child processes are gone when this returns.
+    pub(crate) async fn stop(&self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        let limit = supervise::stop_limit(Duration::from_millis(self.config.stop_grace_ms));
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
+            tracing::error!("some upstreams did not end in time");
+        }
+    }
+
+    /// Puts the lists together anew and tells what changed.
+    fn relist(&self) {
+        let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = Arc::new(Catalog::new(&self.upstreams, &self.reserved, &self.capture));
+        let old = {
+            let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *catalog, new.clone())
+        };
+        for refused in new.refused.iter().filter(|refused| !old.refused.contains(refused)) {
+            let Refused { upstream, kind, name, why } = refused;
+            let upstream = &self.upstreams[*upstream].name;
+            tracing::warn!(upstream, kind, name, %why, "not offered to clients");
+        }
+        if old.tools != new.tools {
+            self.changes.tools.notify_one();
+        }
+        if old.prompts != new.prompts {
+            self.changes.prompts.notify_one();
+        }
+        if old.resources != new.resources || old.templates != new.templates {
+            self.changes.resources.notify_one();
+        }
+    }
+}

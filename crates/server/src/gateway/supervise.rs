@@ -1,0 +1,223 @@
+//! Keeps one upstream alive: starts it, listens for changes of its lists, starts it again when it ends.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use marquetry_protocol::client::{Client, ClientError, ServerNotification};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+use super::{
+    Gateway,
+    backoff::{self, STEADY},
+    catalog::Listing,
+    state::State,
+    upstream::Upstream,
+};
+
+/// How long announcements are gathered before lists are fetched: servers announce several changes in a row.
+const GATHERED: Duration = Duration::from_millis(30);
+
+/// The lists of an upstream that may have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stale {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+}
+
+/// Runs until the gateway stops, or the upstream is given up.
+pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
+    let name = upstream.name.as_str();
+    let mut failures = 0;
+    loop {
+        upstream.set_state(State::Starting);
+        let ready_since = Instant::now();
+        let started = tokio::select! {
+            biased;
+            () = gateway.stopping.cancelled() => break,
+            started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, &upstream)) => started,
+        };
+        let problem = match started {
+            Ok(Ok(running)) => {
+                let client = running.client.clone();
+                let problem = watch(&gateway, &upstream, running).await;
+                client.close().await;
+                let Some(problem) = problem else { break };
+                if ready_since.elapsed() >= STEADY {
+                    failures = 0;
+                }
+                problem
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not ready within {} ms", upstream.start_timeout().as_millis()),
+        };
+        failures += 1;
+        let config = &gateway.config;
+        if config.restart_max_failures > 0 && failures >= config.restart_max_failures {
+            tracing::error!(upstream = name, failures, problem, "upstream is given up");
+            upstream.set_state(State::Failed { problem });
+            upstream.set_listing(Listing::default());
+            gateway.relist();
+            return;
+        }
+        let pause = backoff::pause(config, failures);
+        let retry_in_ms = pause.as_millis() as u64;
+        tracing::warn!(upstream = name, failures, retry_in_ms, problem, "upstream is down");
+        upstream.set_state(State::BackingOff { problem, retry_in_ms });
+        tokio::select! {
+            biased;
+            () = gateway.stopping.cancelled() => break,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    upstream.set_state(State::Stopped);
+}
+
+/// An upstream that has introduced itself and listed what it has.
+struct Running {
+    client: Client,
+    notifications: Receiver<ServerNotification>,
+    listing: Listing,
+}
+
+async fn start(gateway: &Gateway, upstream: &Upstream) -> Result<Running, ClientError> {
+    let client = upstream.connect(&gateway.limits, &gateway.tasks).await?;
+    // From before the lists are fetched, so that no change between is missed.
+    let notifications = client.notifications();
+    let server = client.server();
+    let all = Stale { tools: true, prompts: true, resources: true };
+    let mut listing = Listing {
+        instructions: server.instructions.clone(),
+        has_resources: server.capabilities.resources.is_some(),
+        ..Listing::default()
+    };
+    fetch(&client, upstream, all, &mut listing).await?;
+    Ok(Running { client, notifications, listing })
+}
+
+/// Offers the upstream to clients until it ends (with how) or the gateway stops (none).
+async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Option<String> {
+    let Running { client, mut notifications, mut listing } = running;
+    let server = client.server();
+    tracing::info!(
+        upstream = upstream.name,
+        server = server.info.name,
+        version = server.info.version,
+        revision = server.revision.as_str(),
+        tools = listing.tools.len(),
+        prompts = listing.prompts.len(),
+        resources = listing.resources.len(),
+        "upstream is ready",
+    );
+    upstream.set_listing(listing.clone());
+    // Ready before its names appear: whoever sees a name can call it.
+    upstream.set_state(State::Ready(client.clone()));
+    gateway.relist();
+    loop {
+        let mut stale = tokio::select! {
+            biased;
+            () = gateway.stopping.cancelled() => return None,
+            reason = client.closed() => return Some(reason.to_string()),
+            () = upstream.suspected.notified() => Stale { tools: true, ..Stale::default() },
+            told = notifications.recv() => match told {
+                Ok(notification) => Stale::of(&notification),
+                Err(RecvError::Lagged(_)) => Stale { tools: true, prompts: true, resources: true },
+                Err(RecvError::Closed) => return Some(client.closed().await.to_string()),
+            },
+        };
+        tokio::select! {
+            biased;
+            () = gateway.stopping.cancelled() => return None,
+            () = tokio::time::sleep(GATHERED) => {}
+        }
+        // One fetch answers all announcements that are here by now.
+        while let Ok(notification) = notifications.try_recv() {
+            stale = stale.and(Stale::of(&notification));
+        }
+        if stale == Stale::default() {
+            continue;
+        }
+        let fetched = tokio::select! {
+            biased;
+            () = gateway.stopping.cancelled() => return None,
+            fetched = fetch(&client, upstream, stale, &mut listing) => fetched,
+        };
+        match fetched {
+            Ok(()) => {
+                upstream.set_listing(listing.clone());
+                gateway.relist();
+            }
+            Err(ClientError::Closed(reason)) => return Some(reason.to_string()),
+            Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {
+                return Some(error.to_string());
+            }
+            Err(error) => {
+                tracing::warn!(upstream = upstream.name, %error, "lists cannot be fetched anew; the old ones stay");
+            }
+        }
+    }
+}
+
+impl Stale {
+    fn of(notification: &ServerNotification) -> Self {
+        let method = &*notification.method;
+        Self {
+            tools: method == "notifications/tools/list_changed",
+            prompts: method == "notifications/prompts/list_changed",
+            resources: method == "notifications/resources/list_changed",
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            tools: self.tools || other.tools,
+            prompts: self.prompts || other.prompts,
+            resources: self.resources || other.resources,
+        }
+    }
+}
+
+/// Fetches the stale lists that the server says it has. Only a failing list of tools is an error.
+async fn fetch(
+    client: &Client,
+    upstream: &Upstream,
+    stale: Stale,
+    listing: &mut Listing,
+) -> Result<(), ClientError> {
+    let capabilities = &client.server().capabilities;
+    if stale.tools && capabilities.tools.is_some() {
+        listing.tools = client.list_tools().await?;
+    }
+    if stale.prompts && capabilities.prompts.is_some() {
+        listing.prompts = optional(upstream, "prompts", client.list_prompts().await)?;
+    }
+    if stale.resources && capabilities.resources.is_some() {
+        listing.resources = optional(upstream, "resources", client.list_resources().await)?;
+        let templates = client.list_resource_templates().await;
+        listing.templates = optional(upstream, "resource templates", templates)?;
+    }
+    Ok(())
+}
+
+/// A list that an upstream can be used without.
+fn optional<T>(
+    upstream: &Upstream,
+    what: &str,
+    fetched: Result<Vec<T>, ClientError>,
+) -> Result<Vec<T>, ClientError> {
+    match fetched {
+        Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_))) => {
+            // Servers that declare resources often know no templates.
+            tracing::debug!(upstream = upstream.name, what, %error, "list is left out");
+            Ok(Vec::new())
+        }
+        fetched => fetched,
+    }
+}
+
+/// How long [`Gateway::stop`] waits for all upstreams: closing, terminating and killing have this long each.
+pub(super) fn stop_limit(grace: Duration) -> Duration {
+    grace.saturating_mul(3).saturating_add(Duration::from_secs(1))
+}

@@ -1,0 +1,145 @@
+//! One upstream: its configuration, its state, and what it last listed.
+
+use std::{
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use marquetry_protocol::{
+    client::{Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand},
+    types::Implementation,
+};
+use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
+
+use super::{catalog::Listing, names::Namer, state::State};
+use crate::config::{GatewayConfig, Limits, Transport, UpstreamConfig};
+
+/// An MCP server behind this one.
+pub(crate) struct Upstream {
+    pub(crate) name: String,
+    pub(crate) config: UpstreamConfig,
+    pub(crate) namer: Namer,
+    start_timeout: Duration,
+    call_timeout: Duration,
+    stop_grace: Duration,
+    state: watch::Sender<State>,
+    listing: RwLock<Arc<Listing>>,
+    starts: AtomicU32,
+    /// A call found the connection dead, which an HTTP connection does not notice by itself.
+    pub(super) suspected: Notify,
+}
+
+impl AsRef<Self> for Upstream {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl Upstream {
+    /// The upstream `name`, not started yet.
+    pub(crate) fn new(name: &str, config: &UpstreamConfig, gateway: &GatewayConfig) -> Self {
+        let start_timeout = config.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
+        let call_timeout = match config.call_timeout_ms.unwrap_or(gateway.call_timeout_ms) {
+            0 => Duration::MAX,
+            limited => Duration::from_millis(limited),
+        };
+        let state = if config.disabled { State::Disabled } else { State::Starting };
+        Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            namer: Namer::new(name, config, &gateway.separator),
+            start_timeout: Duration::from_millis(start_timeout),
+            call_timeout,
+            stop_grace: Duration::from_millis(gateway.stop_grace_ms),
+            state: watch::Sender::new(state),
+            listing: RwLock::default(),
+            starts: AtomicU32::new(0),
+            suspected: Notify::new(),
+        }
+    }
+
+    /// What it is doing now.
+    pub(crate) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Waits until its first start is over, well or badly.
+    pub(crate) async fn settled(&self) {
+        // The sender lives as long as self, so the wait cannot fail.
+        _ = self.state.subscribe().wait_for(State::is_settled).await;
+    }
+
+    /// What it is doing after its connection was lost, as soon as that is noticed.
+    pub(super) async fn state_after_loss(&self) -> State {
+        const NOTICED: Duration = Duration::from_millis(250);
+        let mut states = self.state.subscribe();
+        let lost = states.wait_for(|state| !matches!(state, State::Ready(_)));
+        _ = tokio::time::timeout(NOTICED, lost).await;
+        self.state()
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.send_replace(state);
+    }
+
+    /// What it last listed; empty before its first start.
+    pub(crate) fn listing(&self) -> Arc<Listing> {
+        self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_listing(&self, listing: Listing) {
+        *self.listing.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(listing);
+    }
+
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.starts.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
+    pub(crate) fn start_timeout(&self) -> Duration {
+        self.start_timeout
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.call_timeout
+    }
+
+    /// Starts the program or opens the connection.
+    pub(super) async fn connect(
+        &self,
+        limits: &Limits,
+        children: &TaskTracker,
+    ) -> Result<Client, ClientError> {
+        self.starts.fetch_add(1, Ordering::Relaxed);
+        let options = ClientOptions {
+            implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
+            connect_timeout: self.start_timeout,
+            request_timeout: self.start_timeout,
+            max_message_bytes: limits.max_upstream_message_bytes.get(),
+            max_list_items: limits.max_upstream_list.get(),
+            ..ClientOptions::default()
+        };
+        match &self.config.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                let mut program = StdioCommand::new(command, args);
+                program.env = env.clone().into_iter().collect();
+                program.cwd.clone_from(cwd);
+                program.stop_grace = self.stop_grace;
+                program.children = Some(children.clone());
+                let name = self.name.clone();
+                program.stderr = Stderr::Lines(Arc::new(move |line| {
+                    tracing::info!(target: "marquetry::upstream", upstream = name, "{line}");
+                }));
+                Client::spawn(program, options).await
+            }
+            Transport::Http { url, headers } => {
+                let headers = headers.clone().into_iter().collect();
+                Client::http(HttpTarget { url: url.clone(), headers }, options).await
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Routes, and who may ask for them.
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderName, HeaderValue, Method, Response, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    routing::{any, get},
+};
+use marquetry_protocol::server::http::{HostGuard, HttpEndpoint, Refusal};
+
+use tracing::Instrument as _;
+
+use crate::{
+    gateway::Gateway,
+    health,
+    rest::{self, Rest, RestError, json_response},
+};
+
+const MCP: &str = "/mcp";
+
+/// What the routes lead to.
+pub(crate) struct Site {
+    pub(crate) mcp: HttpEndpoint,
+    pub(crate) guard: HostGuard,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) rest: Arc<Rest>,
+}
+
+/// `/mcp`, `/api/tools`, `/api/tools/{name}`, `/healthz`.
+pub(crate) fn router(site: Site) -> Router {
+    let Site { mcp, guard, gateway, rest } = site;
+    Router::new()
+        .route(
+            MCP,
+            any(move |request: Request| {
+                let mcp = mcp.clone();
+                async move { mcp.handle(request).await.map(Body::new) }
+            }),
+        )
+        .route(
+            "/healthz",
+            get(move || {
+                let gateway = gateway.clone();
+                async move { json_response(StatusCode::OK, &health::report(&gateway)) }
+            }),
+        )
+        .merge(rest::routes(rest))
+        .fallback(async || RestError::NotFound.response())
+        .method_not_allowed_fallback(async || RestError::MethodNotAllowed.response())
+        .layer(from_fn_with_state(Arc::new(guard), check))
+}
+
+/// Refuses foreign hosts and pages, and tells browsers which pages may read the answers.
+async fn check(
+    State(guard): State<Arc<HostGuard>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    // The MCP endpoint checks for itself, and refuses in JSON-RPC.
+    if request.uri().path() != MCP
+        && let Err(refusal) = guard.check(request.headers())
+    {
+        tracing::warn!(%refusal, "request refused");
+        return match refusal {
+            Refusal::Origin(_) => RestError::OriginNotAllowed,
+            _ => RestError::HostNotAllowed,
+        }
+        .response();
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let allowed = guard.check(request.headers()).is_ok();
+    let is_preflight = request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let span = tracing::info_span!("http", %method, path);
+    let started = Instant::now();
+    let mut response = if is_preflight && allowed {
+        preflight(&request)
+    } else {
+        next.run(request).instrument(span.clone()).await
+    };
+    let ms = started.elapsed().as_millis() as u64;
+    tracing::debug!(parent: &span, status = response.status().as_u16(), ms, "answered");
+    if let Some(origin) = origin.filter(|_| allowed) {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version"),
+        );
+    }
+    response
+}
+
+/// The answer to a browser that asks before it sends. Nothing here uses cookies, so a page may send what headers it likes.
+fn preflight(request: &Request) -> Response<Body> {
+    const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+    let methods = if request.uri().path() == MCP { "GET, POST, DELETE" } else { "GET, POST" };
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    let asked: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
+    if let Some(asked) = request.headers().get(asked) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    response
+}

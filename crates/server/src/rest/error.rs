@@ -1,0 +1,184 @@
+//! The one table from what went wrong to status, code and message.
+
+use std::borrow::Cow;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use serde_json::json;
+
+use super::json_response;
+use crate::tools::DiagramError;
+
+/// Why a REST request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RestError {
+    /// The tool was called and failed.
+    Diagram(DiagramError),
+    /// The body is not JSON.
+    InvalidJson,
+    /// The body is larger than any diagram within the limit could be.
+    BodyTooLarge,
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// No tool has that name.
+    ToolNotFound(String),
+    /// `POST /api/tools/`
+    ToolNameRequired,
+    /// The path takes other methods, which `Allow` lists.
+    MethodNotAllowed,
+    /// Nothing is at that path.
+    NotFound,
+    /// `Host` names neither this machine nor a configured host.
+    HostNotAllowed,
+    /// `Origin` is neither a page on this machine nor a configured origin.
+    OriginNotAllowed,
+}
+
+impl RestError {
+    /// Status, code and message; specs: PlantUML "Edges", and seed 002, scenarios 3, 4, 6 and 7.
+    pub(crate) fn parts(&self) -> (StatusCode, &'static str, Cow<'static, str>) {
+        match self {
+            Self::Diagram(error) => {
+                let (status, code) = match error {
+                    DiagramError::Empty => (StatusCode::BAD_REQUEST, "EMPTY_CODE"),
+                    DiagramError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "CODE_TOO_LARGE"),
+                    DiagramError::EncodingFailed => {
+                        (StatusCode::INTERNAL_SERVER_ERROR, "ENCODING_FAILED")
+                    }
+                    DiagramError::NoCode => (StatusCode::BAD_REQUEST, "EMPTY_CODE"),
+                    DiagramError::Undecodable(_) => (StatusCode::BAD_REQUEST, "INVALID_CODE"),
+                    DiagramError::Argument(_) => (StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),
+                };
+                (status, code, error.to_string().into())
+            }
+            Self::InvalidJson => {
+                (StatusCode::BAD_REQUEST, "INVALID_JSON", "Request body is not valid JSON".into())
+            }
+            Self::BodyTooLarge => {
+                let message = DiagramError::TooLarge.to_string();
+                (StatusCode::PAYLOAD_TOO_LARGE, "CODE_TOO_LARGE", message.into())
+            }
+            Self::BodyTimeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "REQUEST_TIMEOUT",
+                "Request body did not arrive in time".into(),
+            ),
+            Self::ToolNotFound(name) => {
+                let name = &name[..name.floor_char_boundary(200)];
+                (StatusCode::NOT_FOUND, "TOOL_NOT_FOUND", format!("Tool '{name}' not found").into())
+            }
+            Self::ToolNameRequired => {
+                (StatusCode::BAD_REQUEST, "TOOL_NAME_REQUIRED", "Tool name is required".into())
+            }
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "METHOD_NOT_ALLOWED",
+                "Method not allowed here; the Allow header lists those that are".into(),
+            ),
+            Self::NotFound => {
+                (StatusCode::NOT_FOUND, "NOT_FOUND", "Nothing is at this path".into())
+            }
+            Self::HostNotAllowed => (
+                StatusCode::FORBIDDEN,
+                "HOST_NOT_ALLOWED",
+                "Host is neither this machine nor one of server.allowed_hosts".into(),
+            ),
+            Self::OriginNotAllowed => (
+                StatusCode::FORBIDDEN,
+                "ORIGIN_NOT_ALLOWED",
+                "Origin is neither a page on this machine nor one of server.allowed_origins".into(),
+            ),
+        }
+    }
+
+    /// The answer: `{"success": false, "error": {"code", "message"}}`.
+    pub(crate) fn response(&self) -> Response<Body> {
+        let (status, code, message) = self.parts();
+        let body = json!({"success": false, "error": {"code": code, "message": message}});
+        let mut response = json_response(status, &body);
+        if *self == Self::BodyTimeout {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+impl From<DiagramError> for RestError {
+    fn from(error: DiagramError) -> Self {
+        Self::Diagram(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_whole_table() {
+        let all = [
+            DiagramError::Empty.into(),
+            DiagramError::TooLarge.into(),
+            DiagramError::EncodingFailed.into(),
+            DiagramError::NoCode.into(),
+            DiagramError::Undecodable("why".into()).into(),
+            DiagramError::Argument("what".into()).into(),
+            RestError::InvalidJson,
+            RestError::BodyTooLarge,
+            RestError::BodyTimeout,
+            RestError::ToolNotFound("unknownTool".into()),
+            RestError::ToolNameRequired,
+            RestError::MethodNotAllowed,
+            RestError::NotFound,
+            RestError::HostNotAllowed,
+            RestError::OriginNotAllowed,
+        ];
+        let table: String = all
+            .iter()
+            .map(|error| {
+                // A new variant must be added to the list above as well.
+                match error {
+                    RestError::Diagram(
+                        DiagramError::Empty
+                        | DiagramError::TooLarge
+                        | DiagramError::EncodingFailed
+                        | DiagramError::NoCode
+                        | DiagramError::Undecodable(_)
+                        | DiagramError::Argument(_),
+                    )
+                    | RestError::InvalidJson
+                    | RestError::BodyTooLarge
+                    | RestError::BodyTimeout
+                    | RestError::ToolNotFound(_)
+                    | RestError::ToolNameRequired
+                    | RestError::MethodNotAllowed
+                    | RestError::NotFound
+                    | RestError::HostNotAllowed
+                    | RestError::OriginNotAllowed => {}
+                }
+                let (status, code, message) = error.parts();
+                format!("{} {code}: {message}\n", status.as_u16())
+            })
+            .collect();
+        expect![[r#"
+            400 EMPTY_CODE: plantumlCode is required and cannot be empty
+            413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
+            500 ENCODING_FAILED: Failed to encode PlantUML code
+            400 EMPTY_CODE: code is required and cannot be empty
+            400 INVALID_CODE: Failed to decode PlantUML code: why
+            400 INVALID_ARGUMENT: what
+            400 INVALID_JSON: Request body is not valid JSON
+            413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
+            408 REQUEST_TIMEOUT: Request body did not arrive in time
+            404 TOOL_NOT_FOUND: Tool 'unknownTool' not found
+            400 TOOL_NAME_REQUIRED: Tool name is required
+            405 METHOD_NOT_ALLOWED: Method not allowed here; the Allow header lists those that are
+            404 NOT_FOUND: Nothing is at this path
+            403 HOST_NOT_ALLOWED: Host is neither this machine nor one of server.allowed_hosts
+            403 ORIGIN_NOT_ALLOWED: Origin is neither a page on this machine nor one of server.allowed_origins
+        "#]].assert_eq(&table);
+    }
+}

@@ -1,0 +1,136 @@
+//! REST: the diagram tools in the envelope of seed 002.
+
+mod body;
+mod error;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderValue, Request, Response, StatusCode, header},
+    routing::{get, post},
+};
+use indexmap::IndexMap;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{json, value::RawValue};
+
+pub(crate) use self::error::RestError;
+use crate::{
+    config::Limits,
+    tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments},
+};
+
+/// What the routes need.
+pub(crate) struct Rest {
+    pub(crate) diagrams: Diagrams,
+    pub(crate) limits: Limits,
+}
+
+/// `GET /api/tools`, `POST /api/tools/{name}`.
+pub(crate) fn routes(rest: Arc<Rest>) -> Router {
+    Router::new()
+        .route("/api/tools", get(list_tools))
+        .route("/api/tools/", post(async || RestError::ToolNameRequired.response()))
+        .route("/api/tools/{*name}", post(call_tool))
+        .with_state(rest)
+}
+
+/// The tools, in the form of seed 002, scenario 1.
+async fn list_tools(State(rest): State<Arc<Rest>>) -> Response<Body> {
+    let tools = rest.diagrams.tools().into_iter().map(|tool| {
+        json!({
+            "id": tool.name,
+            "name": tool.title.unwrap_or_default(),
+            "description": tool.description,
+            "inputSchema": tool.input_schema,
+        })
+    });
+    json_response(StatusCode::OK, &json!({"tools": tools.collect::<Vec<_>>()}))
+}
+
+async fn call_tool(
+    State(rest): State<Arc<Rest>>,
+    Path(name): Path<String>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let outcome = match name.as_str() {
+        ENCODE => encode(&rest, request).await,
+        DECODE => decode(&rest, request).await,
+        _ => Err(RestError::ToolNotFound(name)),
+    };
+    outcome.unwrap_or_else(|error| error.response())
+}
+
+async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
+    let body = body::read(request, &rest.limits).await?;
+    let text = body::utf8(&body);
+    let members = members(text.text())?;
+    let code: &RawValue = members.get("plantumlCode").copied().ok_or(DiagramError::Empty)?;
+    if !code.get().starts_with('"') {
+        return Err(DiagramError::Empty.into());
+    }
+    if text.was_broken() {
+        return Err(DiagramError::EncodingFailed.into());
+    }
+    // The text is JSON, so a string that cannot be read has a lone surrogate, which is no character.
+    let code = serde_json::from_str(code.get()).map_err(|_| DiagramError::EncodingFailed)?;
+    let arguments = EncodeArguments {
+        plantuml_code: code,
+        format: argument(&members, "format", "\"svg\", \"png\" or \"txt\"")?,
+        verbatim: argument(&members, "verbatim", "true or false")?,
+    };
+    Ok(success(&rest.diagrams.encode(&arguments)?))
+}
+
+async fn decode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
+    let body = body::read(request, &rest.limits).await?;
+    let text = body::utf8(&body);
+    let members = members(text.text())?;
+    if text.was_broken() {
+        return Err(DiagramError::Undecodable("it is not UTF-8".into()).into());
+    }
+    let code: Option<String> = argument(&members, "code", "a code or URL")?;
+    let arguments = DecodeArguments { code: code.ok_or(DiagramError::NoCode)? };
+    Ok(success(&rest.diagrams.decode(&arguments)?))
+}
+
+/// The members of a body. No body, and JSON that is no object, have none.
+fn members(text: &str) -> Result<IndexMap<String, &RawValue>, RestError> {
+    if text.trim().is_empty() {
+        return Ok(IndexMap::new());
+    }
+    let whole: &RawValue = serde_json::from_str(text).map_err(|_| RestError::InvalidJson)?;
+    if !whole.get().starts_with('{') {
+        return Ok(IndexMap::new());
+    }
+    // A member's name may hold a lone surrogate, which is no name of ours.
+    Ok(serde_json::from_str(whole.get()).unwrap_or_default())
+}
+
+/// An optional member; `null` counts as absent.
+fn argument<T: DeserializeOwned + Default>(
+    members: &IndexMap<String, &RawValue>,
+    name: &str,
+    expected: &str,
+) -> Result<T, RestError> {
+    match members.get(name).map(|value| value.get()) {
+        None | Some("null") => Ok(T::default()),
+        Some(value) => serde_json::from_str(value)
+            .map_err(|_| DiagramError::Argument(format!("{name} must be {expected}")).into()),
+    }
+}
+
+fn success(result: &impl Serialize) -> Response<Body> {
+    json_response(StatusCode::OK, &json!({"success": true, "result": result}))
+}
+
+/// An answer with a JSON body.
+pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

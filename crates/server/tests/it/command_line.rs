@@ -1,0 +1,210 @@
+//! The program as a user meets it: exit codes and what it says.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output},
+};
+
+use expect_test::{Expect, expect};
+
+fn marquetry(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
+    command.args(arguments).current_dir(directory).env_remove("MARQUETRY_NOT_SET");
+    command.output().unwrap()
+}
+
+/// Runs the program and compares exit code and standard error.
+#[track_caller]
+fn check(directory: &Path, arguments: &[&str], want: Expect) {
+    let output = marquetry(directory, arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    want.assert_eq(&format!("exit {}\n{stderr}", output.status.code().unwrap()));
+}
+
+#[test]
+fn configuration_errors_name_the_place_and_exit_2() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("bad.toml"), "[server]\nlisen = 'x'\n").unwrap();
+    fs::write(
+        path.join("mcp.json"),
+        "{\"mcpServers\": {\"a\": {\"command\": \"x\",\n \"args\": [\"${MARQUETRY_NOT_SET}\"]}}}",
+    )
+    .unwrap();
+    check(
+        path,
+        &["serve", "--config", "bad.toml"],
+        expect![[r#"
+        exit 2
+        error: bad.toml:2:1: server.lisen: unknown key; did you mean "listen"?
+    "#]],
+    );
+    check(
+        path,
+        &["check", "--mcp-config", "mcp.json"],
+        expect![[r#"
+        exit 2
+        error: mcp.json:2:10: mcpServers.a.args: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
+    "#]],
+    );
+    check(
+        path,
+        &["stdio", "--config", "missing.toml"],
+        expect![[r#"
+        exit 2
+        error: missing.toml: cannot be read: No such file or directory (os error 2)
+    "#]],
+    );
+    check(
+        path,
+        &["serve", "--listen", "3001"],
+        expect![[r#"
+        exit 2
+        error: command line: --listen: "3001" is not an address with a port; expected one like "127.0.0.1:3001"
+    "#]],
+    );
+    check(
+        path,
+        &["serve", "--log", "loud"],
+        expect![[r#"
+        exit 2
+        error: command line: --log: "loud" is not a log level; expected error, warn, info, debug, trace, off, or a list such as "info,marquetry=debug"
+    "#]],
+    );
+    check(
+        path,
+        &["serve", "--listen", "0.0.0.0:0"],
+        expect![[r#"
+        exit 2
+        error: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
+    "#]],
+    );
+    // A file of the usual name is read without being named.
+    fs::write(path.join("marquetry.toml"), "[log]\nlevel = 'loud'\n").unwrap();
+    check(
+        path,
+        &["check"],
+        expect![[r#"
+        exit 2
+        error: marquetry.toml:2:9: log.level: "loud" is not a log level; expected error, warn, info, debug, trace, off, or a list such as "info,marquetry=debug"
+    "#]],
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_and_exits_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let output = marquetry(directory.path(), &["serve", "--listen", &address]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with(&format!("error: cannot listen on {address}: ")), "{stderr}");
+    assert!(stderr.contains("choose another port with --listen"), "{stderr}");
+}
+
+#[test]
+fn check_says_what_would_be_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(
+        path.join("mcp.json"),
+        r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "x"], "autoApprove": []}}}"#,
+    )
+    .unwrap();
+    let output = marquetry(path, &["check", "--mcp-config", "mcp.json"]);
+    expect![[r#"
+        listen     http://127.0.0.1:3001/mcp
+        artifacts  memory; saved above 2048 bytes, shown up to 4096 bytes
+        servers    1
+          fs  stdio  npx, 2 arguments, 0 variables
+    "#]]
+    .assert_eq(&String::from_utf8(output.stdout).unwrap());
+    expect![[r#"
+        warning: mcp.json: server "fs": key "autoApprove" is not used
+    "#]]
+    .assert_eq(&String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success());
+}
+
+#[test]
+fn diagrams_go_there_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let diagram = "@startuml\nПётр -> 花子 : こんにちは 🎉\n@enduml\n";
+    fs::write(path.join("d.puml"), diagram).unwrap();
+    let url = marquetry(path, &["encode", "d.puml", "--format", "png"]);
+    let url = String::from_utf8(url.stdout).unwrap();
+    assert!(url.starts_with("https://www.plantuml.com/plantuml/png/"), "{url}");
+    let text = marquetry(path, &["decode", url.trim()]);
+    assert_eq!(String::from_utf8(text.stdout).unwrap().trim(), diagram.trim());
+
+    let local = marquetry(path, &["encode", "d.puml", "--url-base", "http://127.0.0.1:8080/"]);
+    assert!(String::from_utf8(local.stdout).unwrap().starts_with("http://127.0.0.1:8080/svg/"));
+
+    fs::write(path.join("blank.puml"), " \n").unwrap();
+    fs::write(path.join("latin1.puml"), b"A -> B : \xe9").unwrap();
+    check(
+        path,
+        &["encode", "blank.puml"],
+        expect![[r#"
+            exit 1
+            error: blank.puml: diagram is blank
+        "#]],
+    );
+    check(
+        path,
+        &["encode", "latin1.puml"],
+        expect![[r#"
+        exit 1
+        error: latin1.puml is not UTF-8 text
+    "#]],
+    );
+    check(
+        path,
+        &["encode", "none.puml"],
+        expect![[r#"
+        exit 1
+        error: none.puml cannot be read: No such file or directory (os error 2)
+    "#]],
+    );
+    check(
+        path,
+        &["encode", "d.puml", "--url-base", "plantuml.example"],
+        expect![[r#"
+        exit 2
+        error: --url-base: server address does not start with http:// or https://
+    "#]],
+    );
+    check(
+        path,
+        &["decode", "!!"],
+        expect![[r#"
+        exit 1
+        error: Failed to decode PlantUML code: character 1, '!', is not one of 0-9 A-Z a-z - _
+    "#]],
+    );
+}
+
+#[test]
+fn help_has_examples_and_the_version_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["stdio", "--help"],
+        &["encode", "--help"],
+        &["decode", "--help"],
+        &["check", "--help"],
+    ] {
+        let output = marquetry(directory.path(), command);
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && help.contains("Examples:\n"), "{command:?}: {help}");
+    }
+    let version = marquetry(directory.path(), &["--version"]);
+    let want = format!("marquetry {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8(version.stdout).unwrap(), want);
+    assert_eq!(marquetry(directory.path(), &["sreve"]).status.code(), Some(2));
+}

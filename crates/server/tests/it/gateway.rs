@@ -1,0 +1,303 @@
+//! Upstreams: offered, called, lost and found again.
+
+use std::time::{Duration, Instant};
+
+use marquetry_protocol::{
+    Revision,
+    client::{CallOptions, ClientError},
+    types::CallToolParams,
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    support::{Running, ask, call, rpc_error, text_of, tool_names, until, within},
+    upstream::{HttpUpstream, child_toml},
+};
+
+const QUICK: &str =
+    "[gateway]\nrestart_delay_ms = 50\nrestart_max_delay_ms = 400\nstop_grace_ms = 1000\n";
+
+#[tokio::test]
+async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{}{}", child_toml("local"), web.toml("web"))).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let agent = server.agent_of(revision).await;
+        let names = tool_names(&agent).await;
+        assert_eq!(
+            names[..4],
+            ["encodePlantUML", "decodePlantUML", "list_artifacts", "read_artifact"]
+        );
+        assert!(
+            names.contains(&"local__echo".to_owned()) && names.contains(&"web__echo".to_owned())
+        );
+        assert!(!names.iter().any(|name| name.contains('/')), "{names:?}");
+        for tool in ["local__echo", "web__echo"] {
+            assert_eq!(text_of(&agent, tool, json!({"text": "hello"})).await, "hello");
+        }
+    }
+    let health = server.app.health();
+    assert_eq!(health["status"], "ok");
+    assert_eq!(health["upstreams"][0]["refused"][0]["name"], "not/a/name");
+    assert_eq!(health["upstreams"][0]["tools"], 13);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_upstreams_say_passes_through() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&web.toml("web")).await;
+    let agent = server.agent().await;
+    let listed = ask(&agent, "tools/list", json!({})).await.unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "web__structured").unwrap();
+    assert_eq!(tool["x-unknown"], json!({"kept": true}));
+    assert_eq!(
+        tool["outputSchema"],
+        json!({"type": "object", "properties": {"rows": {"type": "array"}}})
+    );
+
+    let failed = call(&agent, "web__fail", json!({})).await.unwrap();
+    assert_eq!(
+        (&failed["isError"], &failed["content"][0]["text"]),
+        (&json!(true), &json!("it failed"))
+    );
+    match call(&agent, "web__refuse", json!({})).await {
+        Err(ClientError::Rpc(error)) => {
+            assert_eq!((error.code, error.message.as_str()), (-32099, "refused"));
+            assert_eq!(error.data.unwrap().get(), r#"{"why":1}"#);
+        }
+        other => panic!("{other:?}"),
+    }
+    let (code, message) = rpc_error(call(&agent, "nobody__echo", json!({})).await);
+    assert_eq!((code, message.as_str()), (-32602, "unknown tool 'nobody__echo'"));
+
+    // The caller's own `_meta` reaches the tool, the connection's does not.
+    let mut params = CallToolParams::new("web__meta", &json!({})).unwrap();
+    params.meta = json!({"mine": 1, "io.modelcontextprotocol/x": 2}).as_object().cloned();
+    let answer = within(agent.call_tool(&params, CallOptions::default())).await.unwrap();
+    assert!(
+        answer.get().contains(r#"mine\":1"#) && !answer.get().contains("modelcontextprotocol/x")
+    );
+    assert!(
+        agent.server().instructions.as_ref().unwrap().contains("# web\n\nEcho before you crash.")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn resources_and_prompts_find_their_upstream() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{}{}", web.toml("web"), child_toml("local"))).await;
+    let agent = server.agent().await;
+    let read = async |uri: &str| ask(&agent, "resources/read", json!({"uri": uri})).await;
+
+    let listed = ask(&agent, "resources/list", json!({})).await.unwrap();
+    assert_eq!(
+        listed["resources"].as_array().unwrap().len(),
+        1,
+        "the second upstream's is the same: {listed}"
+    );
+    let templates = ask(&agent, "resources/templates/list", json!({})).await.unwrap();
+    let templates: Vec<_> = templates["resourceTemplates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["uriTemplate"].clone())
+        .collect();
+    assert_eq!(templates, ["artifact://{name}{?version}", "test://item/{id}"]);
+
+    assert_eq!(read("test://static").await.unwrap()["contents"][0]["text"], "read test://static");
+    assert_eq!(read("test://item/7").await.unwrap()["contents"][0]["text"], "read test://item/7");
+    assert_eq!(rpc_error(read("test://item/none").await).0, -32002);
+    // Two upstreams have resources and neither lists this one, until a tool answer links to it.
+    assert_eq!(rpc_error(read("elsewhere://linked").await).0, -32002);
+    call(&agent, "local__link", json!({})).await.unwrap();
+    assert_eq!(
+        read("elsewhere://linked").await.unwrap()["contents"][0]["text"],
+        "read elsewhere://linked"
+    );
+
+    let prompts = ask(&agent, "prompts/list", json!({})).await.unwrap();
+    let names: Vec<_> =
+        prompts["prompts"].as_array().unwrap().iter().map(|p| p["name"].clone()).collect();
+    assert_eq!(names, ["web__greet", "local__greet"]);
+    let params = json!({"name": "local__greet", "arguments": {"with": "joy"}});
+    let prompt = ask(&agent, "prompts/get", params).await.unwrap();
+    assert_eq!(prompt["messages"][0]["content"]["text"], r#"Greet with {"with":"joy"}."#);
+    let unknown = rpc_error(ask(&agent, "prompts/get", json!({"name": "greet"})).await);
+    assert_eq!(unknown, (-32602, "unknown prompt 'greet'".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_crash_answers_the_call_and_the_upstream_returns() {
+    let server = Running::start(&format!("{QUICK}{}", child_toml("local"))).await;
+    let agent = server.agent().await;
+    let before = text_of(&agent, "local__pid", json!({})).await;
+
+    let started = Instant::now();
+    let (waiting, crashed) = tokio::join!(
+        call(&agent, "local__slow", json!({"ms": 60_000})),
+        call(&agent, "local__crash", json!({}))
+    );
+    assert!(started.elapsed() < Duration::from_secs(5), "the pending call is answered quickly");
+    for answer in [waiting.unwrap(), crashed.unwrap()] {
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["isError"], true);
+        assert!(text.starts_with("upstream 'local' ended during the call"), "{text}");
+        assert!(text.ends_with("; it is started again within 1 s"), "{text}");
+        let facts = json!({"upstream": "local", "state": "backing_off"});
+        assert_eq!(answer["_meta"]["marquetry/upstream"], facts);
+    }
+    until("the upstream is back", async || {
+        let answer = call(&agent, "local__pid", json!({})).await.unwrap();
+        answer["isError"].is_null() && answer["content"][0]["text"] != json!(before)
+    })
+    .await;
+    assert_eq!(server.app.health()["upstreams"][0]["restarts"], 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_dead_upstream_never_stops_the_rest() {
+    let dead = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 300\n";
+    let gateway = "[gateway]\nlist_wait_ms = 0\nrestart_delay_ms = 60000\nstop_grace_ms = 200\n";
+    let server = Running::start_at_once(&format!("{gateway}{dead}{}", child_toml("local"))).await;
+    let started = Instant::now();
+    let agent = server.agent().await;
+    assert!(tool_names(&agent).await.len() >= 4);
+    assert!(started.elapsed() < Duration::from_secs(2), "the server answers at once");
+
+    within(server.app.ready()).await;
+    assert_eq!(text_of(&agent, "local__echo", json!({"text": "alive"})).await, "alive");
+    for (tool, why) in [("dead__any", "cannot start"), ("silent__any", "not ready within 300 ms")] {
+        let answer = call(&agent, tool, json!({})).await.unwrap();
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["isError"], true);
+        assert!(text.contains(why) && text.contains("is down"), "{text}");
+    }
+    let health = server.app.health();
+    assert_eq!(health["status"], "degraded");
+    assert_eq!(health["upstreams"][0]["state"], "backing_off");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_keeps_failing_is_given_up_when_told_so() {
+    let toml = "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 3\n[mcp_servers.dead]\ncommand = '/no/such/program'\n";
+    let server = Running::start(toml).await;
+    until("given up", async || server.app.health()["upstreams"][0]["state"] == "failed").await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "dead__any", json!({})).await.unwrap();
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("upstream 'dead' failed and is not started again"), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_http_upstream_that_goes_and_comes_back_is_found_again() {
+    let web = HttpUpstream::start().await;
+    let address = web.url["http://".len()..].trim_end_matches("/mcp").parse().unwrap();
+    let server = Running::start(&format!("{QUICK}{}", web.toml("web"))).await;
+    let agent = server.agent().await;
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "x"})).await, "x");
+
+    web.stop().await;
+    let answer = call(&agent, "web__echo", json!({"text": "x"})).await.unwrap();
+    assert_eq!(answer["isError"], true, "{answer}");
+    let state = || server.app.health()["upstreams"][0]["state"].clone();
+    until("the loss is noticed", async || state() != "ready").await;
+
+    let _web = HttpUpstream::start_at(address).await;
+    until("it is back", async || state() == "ready").await;
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "y"})).await, "y");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn changes_of_lists_reach_every_agent() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{}{}", web.toml("web"), child_toml("local"))).await;
+    for (revision, upstream) in [(Revision::V2025_11_25, "web"), (Revision::V2026_07_28, "local")] {
+        let (agent, other) = (server.agent_of(revision).await, server.agent_of(revision).await);
+        let mut told = [agent.notifications(), other.notifications()];
+        let extra = format!("{upstream}__extra");
+        assert!(!tool_names(&agent).await.contains(&extra));
+        // The listening stream of a stateless agent opens on its own time.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        call(&agent, &format!("{upstream}__grow"), json!({})).await.unwrap();
+        for told in &mut told {
+            within(async {
+                while &*told.recv().await.unwrap().method != "notifications/tools/list_changed" {}
+            })
+            .await;
+        }
+        assert!(tool_names(&agent).await.contains(&extra));
+        assert_eq!(text_of(&other, &extra, json!({})).await, "extra");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn progress_and_cancellation_go_through() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&web.toml("web")).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let agent = server.agent_of(revision).await;
+        let slow = |ms: u64| CallToolParams::new("web__slow", &json!({"ms": ms})).unwrap();
+
+        let (sender, mut progress) = mpsc::channel(8);
+        let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
+        within(agent.call_tool(&slow(0), options)).await.unwrap();
+        let first = progress.recv().await.unwrap();
+        assert_eq!(
+            (first.progress, first.total, first.message.as_deref()),
+            (1.0, Some(3.0), Some("begun"))
+        );
+        assert_eq!(progress.recv().await.unwrap().progress, 2.0);
+        assert!(!web.upstream.slow_was_dropped());
+
+        let params = slow(60_000);
+        let call = agent.call_tool(&params, CallOptions::default());
+        let cancelled = tokio::time::timeout(Duration::from_millis(500), call).await;
+        assert!(cancelled.is_err() && web.upstream.slow_is_running());
+        until("the upstream learns of it", async || web.upstream.slow_was_dropped()).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{}call_timeout_ms = 200\n", web.toml("web"))).await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "web__slow", json!({"ms": 60_000})).await.unwrap();
+    assert_eq!(answer["isError"], true);
+    assert_eq!(answer["content"][0]["text"], "upstream 'web' gave no answer within 200 ms");
+    until("the upstream learns of it", async || web.upstream.slow_was_dropped()).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_list_waits_for_upstreams_that_start_quickly() {
+    let server = Running::start_at_once(&child_toml("local")).await;
+    let agent = server.agent().await;
+    assert!(tool_names(&agent).await.contains(&"local__echo".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lists_come_in_pages() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("limits.list_page_size = 5\n{}", web.toml("web"))).await;
+    let agent = server.agent().await;
+    let first = ask(&agent, "tools/list", json!({})).await.unwrap();
+    assert_eq!(first["tools"].as_array().unwrap().len(), 5);
+    let all = within(agent.list_tools()).await.unwrap();
+    assert_eq!(all.len(), 17);
+    let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
+    assert_eq!(code, -32602);
+    server.stop().await;
+}

@@ -1,0 +1,9 @@
+//! The server from outside: real sockets, real child processes, real MCP servers behind it.
+
+mod command_line;
+mod gateway;
+mod rest;
+mod shutdown;
+mod support;
+mod tools;
+mod upstream;

@@ -1,0 +1,218 @@
+//! Captured answers, and the built-in tools that read them.
+
+use marquetry_protocol::Revision;
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Running, ask, call, rpc_error, text_of, until},
+    upstream::{HttpUpstream, PNG},
+};
+
+/// A server with an upstream, and the artifacts that one call of each kind left.
+async fn captured(toml: &str) -> (Running, HttpUpstream, marquetry_protocol::client::Client) {
+    let web = HttpUpstream::start().await;
+    let seed = "[testing]\nseed = 7\nclock = '2026-01-01T00:00:00Z'\n";
+    let server = Running::start(&format!("{seed}{}{toml}", web.toml("web"))).await;
+    let agent = server.agent().await;
+    (server, web, agent)
+}
+
+async fn artifact_names(agent: &marquetry_protocol::client::Client) -> Vec<String> {
+    let listed = call(agent, "list_artifacts", json!({})).await.unwrap();
+    let artifacts = listed["structuredContent"]["artifacts"].as_array().unwrap();
+    artifacts.iter().map(|artifact| artifact["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_small_answer_is_left_as_it_is() {
+    let (server, _web, agent) = captured("").await;
+    let answer = call(&agent, "web__echo", json!({"text": "small"})).await.unwrap();
+    assert_eq!(
+        answer,
+        json!({"resultType": "complete", "content": [{"type": "text", "text": "small"}]})
+    );
+    assert_eq!(artifact_names(&agent).await, Vec::<String>::new());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_answer_is_saved_shown_in_part_and_read_on() {
+    let (server, _web, agent) = captured("").await;
+    let mut told = agent.notifications();
+    let answer = call(&agent, "web__big", json!({"words": 20_000})).await.unwrap();
+    let report = &answer["_meta"]["marquetry/capture"];
+    assert_eq!(report["status"], "processed_saved_and_truncated");
+    let name = report["save"]["artifacts"][0]["name"].as_str().unwrap();
+    assert_eq!(artifact_names(&agent).await, [name]);
+    until("the change is announced", async || {
+        told.try_recv().is_ok_and(|told| &*told.method == "notifications/resources/list_changed")
+    })
+    .await;
+
+    // Read by parts, it is whole again; and reading is never captured itself.
+    let mut text = String::new();
+    let mut start = json!(0);
+    while !start.is_null() {
+        let arguments = json!({"name": name, "start_byte": start, "max_bytes": 50_000});
+        let part = call(&agent, "read_artifact", arguments).await.unwrap();
+        text += part["content"][0]["text"].as_str().unwrap();
+        assert!(part["_meta"]["marquetry/capture"].is_null());
+        start = part["_meta"]["marquetry/read"]["next_start_byte"].clone();
+    }
+    assert_eq!(text, "lorem ".repeat(20_000));
+
+    let uri = report["save"]["artifacts"][0]["uri"].as_str().unwrap();
+    let resource = ask(&agent, "resources/read", json!({"uri": uri})).await.unwrap();
+    assert_eq!(resource["contents"][0]["text"].as_str().unwrap().len(), 120_000);
+    assert_eq!(
+        text_of(&agent, "read_artifact", json!({"name": uri, "max_bytes": 11})).await,
+        "lorem lorem"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_image_is_saved_and_read_as_an_image() {
+    let (server, _web, agent) = captured("").await;
+    let answer = call(&agent, "web__image", json!({})).await.unwrap();
+    let artifacts = &answer["_meta"]["marquetry/capture"]["save"]["artifacts"];
+    let image =
+        artifacts.as_array().unwrap().iter().find(|a| a["mime_type"] == "image/png").unwrap();
+    let read = call(&agent, "read_artifact", json!({"name": image["name"]})).await.unwrap();
+    assert_eq!(read["content"][0], json!({"type": "image", "data": PNG, "mimeType": "image/png"}));
+
+    // Too large for one answer: what it is, and how to get at it.
+    let read = call(&agent, "read_artifact", json!({"name": image["name"], "max_bytes": 10}))
+        .await
+        .unwrap();
+    let note = read["content"][0]["text"].as_str().unwrap();
+    assert!(
+        note.contains("It is binary and has 70 bytes") && note.contains("start_byte"),
+        "{note}"
+    );
+    let range = json!({"name": image["name"], "start_byte": 0, "end_byte": 4});
+    let read = call(&agent, "read_artifact", range).await.unwrap();
+    assert_eq!(read["content"][0]["resource"]["blob"], "iVBORw==");
+
+    let resource = ask(&agent, "resources/read", json!({"uri": image["uri"]})).await.unwrap();
+    assert_eq!(resource["contents"][0]["blob"], PNG);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn capture_can_be_off_and_different_by_tool() {
+    let toml = "capture.mcp_tool_llm_return_max_bytes = 100000\ntools.image.capture = false\n";
+    let (server, _web, agent) = captured(toml).await;
+    let image = call(&agent, "web__image", json!({})).await.unwrap();
+    assert_eq!(image["content"][1]["data"], PNG);
+    let big = call(&agent, "web__big", json!({"words": 10_000})).await.unwrap();
+    assert_eq!(big["_meta"]["marquetry/capture"]["status"], "processed_and_saved");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lines_are_read_by_number() {
+    let (server, _web, agent) = captured("").await;
+    let text: String = (1..=1_000).map(|line| format!("line {line}\n")).collect();
+    let answer = call(&agent, "web__echo", json!({"text": text})).await.unwrap();
+    let name = &answer["_meta"]["marquetry/capture"]["save"]["artifacts"][0]["name"];
+    let arguments = json!({"name": name, "start_line": 998, "line_count": 2});
+    let read = call(&agent, "read_artifact", arguments).await.unwrap();
+    assert_eq!(read["content"][0]["text"], "line 998\nline 999\n");
+    assert_eq!(read["_meta"]["marquetry/read"]["next_start_line"], 1_000);
+    let note = read["content"][1]["text"].as_str().unwrap();
+    assert!(
+        note.contains("Lines 998 to 999 of 1000") && note.contains("start_line=1000"),
+        "{note}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_failed_calls_that_say_why() {
+    let (server, _web, agent) = captured("").await;
+    call(&agent, "web__image", json!({})).await.unwrap();
+    let name =
+        artifact_names(&agent).await.into_iter().find(|name| name.contains("image")).unwrap();
+    let cases: Vec<(&str, Value, &str)> = vec![
+        ("read_artifact", json!({}), "name"),
+        ("read_artifact", json!({"name": "../x"}), "is not an artifact's name"),
+        ("read_artifact", json!({"name": "nothing.txt"}), "nothing.txt"),
+        ("read_artifact", json!({"name": name, "start_line": 1}), "is not text"),
+        ("read_artifact", json!({"name": name, "start_line": 0}), "start_line"),
+        ("read_artifact", json!({"name": name, "start_line": 1, "start_byte": 1}), "either lines"),
+        ("read_artifact", json!({"name": name, "start_byte": 70}), "which has 70"),
+        ("read_artifact", json!({"name": name, "start_byte": 3, "end_byte": 3}), "are not part of"),
+        ("read_artifact", json!({"name": name, "version": 9}), "9"),
+        ("read_artifact", json!({"name": name, "lines": 9}), "lines"),
+        ("list_artifacts", json!({"cursor": "../x"}), "cursor"),
+        (
+            "encodePlantUML",
+            json!({"plantumlCode": " "}),
+            "plantumlCode is required and cannot be empty",
+        ),
+        (
+            "encodePlantUML",
+            json!({"plantumlCode": "x".repeat(51_201)}),
+            "exceeds maximum size of 50KB",
+        ),
+        ("decodePlantUML", json!({"code": "!"}), "Failed to decode"),
+    ];
+    for (tool, arguments, want) in cases {
+        let answer = call(&agent, tool, arguments.clone()).await.unwrap();
+        let text = answer["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["isError"], true, "{tool} {arguments}: {answer}");
+        assert!(text.contains(want), "{tool} {arguments}: {text}");
+    }
+    for uri in ["artifact://nothing.txt", "artifact://..%2Fx", "artifact:"] {
+        assert_eq!(
+            rpc_error(ask(&agent, "resources/read", json!({"uri": uri})).await).0,
+            -32002,
+            "{uri}"
+        );
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn artifacts_are_resources_in_pages() {
+    let (server, _web, agent) = captured("[limits]\nlist_page_size = 2\n").await;
+    for _ in 0..3 {
+        call(&agent, "web__image", json!({})).await.unwrap();
+    }
+    let listed = agent.list_resources().await.unwrap();
+    let mut uris: Vec<_> = listed.iter().map(|resource| resource.uri.clone()).collect();
+    let artifacts = uris.iter().filter(|uri| uri.starts_with("artifact://")).count();
+    assert!(uris[0] == "test://static" && artifacts >= 3, "{uris:?}");
+    uris.sort();
+    uris.dedup();
+    assert_eq!(uris.len(), listed.len());
+
+    let page = call(&agent, "list_artifacts", json!({"limit": 1})).await.unwrap();
+    let cursor = &page["structuredContent"]["next_cursor"];
+    let next = call(&agent, "list_artifacts", json!({"limit": 1, "cursor": cursor})).await.unwrap();
+    assert_ne!(page["structuredContent"]["artifacts"], next["structuredContent"]["artifacts"]);
+    let none = call(&agent, "list_artifacts", json!({"filter": "no such thing"})).await.unwrap();
+    assert_eq!(none["structuredContent"], json!({"artifacts": []}));
+    let some = call(&agent, "list_artifacts", json!({"filter": "PNG"})).await.unwrap();
+    assert_eq!(some["structuredContent"]["artifacts"].as_array().unwrap().len(), 3);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn diagrams_are_encoded_in_both_eras() {
+    let server = Running::start("").await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let agent = server.agent_of(revision).await;
+        let diagram =
+            call(&agent, "encodePlantUML", json!({"plantumlCode": "A --> B"})).await.unwrap();
+        let url = "https://www.plantuml.com/plantuml/svg/SrJGrRLJS080";
+        assert_eq!(diagram["structuredContent"]["url"], url);
+        let text: Value =
+            serde_json::from_str(diagram["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, diagram["structuredContent"]);
+        let back = call(&agent, "decodePlantUML", json!({"code": url})).await.unwrap();
+        assert_eq!(back["structuredContent"]["plantumlCode"], "@startuml\nA --> B\n@enduml");
+    }
+    server.stop().await;
+}
