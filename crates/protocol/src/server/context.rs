@@ -6,14 +6,18 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{json, value::{RawValue, to_raw_value}};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{conversation::Conversation, outgoing::Outgoing, rounds::Rounds};
 use crate::{
-    Era, RequestId, Revision, RpcError, error_code,
+    Era, RequestId, Revision, RpcError,
     envelope::write_notification,
+    error_code,
     types::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
         Implementation, ListRootsResult, LogLevel,
@@ -133,11 +137,18 @@ impl RequestContext {
     }
 
     /// Sends a log message, when the client wants those of this importance.
-    pub async fn log(&self, level: LogLevel, logger: Option<&str>, data: &(impl Serialize + Sync + ?Sized)) {
+    pub async fn log(
+        &self,
+        level: LogLevel,
+        logger: Option<&str>,
+        data: &(impl Serialize + Sync + ?Sized),
+    ) {
         let parts = &self.inner.parts;
         let least = match parts.revision.era() {
             Era::Stateless => parts.log_level,
-            Era::Session => Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner)),
+            Era::Session => {
+                Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
+            }
         };
         if least.is_none_or(|least| level < least) {
             return;
@@ -163,7 +174,8 @@ impl RequestContext {
             Some("url") => capabilities.has_url_elicitation(),
             _ => capabilities.has("elicitation"),
         };
-        let needs = if params.mode.as_deref() == Some("url") { json!({ "url": {} }) } else { json!({}) };
+        let needs =
+            if params.mode.as_deref() == Some("url") { json!({ "url": {} }) } else { json!({}) };
         self.ask(key, "elicitation/create", params, offered, json!({ "elicitation": needs })).await
     }
 
@@ -171,7 +183,11 @@ impl RequestContext {
     ///
     /// # Errors
     /// As [`Self::elicit`].
-    pub async fn sample(&self, key: &str, params: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+    pub async fn sample(
+        &self,
+        key: &str,
+        params: &CreateMessageParams,
+    ) -> Result<CreateMessageResult, RpcError> {
         let offered = self.capabilities().has("sampling");
         self.ask(key, "sampling/createMessage", params, offered, json!({ "sampling": {} })).await
     }
@@ -190,7 +206,8 @@ impl RequestContext {
     /// # Errors
     /// When it is not a `T`.
     pub fn carried<T: DeserializeOwned>(&self) -> Result<Option<T>, RpcError> {
-        let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried()) else {
+        let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried())
+        else {
             return Ok(None);
         };
         serde_json::from_str(carried.get())
@@ -205,7 +222,8 @@ impl RequestContext {
     /// When it is no JSON.
     pub fn carry(&self, value: &impl Serialize) -> Result<(), RpcError> {
         if let Some(rounds) = &self.inner.parts.rounds {
-            rounds.carry(to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))?);
+            rounds
+                .carry(to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))?);
         }
         Ok(())
     }
@@ -228,26 +246,33 @@ impl RequestContext {
             });
         }
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
-        let not_valid = |error| RpcError::internal(format!("answer to '{method}' is not valid: {error}"));
+        let not_valid =
+            |error| RpcError::internal(format!("answer to '{method}' is not valid: {error}"));
         match (parts.revision.era(), &parts.rounds) {
             (Era::Session, _) => {
-                let answer = parts.conversation.questions.ask(&self.inner.outbound, method, &params);
+                let answer =
+                    parts.conversation.questions.ask(&self.inner.outbound, method, &params);
                 let answer: Box<RawValue> = tokio::time::timeout(parts.question_timeout, answer)
                     .await
-                    .map_err(|_| RpcError::internal(format!("the client did not answer '{method}' in time")))??;
+                    .map_err(|_| {
+                        RpcError::internal(format!("the client did not answer '{method}' in time"))
+                    })??;
                 serde_json::from_str(answer.get()).map_err(not_valid)
             }
             (Era::Stateless, Some(rounds)) => {
                 // An answer that is not valid is asked for again (2026-07-28).
-                if let Some(Ok(answer)) = rounds.answer(key).map(|answer| serde_json::from_str(answer.get())) {
+                if let Some(Ok(answer)) =
+                    rounds.answer(key).map(|answer| serde_json::from_str(answer.get()))
+                {
                     return Ok(answer);
                 }
                 rounds.ask(key, method, params);
                 std::future::pending().await
             }
-            (Era::Stateless, None) => {
-                Err(RpcError::internal(format!("'{}' cannot ask the client anything", parts.method)))
-            }
+            (Era::Stateless, None) => Err(RpcError::internal(format!(
+                "'{}' cannot ask the client anything",
+                parts.method
+            ))),
         }
     }
 

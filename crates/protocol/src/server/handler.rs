@@ -8,9 +8,9 @@ use super::RequestContext;
 use crate::{
     RpcError,
     types::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ReadResourceParams,
-        ServerCapabilities,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, ReadResourceParams, ServerCapabilities,
     },
 };
 
@@ -86,7 +86,11 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// `completion/complete`
-    async fn complete(&self, params: CompleteParams, cx: &RequestContext) -> Result<CompleteResult, RpcError> {
+    async fn complete(
+        &self,
+        params: CompleteParams,
+        cx: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
         let _ = params;
         Err(unanswered(cx))
     }

@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
 pub use self::pipe::serve_stdio;
-use self::{rounds::Sealer, table::Tables};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{
@@ -36,6 +35,7 @@ pub use self::{
     page::page,
     pipe::serve_pipe,
 };
+use self::{rounds::Sealer, table::Tables};
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]

@@ -73,7 +73,11 @@ impl Notifier {
     pub fn resource_updated(&self, uri: &str) {
         let mut params = JsonObject::new();
         params.insert("uri".to_owned(), uri.into());
-        self.offer(&Announcement { method: "notifications/resources/updated", uri: Some(uri), params });
+        self.offer(&Announcement {
+            method: "notifications/resources/updated",
+            uri: Some(uri),
+            params,
+        });
     }
 
     fn announce(&self, method: &'static str) {
@@ -186,7 +190,11 @@ mod tests {
     async fn stateless_clients_get_what_they_asked_for_with_their_id() {
         let notifier = Notifier::new(8);
         let methods = vec!["notifications/prompts/list_changed"];
-        let listener = notifier.listen(Filter::Listen { id: 7.into(), methods, subscriptions: Subscriptions::none() });
+        let listener = notifier.listen(Filter::Listen {
+            id: 7.into(),
+            methods,
+            subscriptions: Subscriptions::none(),
+        });
         notifier.tools_changed();
         notifier.prompts_changed();
         let want = r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#;

@@ -43,12 +43,17 @@ impl Questions {
         method: &str,
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
-        let gone = || RpcError::internal(format!("the client went away before it answered '{method}'"));
+        let gone =
+            || RpcError::internal(format!("the client went away before it answered '{method}'"));
         let id = RequestId::from(self.next_id.fetch_add(1, Ordering::Relaxed));
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
-        let mut place =
-            Place { id: id.clone(), questions: self.clone(), outbound: outbound.clone(), answered: false };
+        let mut place = Place {
+            id: id.clone(),
+            questions: self.clone(),
+            outbound: outbound.clone(),
+            answered: false,
+        };
         let question = Outgoing::notification(write_request(&id, method, Some(params)));
         outbound.send(question).await.map_err(|_| gone())?;
         let answer = answer.await;

@@ -76,9 +76,8 @@ impl Rounds {
             request_state: Option<String>,
         }
         let brought: Brought = match request.params {
-            Some(params) => {
-                serde_json::from_str(params.get()).map_err(|error| RpcError::invalid_params(error.to_string()))?
-            }
+            Some(params) => serde_json::from_str(params.get())
+                .map_err(|error| RpcError::invalid_params(error.to_string()))?,
             None => Brought::default(),
         };
         let (mut answers, carried) = match brought.request_state {
@@ -117,7 +116,11 @@ impl Rounds {
     }
 
     /// The result that asks.
-    pub(super) fn input_required(&self, about: String, sealer: &Sealer) -> Result<Box<RawValue>, RpcError> {
+    pub(super) fn input_required(
+        &self,
+        about: String,
+        sealer: &Sealer,
+    ) -> Result<Box<RawValue>, RpcError> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct InputRequired<'a> {
@@ -139,16 +142,21 @@ impl Rounds {
             (true, None) => None,
             _ => Some(sealer.seal(about, answers, carried)?),
         };
-        let result =
-            InputRequired { result_type: "input_required", input_requests: &next.questions, request_state };
+        let result = InputRequired {
+            result_type: "input_required",
+            input_requests: &next.questions,
+            request_state,
+        };
         to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))
     }
 }
 
 /// What a request is about, apart from its rounds: its method and parameters, hashed.
 pub(super) fn about(request: &Request<'_>) -> String {
-    let mut members: BTreeMap<String, serde_json::Value> =
-        request.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+    let mut members: BTreeMap<String, serde_json::Value> = request
+        .params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .unwrap_or_default();
     for own in ["_meta", "inputResponses", "requestState"] {
         members.remove(own);
     }
@@ -178,7 +186,12 @@ impl Sealer {
         Self { key, time_to_live }
     }
 
-    fn seal(&self, about: String, answers: Answers, carried: Option<Box<RawValue>>) -> Result<String, RpcError> {
+    fn seal(
+        &self,
+        about: String,
+        answers: Answers,
+        carried: Option<Box<RawValue>>,
+    ) -> Result<String, RpcError> {
         let until = now().saturating_add(self.time_to_live.as_secs());
         let mut bytes = serde_json::to_vec(&State { until, about, answers, carried })
             .map_err(|error| RpcError::internal(error.to_string()))?;
@@ -187,9 +200,14 @@ impl Sealer {
     }
 
     fn open(&self, sealed: &str, about: &str) -> Result<State, RpcError> {
-        let refused = || RpcError::invalid_params("requestState is not one that this server gave for this request");
+        let refused = || {
+            RpcError::invalid_params(
+                "requestState is not one that this server gave for this request",
+            )
+        };
         let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| refused())?;
-        let (state, mac) = bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or_else(refused)?;
+        let (state, mac) =
+            bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or_else(refused)?;
         let mac: [u8; MAC_BYTES] = mac.try_into().map_err(|_| refused())?;
         // Comparing hashes takes the same time wherever they differ.
         if blake3::keyed_hash(&self.key, state) != blake3::Hash::from_bytes(mac) {
@@ -200,7 +218,9 @@ impl Sealer {
             return Err(refused());
         }
         if state.until < now() {
-            return Err(RpcError::invalid_params("requestState has run out; send the request without it"));
+            return Err(RpcError::invalid_params(
+                "requestState has run out; send the request without it",
+            ));
         }
         Ok(state)
     }
@@ -224,7 +244,8 @@ mod tests {
         let state = round(&first, &sealer, "one", None).unwrap();
         assert_eq!(state["requestState"], serde_json::Value::Null);
 
-        let second = json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "one": 1 } });
+        let second =
+            json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "one": 1 } });
         let state = round(&second, &sealer, "two", Some(json!("mine"))).unwrap();
         let sealed = state["requestState"].as_str().unwrap();
 
@@ -246,12 +267,15 @@ mod tests {
         let refused = |params: serde_json::Value, sealer: &Sealer| {
             with(&params, |request| Rounds::of(request, sealer).unwrap_err().message)
         };
-        let other = json!({ "name": "delete", "arguments": { "file": "b" }, "requestState": sealed });
+        let other =
+            json!({ "name": "delete", "arguments": { "file": "b" }, "requestState": sealed });
         assert!(refused(other, &sealer).contains("for this request"));
-        let good = json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed });
+        let good =
+            json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed });
         assert!(refused(good, &Sealer::new([8; 32], Duration::from_secs(60))).contains("not one"));
         for broken in ["", "!", "AAAA", &format!("{sealed}A"), &sealed.replacen('e', "f", 1)] {
-            let params = json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });
+            let params =
+                json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });
             assert!(refused(params, &sealer).contains("not one"), "{broken}");
         }
         let late = Sealer::new([7; 32], Duration::ZERO);
@@ -281,7 +305,9 @@ mod tests {
     fn with<T>(params: &serde_json::Value, check: impl FnOnce(&Request<'_>) -> T) -> T {
         let params = to_raw_value(params).unwrap();
         let bytes = write_request(&1.into(), "tools/call", Some(&params));
-        let Ok(Message::Request(request)) = Message::parse(&bytes, 20) else { panic!("no request") };
+        let Ok(Message::Request(request)) = Message::parse(&bytes, 20) else {
+            panic!("no request")
+        };
         check(&request)
     }
 }

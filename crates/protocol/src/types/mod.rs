@@ -15,9 +15,9 @@ pub use self::{
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
     content::{Annotations, Content, ResourceContents, ResourceLink},
     interaction::{
-        CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult, Completion,
-        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams, ElicitResult,
-        ListRootsResult, LogLevel, Root, SamplingMessage,
+        CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
+        Completion, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,
+        ElicitResult, ListRootsResult, LogLevel, Root, SamplingMessage,
     },
     lifecycle::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key,

@@ -150,7 +150,9 @@ impl HttpEndpoint {
                         Message::Notification(notification) => {
                             self.inner.server.notified(&session.conversation, &notification);
                         }
-                        Message::Response(response) => session.conversation.questions.answered(response),
+                        Message::Response(response) => {
+                            session.conversation.questions.answered(response)
+                        }
                         Message::Request(_) => {}
                     }
                     empty(StatusCode::ACCEPTED)
