@@ -59,7 +59,7 @@ pub enum Captured {
         /// A `CallToolResult`; the report stands in its `_meta` too.
         result: Box<RawValue>,
         /// What was done.
-        report: Report,
+        report: Box<Report>,
     },
 }
 
@@ -133,7 +133,7 @@ impl Capturer {
         };
         let saved = self.save(call, settings, &answer, plan).await;
         let (result, report) = saved.finish(self, call, settings, &answer);
-        Captured::Changed { result, report }
+        Captured::Changed { result, report: Box::new(report) }
     }
 
     async fn plan(
@@ -437,7 +437,10 @@ impl Saved {
         }
         let items = self.plan.items.iter().zip(&self.outcomes).any(|(planned, done)| {
             let is_shown = match &planned.show {
-                Show::Sent(_) | Show::SentAndLink(_) | Show::Link { otherwise: Some(_) } => true,
+                Show::Sent(_)
+                | Show::Again(_)
+                | Show::SentAndLink(_)
+                | Show::Link { otherwise: Some(_) } => true,
                 Show::Front(_) | Show::Link { otherwise: None } | Show::Nothing => false,
             };
             let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
@@ -479,7 +482,7 @@ impl Saved {
             let link = done.artifact.as_ref().map(link_item);
             match &planned.show {
                 Show::Sent(span) => items.push(sent(span)),
-                Show::Front(item) => items.push(item.clone()),
+                Show::Again(item) | Show::Front(item) => items.push(item.clone()),
                 Show::Link { otherwise } => {
                     items.extend(link.or_else(|| otherwise.as_ref().map(sent)))
                 }

@@ -52,7 +52,7 @@
 //!
 //! # Features
 //!
-//! `directory` (default): [`DirectoryStore`]. `conformance`: the tests that every [`ArtifactStore`] must pass.
+//! `directory` (default): `DirectoryStore`. `conformance`: the tests that every [`ArtifactStore`] must pass.
 
 mod base64;
 mod capture;

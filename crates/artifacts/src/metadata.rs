@@ -369,11 +369,10 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_told() {
-        let yaml = "a: 1\nb: 2\nc: [x]\n".repeat(1)
-            + &(0..60_000).map(|n| format!("k{n}: v\n")).collect::<String>();
+        let yaml = (0..60_000).map(|n| format!("k{n}: v\n")).collect::<String>();
         let schema = of(&yaml).schema.unwrap();
         assert!(!schema.inferred);
-        expect!["text is 588907 bytes, more than the 262144 that are looked into"]
+        expect!["text is 588890 bytes, more than the 262144 that are looked into"]
             .assert_eq(&schema.error.unwrap());
     }
 

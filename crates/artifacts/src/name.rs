@@ -293,7 +293,7 @@ fn check(name: &str) -> Result<(), NameError> {
 
 /// One pass over the rules, in an order in which a later repair seldom undoes an earlier one.
 fn repair(name: &str, tail: &str) -> String {
-    let clean: String = name.chars().filter(|&char| !is_dropped(char)).map(replaced).collect();
+    let clean: String = name.chars().filter(|&char| !is_deceptive(char)).map(replaced).collect();
     let mut name: String = clean.nfc().collect();
     name = name.trim_start_matches(['.', ' ']).to_owned();
     if tail.is_empty() {
@@ -345,11 +345,11 @@ fn is_device(name: &str) -> bool {
 }
 
 fn is_allowed(char: char) -> bool {
-    !is_dropped(char) && replaced(char) == char
+    !is_deceptive(char) && replaced(char) == char
 }
 
 /// Characters that nobody sees, or that change how others are seen. A name that carries them is made to deceive.
-fn is_dropped(char: char) -> bool {
+pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'

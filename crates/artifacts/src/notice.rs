@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     metadata::Summary,
+    name::is_deceptive,
     report::{Outcome, Report, SaveStatus, SavedArtifact, Status},
 };
 
@@ -37,10 +38,14 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
                 facts.limit
             )
         }
-        (Some(cut), _) if cut.shown_bytes == cut.total_bytes => format!(
-            "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: its text is shown whole, the rest is left out.",
-            facts.limit
-        ),
+        (Some(cut), _) if cut.shown_bytes == cut.total_bytes => {
+            let rest =
+                if report.structured.is_some() { ", its structured content is not" } else { "" };
+            format!(
+                "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: its text is shown whole{rest}.",
+                facts.limit
+            )
+        }
         (Some(cut), _) => format!(
             "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: {} of the {} bytes of its text are shown.",
             facts.limit, cut.shown_bytes, cut.total_bytes
@@ -156,7 +161,8 @@ fn outline(summary: &Summary) -> String {
     let count = |count: Option<u64>| count.unwrap_or_default();
     match summary.kind.as_str() {
         "object" => {
-            format!("object with {} keys{}", count(summary.key_count), names(&summary.keys))
+            let plural = if summary.key_count == Some(1) { "" } else { "s" };
+            format!("object with {} key{plural}{}", count(summary.key_count), names(&summary.keys))
         }
         "array" => format!("array of {}{}", count(summary.length), names(&summary.first_item_keys)),
         "table" => format!(
@@ -172,8 +178,11 @@ fn outline(summary: &Summary) -> String {
 
 /// Foreign words within our sentences: on one line, without what could pass for our own marks, and short.
 pub(crate) fn plain(text: &str, bytes: usize) -> String {
-    let clean = text
-        .chars()
-        .map(|char| if char.is_control() || matches!(char, '\'' | '[' | ']') { ' ' } else { char });
-    crate::structure::shortened(&clean.collect::<String>(), bytes)
+    let front = crate::structure::shortened(text, bytes);
+    let clean = front.chars().map(|char| match char {
+        '\'' | '[' | ']' => ' ',
+        char if is_deceptive(char) => ' ',
+        char => char,
+    });
+    clean.collect()
 }

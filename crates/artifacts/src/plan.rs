@@ -59,7 +59,9 @@ pub(crate) struct Planned {
 pub(crate) enum Show {
     /// The item as sent.
     Sent(Range<usize>),
-    /// The front of a text item, as a JSON item.
+    /// A text item with the whole text, written again.
+    Again(String),
+    /// A text item with the front of the text.
     Front(String),
     /// A link to the artifact; without one, the item as sent, or nothing.
     Link {
@@ -292,15 +294,18 @@ impl<'a> Planner<'a> {
         let is_small = self.size <= settings.mcp_tool_llm_return_max_bytes;
         match &item.kind {
             Kind::Text(text) => {
-                let Some((text, _)) = text.and_then(json::string) else { return Show::Nothing };
-                if !self.is_oversize {
-                    return Show::Sent(sent);
-                }
+                let Some((text, is_exact)) = text.and_then(json::string) else {
+                    return Show::Nothing;
+                };
                 *total_bytes += text.len() as u64;
-                if settings.oversize == Oversize::Withhold {
+                if self.is_oversize && settings.oversize == Oversize::Withhold {
                     return Show::Link { otherwise: None };
                 }
-                self.show_text(item, &text, sent, budget)
+                if self.is_oversize {
+                    return self.show_text(item, &text, is_exact.then_some(sent), budget);
+                }
+                // Half a surrogate pair makes many readers refuse the whole answer.
+                if is_exact { Show::Sent(sent) } else { Show::Again(again(item, &text)) }
             }
             Kind::Resource { is_text: true } if self.is_oversize => Show::Link { otherwise: None },
             Kind::Resource { is_text: true } => Show::Sent(sent),
@@ -332,7 +337,7 @@ impl<'a> Planner<'a> {
         &self,
         item: &Item<'_>,
         text: &str,
-        sent: Range<usize>,
+        sent: Option<Range<usize>>,
         budget: &mut Budget,
     ) -> Show {
         if text.is_empty() {
@@ -342,12 +347,10 @@ impl<'a> Planner<'a> {
             Kind::Text(Some(raw)) => raw.get().len(),
             _ => 0,
         };
-        let beside = (sent.len() - text_size) as u64;
+        let beside = (item.raw.get().len() - text_size) as u64;
         match budget.text(text, if beside > FREE_BYTES { beside } else { 0 }) {
-            Shown::Whole => Show::Sent(sent),
-            Shown::Front(front, mark) => {
-                Show::Front(text_item(&format!("{front}{mark}"), item.annotations(), item.meta()))
-            }
+            Shown::Whole => sent.map_or_else(|| Show::Again(again(item, text)), Show::Sent),
+            Shown::Front(front, mark) => Show::Front(again(item, &format!("{front}{mark}"))),
             Shown::Nothing => Show::Nothing,
         }
     }
@@ -393,6 +396,11 @@ fn is_same(structured: &RawValue, text: &[u8]) -> bool {
     }
     let members = Members::read(structured).filter(|members| members.iter().count() == 1);
     members.and_then(|members| members.string("result")).is_some_and(|wrapped| wrapped == text)
+}
+
+/// A text item of the upstream's with another text.
+fn again(item: &Item<'_>, text: &str) -> String {
+    text_item(text, item.annotations(), item.meta())
 }
 
 /// A text item as JSON.

@@ -25,9 +25,9 @@ pub enum Structure {
     /// A scalar, or a container below the deepest level.
     Type(String),
     /// An object: its first keys in the order of the text.
-    Object(Vec<(String, Structure)>),
+    Object(Vec<(String, Self)>),
     /// An array: the shape of its first element, or nothing when it is empty.
-    Array(Vec<Structure>),
+    Array(Vec<Self>),
 }
 
 impl Serialize for Structure {
@@ -96,8 +96,8 @@ pub(crate) struct Inspection {
 #[derive(Debug)]
 pub(crate) enum Node {
     Leaf(&'static str),
-    Object { members: Vec<(String, Node)>, count: u64 },
-    Array { first: Option<Box<Node>>, length: u64 },
+    Object { members: Vec<(String, Self)>, count: u64 },
+    Array { first: Option<Box<Self>>, length: u64 },
 }
 
 impl Inspection {

@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    config::{ArtifactsConfig, Config, Limits, StoreKind, TestingConfig},
+    config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind, TestingConfig},
     front::Front,
     gateway::{Changes, Gateway},
     health,
@@ -85,6 +85,9 @@ pub enum StartError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A server that nothing says how to reach; see [`Config::check`].
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// `artifacts.store` is the directory store, and there is no `artifacts.directory`.
     #[error("artifacts.directory: the directory store needs a directory")]
     NoDirectory,
@@ -158,9 +161,10 @@ impl AppBuilder {
     ///
     /// # Errors
     ///
-    /// The artifact store cannot be opened.
+    /// The configuration is incomplete, or the artifact store cannot be opened.
     pub async fn start(self) -> Result<App, StartError> {
         let Self { config, store } = self;
+        config.check()?;
         let store = match store {
             Some(store) => store,
             None => open_store(&config.artifacts)?,

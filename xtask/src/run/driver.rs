@@ -12,6 +12,7 @@ use super::{
     failure::Failure,
     http::{Exchange, exchange},
     report::Status,
+    store::Sabotage,
     world::{ServerKind, World, WorldError},
 };
 use crate::scenario::{
@@ -34,7 +35,9 @@ pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Stat
         Ok(Err(error)) => return Status::Failed(Failure::text(error.to_string())),
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
-    let mut run = Run { case: &case, world, vars: Vars::default(), reports: Reports::default() };
+    let lies = matches!(server, ServerKind::InProcess(Some(Sabotage::WrongStatus)));
+    let mut run =
+        Run { case: &case, world, vars: Vars::default(), reports: Reports::default(), lies };
     let left = limit.saturating_sub(started.elapsed());
     let mut outcome = match timeout(left, run.steps()).await {
         Ok(outcome) => outcome,
@@ -60,6 +63,8 @@ struct Run<'a> {
     world: World,
     vars: Vars,
     reports: Reports,
+    /// Statuses are to be wrong.
+    lies: bool,
 }
 
 impl Run<'_> {
@@ -111,7 +116,10 @@ impl Run<'_> {
 
     async fn attempt(&mut self, step: &Step) -> Result<(), Failure> {
         let started = Instant::now();
-        let outcome = self.act(step).await.map_err(Failure::text)?;
+        let mut outcome = self.act(step).await.map_err(Failure::text)?;
+        if self.lies {
+            falsify(&mut outcome);
+        }
         let elapsed = started.elapsed();
         if let Some(capture) = outcome.get("capture") {
             self.reports.note(capture);
@@ -214,6 +222,16 @@ impl Run<'_> {
 
     fn context(&self) -> Context<'_> {
         Context { vars: &self.vars, folder: &self.case.loaded.folder }
+    }
+}
+
+/// Makes the statuses in an outcome wrong.
+fn falsify(outcome: &mut Value) {
+    if let Some(status) = outcome.pointer_mut("/capture/status") {
+        *status = "sabotaged".into();
+    }
+    if let Some(status) = outcome.get_mut("status") {
+        *status = 299.into();
     }
 }
 

@@ -13,7 +13,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{case::Case, store::FaultyStore};
+use super::{
+    case::Case,
+    store::{FaultyStore, Sabotage},
+};
 
 /// A server in this process.
 pub(crate) struct Hosted {
@@ -25,11 +28,15 @@ pub(crate) struct Hosted {
 impl Hosted {
     /// Starts it from its configuration, as the program does; only faults of the store come from
     /// outside.
-    pub(crate) async fn start(config: &str, case: &Case) -> Result<Self, String> {
+    pub(crate) async fn start(
+        config: &str,
+        case: &Case,
+        sabotage: Option<Sabotage>,
+    ) -> Result<Self, String> {
         let config = Config::from_toml(config, "the scenario's configuration")
             .map_err(|error| error.to_string())?;
         let faults = &case.scenario().given.store;
-        let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() {
+        let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() && sabotage.is_none() {
             None
         } else {
             let inner: Arc<dyn ArtifactStore> = match &config.artifacts.directory {
@@ -39,7 +46,7 @@ impl Hosted {
                         .map_err(|error| error.to_string())?,
                 ),
             };
-            Some(Arc::new(FaultyStore::new(inner, faults)))
+            Some(Arc::new(FaultyStore::new(inner, faults, sabotage)))
         };
         let builder = App::builder(config);
         let builder = match store {

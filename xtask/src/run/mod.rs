@@ -33,6 +33,7 @@ use self::{
     failure::Failure,
     progress::Progress,
     report::{Finished, Status},
+    store::Sabotage,
     world::ServerKind,
 };
 use crate::{Failed, root, scenario};
@@ -61,6 +62,10 @@ pub(crate) struct Options {
     /// Runs the built server as a child process: PATH, or a fresh debug build without it.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
+    /// Puts a defect into the server's work: scenarios that it touches must fail, and those that do
+    /// not prove too little.
+    #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
+    sabotage: Option<Sabotage>,
     /// The longest that one case may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     time_limit: u64,
@@ -110,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     }
 
     let server = match &options.binary {
-        None => ServerKind::InProcess,
+        None => ServerKind::InProcess(options.sabotage),
         Some(None) => ServerKind::Binary(binary::build()?),
         Some(Some(path)) => ServerKind::Binary(path.clone()),
     };

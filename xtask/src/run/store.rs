@@ -1,4 +1,4 @@
-//! A store in which things go wrong as a scenario says.
+//! A store in which things go wrong, as a scenario says or to prove that scenarios notice.
 
 use std::{
     ops::Range,
@@ -10,6 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use clap::ValueEnum;
 use marquetry_artifacts::{
     Artifact, ArtifactName, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError,
     Version, Versions,
@@ -21,12 +22,32 @@ use crate::scenario::{StoreCall, StoreFault};
 pub(crate) struct FaultyStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Vec<(StoreFault, AtomicU32)>,
+    sabotage: Option<Sabotage>,
+}
+
+/// A defect put into the server's work, which every scenario that it touches must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sabotage {
+    /// One bit of every artifact differs.
+    ChangedByte,
+    /// Artifacts are said to be saved and are not.
+    MissingArtifact,
+    /// Beside each artifact there is another one.
+    ExtraArtifact,
+    /// Artifacts have another MIME type.
+    WrongMimeType,
+    /// Capture reports and HTTP answers have another status.
+    WrongStatus,
 }
 
 impl FaultyStore {
-    pub(crate) fn new(inner: Arc<dyn ArtifactStore>, faults: &[StoreFault]) -> Self {
+    pub(crate) fn new(
+        inner: Arc<dyn ArtifactStore>,
+        faults: &[StoreFault],
+        sabotage: Option<Sabotage>,
+    ) -> Self {
         let faults = faults.iter().map(|fault| (fault.clone(), AtomicU32::new(0))).collect();
-        Self { inner, faults }
+        Self { inner, faults, sabotage }
     }
 
     /// Lets happen what is to happen to this call.
@@ -53,6 +74,29 @@ impl FaultyStore {
 impl ArtifactStore for FaultyStore {
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
         self.suffer(StoreCall::Put).await?;
+        let mut artifact = artifact;
+        match self.sabotage {
+            None | Some(Sabotage::WrongStatus) => {}
+            Some(Sabotage::MissingArtifact) => return Ok(Record::new(&artifact, 0)),
+            Some(Sabotage::WrongMimeType) => artifact.mime_type = "application/x-sabotage".into(),
+            Some(Sabotage::ChangedByte) => {
+                let NewArtifact { name, mime_type, created_at, metadata, .. } = artifact.clone();
+                let mut content = artifact.content().to_vec();
+                if let Some(last) = content.last_mut() {
+                    *last ^= 1;
+                }
+                artifact = NewArtifact::new(name, mime_type, created_at, content.into());
+                artifact.metadata = metadata;
+            }
+            Some(Sabotage::ExtraArtifact) => {
+                let name = format!("extra_{}", artifact.name);
+                let name = ArtifactName::parse(&name)
+                    .map_err(|error| StoreError::Backend(error.to_string()))?;
+                let mut extra = artifact.clone();
+                extra.name = name;
+                self.inner.put(scope, extra).await?;
+            }
+        }
         self.inner.put(scope, artifact).await
     }
 
@@ -122,7 +166,7 @@ mod tests {
     async fn a_fault_spares_the_first_calls_and_ends_after_its_times() {
         let faults: Vec<StoreFault> =
             serde_yaml::from_str("[{on: list, fail: no disk, after: 1, times: 2}]").unwrap();
-        let store = FaultyStore::new(Arc::new(MemoryStore::default()), &faults);
+        let store = FaultyStore::new(Arc::new(MemoryStore::default()), &faults, None);
         let mut outcomes = Vec::new();
         for _ in 0..5 {
             let listed = store.list(&Scope::local(), &Page::default()).await;

@@ -16,6 +16,7 @@ use super::{
     binary::Binary,
     case::Case,
     hosted::Hosted,
+    store::Sabotage,
 };
 use crate::{
     scenario::{Given, Over, Store, Transport, UpstreamEvent},
@@ -29,8 +30,8 @@ const CLOCK: &str = "2026-01-01T00:00:00Z";
 /// Which server a case runs against.
 #[derive(Clone, Debug)]
 pub(crate) enum ServerKind {
-    /// The library, in this process, on real sockets and pipes.
-    InProcess,
+    /// The library, in this process, on real sockets and pipes, perhaps with a defect put into it.
+    InProcess(Option<Sabotage>),
     /// This program, as a child.
     Binary(PathBuf),
 }
@@ -85,8 +86,9 @@ impl World {
 
         let options = agent::options(case.cell.revision);
         let (server, client) = match kind {
-            ServerKind::InProcess => {
-                let mut hosted = Hosted::start(&config, case).await.map_err(WorldError::Server)?;
+            ServerKind::InProcess(sabotage) => {
+                let mut hosted =
+                    Hosted::start(&config, case, *sabotage).await.map_err(WorldError::Server)?;
                 let client = match case.cell.transport {
                     Transport::Http => {
                         let address = hosted.serve_http().await?;

@@ -40,6 +40,7 @@ fn line(upstream: &UpstreamConfig) -> String {
             let shown = url.split(['?', '#']).next().unwrap_or(url);
             format!("http   {shown}, {} headers", headers.len())
         }
+        Transport::Elsewhere => "not reached".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }
 }

@@ -10,7 +10,7 @@ use std::{
     ffi::OsString,
     fmt::Display,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -156,13 +156,20 @@ struct DecodeArgs {
 impl ConfigArgs {
     /// The configuration of all sources, and what in them is worth a warning.
     fn load(&self) -> Result<(Config, Vec<String>), ConfigError> {
-        let default = PathBuf::from("marquetry.toml");
-        let mut config = match &self.config {
+        let file = match &self.config {
+            Some(file) => Some(file.as_path()),
+            None => Some(Path::new("marquetry.toml")).filter(|file| file.exists()),
+        };
+        let mut config = match file {
             Some(file) => Config::from_toml_file(file)?,
-            None if default.exists() => Config::from_toml_file(&default)?,
             None => Config::default(),
         };
         let mut warnings = Vec::new();
+        if self.config.is_none() && !config.mcp_servers.is_empty() {
+            // Whoever starts programs because of a file in the current directory should know.
+            warnings
+                .push("servers of ./marquetry.toml are started, as no --config was given".into());
+        }
         for file in &self.mcp_config {
             warnings.extend(config.add_mcp_json_file(file)?);
         }
@@ -173,6 +180,7 @@ impl ConfigArgs {
         if let Some(format) = self.log_format {
             config.log.format = format;
         }
+        config.check()?;
         Ok((config, warnings))
     }
 }

@@ -31,7 +31,7 @@ pub use self::{
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
-pub(crate) use self::{gateway::is_name_char, sections::parse_listen};
+pub(crate) use self::{error::nearest, gateway::is_name_char, sections::parse_listen};
 
 use self::{expand::Variables, upstream::UpstreamTable};
 
@@ -68,12 +68,16 @@ pub struct Config {
     #[serde(skip_serializing)]
     #[schemars(with = "IndexMap<String, UpstreamTable>")]
     pub mcp_servers: IndexMap<String, UpstreamConfig>,
+    /// Servers of which nothing yet says how they are reached, each with the error that it is until an `mcp.json` file does.
+    #[serde(skip)]
+    incomplete: IndexMap<String, ConfigError>,
 }
 
 impl Config {
     /// Reads TOML text; `file` is what errors call it.
     ///
-    /// Environment variables that upstreams name are replaced at once, so that a missing one is found here.
+    /// Environment variables that upstreams name are replaced at once, so that a missing one is found here. That a server has neither a program
+    /// nor a URL is an error only of [`Config::check`], since an `mcp.json` file may add it.
     ///
     /// # Errors
     ///
@@ -92,7 +96,8 @@ impl Config {
         Self::from_toml(&text, &file)
     }
 
-    /// Adds the servers of an `mcpServers` (or VS Code `servers`) file; one that is already known under its name is replaced.
+    /// Adds the servers of an `mcpServers` (or VS Code `servers`) file. One that is already known under its name keeps its prefix, capture settings
+    /// and time limits, and is reached as this file says.
     ///
     /// Returns what other clients may understand there and this server does not, one sentence each, for the log.
     ///
@@ -113,6 +118,20 @@ impl Config {
         self.add_mcp_json(&text, &file)
     }
 
+    /// Says what is still missing when every source was read.
+    ///
+    /// # Errors
+    ///
+    /// A server of which no source says how it is reached.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let missing = |(name, error): (&String, &ConfigError)| {
+            let upstream = self.mcp_servers.get(name)?;
+            (upstream.transport == Transport::Elsewhere && !upstream.disabled)
+                .then(|| error.clone())
+        };
+        self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
+    }
+
     fn from_toml_with(
         text: &str,
         file: &str,
@@ -122,6 +141,13 @@ impl Config {
         for (name, upstream) in &mut config.mcp_servers {
             if upstream.disabled {
                 continue;
+            }
+            if upstream.transport == Transport::Elsewhere {
+                let key = ["mcp_servers", name];
+                let problem = "expected \"command\" (a program) or \"url\" (a server), here or for this name in an mcp.json file";
+                let offset = locate::toml_offset(text, &key);
+                let error = ConfigError::of_key(file, text, offset, &key, problem);
+                config.incomplete.insert(name.clone(), error);
             }
             if let Err((path, problem)) = upstream.prepare(variables) {
                 let mut key = vec!["mcp_servers", name];
@@ -148,9 +174,15 @@ impl Config {
         let parsed = mcp_json::parse(text, file, variables)?;
         let mut warnings = parsed.warnings;
         for (name, upstream) in parsed.servers {
-            if self.mcp_servers.insert(name.clone(), upstream).is_some() {
+            let Some(known) = self.mcp_servers.get_mut(&name) else {
+                self.mcp_servers.insert(name, upstream);
+                continue;
+            };
+            if known.transport != Transport::Elsewhere {
                 warnings.push(format!("{file}: server {name:?} replaces an earlier one"));
             }
+            known.transport = upstream.transport;
+            known.disabled |= upstream.disabled;
         }
         Ok(warnings)
     }
@@ -246,7 +278,6 @@ mod tests {
                 "[limits]\nmax_nesting = -1\n",
                 "[gateway]\nseparator = '/'\n",
                 "[mcp_servers.'a b']\ncommand = 'x'\ncapture = 3\n",
-                "[mcp_servers.a]\n",
                 "[mcp_servers.a]\ntype = 'sse'\nurl = 'http://x'\n",
                 "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\n",
                 "[artifacts]\nstore = 'directory'\n",
@@ -260,7 +291,6 @@ mod tests {
                 m.toml:2:15: limits.max_nesting: invalid value: integer `-1`, expected a whole number from 1 on
                 m.toml:2:13: gateway.separator: "/" cannot separate names; expected 1 to 8 of letters, digits, _ - .
                 m.toml:3:11: mcp_servers."a b".capture: invalid type: integer `3`, expected true, false or a table of capture settings
-                m.toml:1:1: mcp_servers.a: expected "command" (a program) or "url" (a server)
                 m.toml:1:1: mcp_servers.a: type "sse" (HTTP+SSE of 2024-11-05) is not yet supported; expected "stdio", "http" or "streamable-http"
                 m.toml:1:1: mcp_servers.a: both "command" and "url" are given; expected one of them
                 m.toml:2:9: artifacts.store: the directory store needs "directory" in the same section
@@ -284,6 +314,26 @@ mod tests {
         let config = Config::from_toml_with(text, "m.toml", &variables).unwrap();
         let Transport::Http { headers, .. } = &config.mcp_servers["a"].transport else { panic!() };
         assert_eq!(headers["authorization"], "Bearer secret");
+    }
+
+    #[test]
+    fn settings_may_stand_here_and_the_server_in_mcp_json() {
+        let text = "[mcp_servers.a]\nprefix = 'p'\n[mcp_servers.b]\ncapture = false\n[mcp_servers.c]\ndisabled = true\n";
+        let mut config = Config::from_toml(text, "m.toml").unwrap();
+        let missing = config.check().unwrap_err().to_string();
+        assert!(
+            missing.starts_with("m.toml:1:1: mcp_servers.a: expected \"command\""),
+            "{missing}"
+        );
+
+        let json = r#"{"mcpServers": {"b": {"command": "b"}, "a": {"command": "a"}}}"#;
+        assert_eq!(config.add_mcp_json(json, "mcp.json").unwrap(), Vec::<String>::new());
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!(config.mcp_servers["a"].prefix.as_ref().unwrap().as_str(), "p");
+        assert_eq!(config.mcp_servers["b"].capture, Capture::Switch(false));
+        assert_eq!(config.mcp_servers["a"].transport.kind(), "stdio");
+        let again = config.add_mcp_json(json, "other.json").unwrap();
+        assert_eq!(again[0], "other.json: server \"b\" replaces an earlier one");
     }
 
     #[test]

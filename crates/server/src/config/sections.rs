@@ -21,7 +21,7 @@ pub struct ServerConfig {
     /// Host names that requests may use in `Host` beside `localhost`, `127.0.0.1` and `[::1]`, with or without a port.
     /// A web page that points its own name at this machine is refused by this (DNS rebinding).
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call the server beside pages on this machine, such as "https://app.example".
+    /// Origins of web pages that may call the server beside pages on this machine, such as `https://app.example`.
     pub allowed_origins: Vec<String>,
     /// How long calls under way may go on after SIGINT or SIGTERM before they are cancelled, in milliseconds.
     pub shutdown_grace_ms: u64,

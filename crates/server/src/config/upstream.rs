@@ -54,6 +54,8 @@ pub enum Transport {
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
     },
+    /// Not said here: the table sets other things of a server that an `mcp.json` file defines.
+    Elsewhere,
 }
 
 /// What belongs to one tool of an upstream.
@@ -144,6 +146,7 @@ impl UpstreamConfig {
                 one(&["url"], url)?;
                 headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
             }
+            Transport::Elsewhere => {}
         }
         Ok(())
     }
@@ -178,12 +181,13 @@ impl UpstreamConfig {
 }
 
 impl Transport {
-    /// `stdio` or `http`.
+    /// `stdio`, `http`, or `none`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio { .. } => "stdio",
             Self::Http { .. } => "http",
+            Self::Elsewhere => "none",
         }
     }
 }
@@ -192,7 +196,8 @@ impl Transport {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UpstreamTable {
-    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are replaced in this and the keys below.
+    /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and `${VAR:-default}` are replaced in this and the keys
+    /// below. A table with neither this nor `url` adds its other keys to the server of that name in an mcp.json file.
     #[schemars(example = &"npx")]
     command: Option<String>,
     /// Arguments of the program.
@@ -254,7 +259,11 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             tools: table.tools,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
-            ..Self::new(transport.build()?)
+            ..Self::new(if transport.is_empty() {
+                Transport::Elsewhere
+            } else {
+                transport.build()?
+            })
         })
     }
 }
@@ -272,6 +281,12 @@ pub(crate) struct TransportParts {
 }
 
 impl TransportParts {
+    fn is_empty(&self) -> bool {
+        let Self { kind, command, args, env, cwd, url, headers } = self;
+        let lists = args.is_none() && env.is_none() && headers.is_none();
+        lists && kind.is_none() && command.is_none() && cwd.is_none() && url.is_none()
+    }
+
     /// The transport that the keys make together, or which key is missing or too much.
     pub(crate) fn build(self) -> Result<Transport, String> {
         let kind = match self.kind.as_deref() {

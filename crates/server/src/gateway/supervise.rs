@@ -15,6 +15,7 @@ use super::{
     state::State,
     upstream::Upstream,
 };
+use crate::config::nearest;
 
 /// How long announcements are gathered before lists are fetched: servers announce several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
@@ -33,7 +34,6 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
     let mut failures = 0;
     loop {
         upstream.set_state(State::Starting);
-        let ready_since = Instant::now();
         let started = tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
@@ -41,6 +41,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
         };
         let problem = match started {
             Ok(Ok(running)) => {
+                let ready_since = Instant::now();
                 let client = running.client.clone();
                 let problem = watch(&gateway, &upstream, running).await;
                 client.close().await;
@@ -111,6 +112,7 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Opti
         resources = listing.resources.len(),
         "upstream is ready",
     );
+    warn_of_unknown_tools(upstream, &listing);
     upstream.set_listing(listing.clone());
     // Ready before its names appear: whoever sees a name can call it.
     upstream.set_state(State::Ready(client.clone()));
@@ -157,6 +159,20 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Opti
                 tracing::warn!(upstream = upstream.name, %error, "lists cannot be fetched anew; the old ones stay");
             }
         }
+    }
+}
+
+/// A setting for a tool that is not there is most likely a typing error, and would otherwise go unnoticed.
+fn warn_of_unknown_tools(upstream: &Upstream, listing: &Listing) {
+    let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
+    for tool in upstream.config.tools.keys().filter(|tool| !names.contains(&tool.as_str())) {
+        let nearest = nearest(tool, &names);
+        tracing::warn!(
+            upstream = upstream.name,
+            tool,
+            nearest,
+            "the configuration names a tool that the upstream does not have"
+        );
     }
 }
 

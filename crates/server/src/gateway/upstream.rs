@@ -140,6 +140,10 @@ impl Upstream {
                 let headers = headers.clone().into_iter().collect();
                 Client::http(HttpTarget { url: url.clone(), headers }, options).await
             }
+            // Only a disabled upstream has no transport; `Config::check` saw to it.
+            Transport::Elsewhere => {
+                Err(ClientError::Protocol("nothing says how to reach it".into()))
+            }
         }
     }
 }

@@ -127,6 +127,19 @@ fn check_says_what_would_be_started() {
     "#]]
     .assert_eq(&String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success());
+
+    // Servers that nobody named are worth a warning.
+    fs::write(path.join("marquetry.toml"), "[mcp_servers.web]\nurl = 'http://127.0.0.1:1/mcp'\n")
+        .unwrap();
+    let output = marquetry(path, &["check"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        stderr,
+        "warning: servers of ./marquetry.toml are started, as no --config was given\n"
+    );
+    assert!(
+        String::from_utf8(output.stdout).unwrap().contains("web  http   http://127.0.0.1:1/mcp")
+    );
 }
 
 #[test]

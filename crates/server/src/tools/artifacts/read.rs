@@ -1,72 +1,24 @@
-//! `list_artifacts` and `read_artifact`, and the same artifacts as resources.
-
-use std::sync::Arc;
+//! `read_artifact`
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
-    Artifact, ArtifactName, ArtifactStore, ArtifactUri, Page, Record, Scope, StoreError, Version,
+    Artifact, ArtifactName, ArtifactUri, Record, Version,
     view::{self, Piece, ViewError},
 };
-use marquetry_protocol::{
-    RpcError,
-    server::{Json, RequestContext, Toolbox},
-    types::{CallToolResult, Content, Resource, ResourceContents, ResourceTemplate},
-};
+use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::config::Limits;
+use super::{Artifacts, ReadError, uri_of};
 
-pub(crate) const LIST: &str = "list_artifacts";
-pub(crate) const READ: &str = "read_artifact";
-
-/// The key of `read_artifact`'s report in `_meta`: which part of which artifact the answer is.
-const READ_META: &str = "marquetry/read";
-
-/// What `list_artifacts` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct ListArguments {
-    /// The `next_cursor` of an earlier answer, for the artifacts after those.
-    cursor: Option<String>,
-    /// How many to list at most: 1 to 200, 50 by default.
-    limit: Option<u32>,
-    /// Only artifacts whose name or MIME type contains this text, in any case.
-    filter: Option<String>,
-}
-
-/// What `list_artifacts` answers.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct ArtifactList {
-    /// The newest version of each artifact, by name.
-    artifacts: Vec<ListedArtifact>,
-    /// Give it as `cursor` to see more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct ListedArtifact {
-    /// Its name, for `read_artifact`.
-    name: String,
-    /// Its newest version.
-    version: u64,
-    /// Its resource URI.
-    uri: String,
-    /// What it is.
-    mime_type: String,
-    /// How long it is.
-    size_bytes: u64,
-    /// What it is about, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-}
+/// The key of the tool's report in `_meta`: which part of which artifact the answer is.
+const META_KEY: &str = "marquetry/read";
 
 /// What `read_artifact` takes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct ReadArguments {
+pub(super) struct ReadArguments {
     /// The artifact's name, or its artifact:// URI.
     #[schemars(required)]
     name: String,
@@ -87,90 +39,11 @@ struct ReadArguments {
     max_bytes: Option<u64>,
 }
 
-/// The artifacts of this server.
-#[derive(Clone)]
-pub(crate) struct Artifacts {
-    store: Arc<dyn ArtifactStore>,
-    scope: Scope,
-    limits: Limits,
-}
-
-/// Why an artifact tool failed, for the model.
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error("{0} is not an artifact's name: {1}; {LIST} gives the names")]
-    Name(String, String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("{0}")]
-    Arguments(String),
-}
-
 impl Artifacts {
-    pub(crate) fn new(store: Arc<dyn ArtifactStore>, scope: Scope, limits: Limits) -> Self {
-        Self { store, scope, limits }
-    }
-
-    /// Adds the two tools to `toolbox`.
-    pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
-        let (lister, reader) = (self.clone(), self.clone());
-        let read_description = format!(
-            "Reads a saved artifact, whole or in part. Text comes as text: give start_line and line_count, or start_byte and end_byte, for a \
-             part of it. Without max_bytes an answer has at most {} bytes (at most {} with it) and says how to go on. Images that fit come as \
-             images, other binary data as base64.",
-            self.limits.read_artifact_default_bytes, self.limits.read_artifact_max_bytes,
-        );
-        toolbox
-            .tool(LIST, LIST_DESCRIPTION, move |arguments: ListArguments, _: RequestContext| {
-                let lister = lister.clone();
-                async move { lister.list(&arguments).await.map(Json) }
-            })
-            .tool(READ, read_description, move |arguments: ReadArguments, _: RequestContext| {
-                let reader = reader.clone();
-                async move { reader.read(&arguments).await }
-            })
-    }
-
-    async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
-        const MOST: u32 = 200;
-        /// Records looked at for one answer, so that a filter that matches nothing ends.
-        const LOOKED_AT: usize = 10_000;
-        let limit = arguments.limit.unwrap_or(50).clamp(1, MOST) as usize;
-        let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
-        let mut after = match &arguments.cursor {
-            Some(cursor) => Some(ArtifactName::parse(cursor).map_err(|_| {
-                ReadError::Arguments("cursor is not one that this tool gave".to_owned())
-            })?),
-            None => None,
-        };
-        let mut artifacts: Vec<ListedArtifact> = Vec::new();
-        let mut looked_at = 0;
-        loop {
-            let page = Page { after, limit: if filter.is_empty() { limit } else { 1_000 } };
-            let listing = self.store.list(&self.scope, &page).await?;
-            looked_at += listing.records.len();
-            for record in listing.records {
-                if artifacts.len() == limit {
-                    let next_cursor = artifacts.last().map(|last| last.name.clone());
-                    return Ok(ArtifactList { artifacts, next_cursor });
-                }
-                let matches = |text: &str| text.to_lowercase().contains(&filter);
-                if matches(record.name.as_str()) || matches(&record.mime_type) {
-                    artifacts.push(ListedArtifact::of(&record));
-                }
-            }
-            let full = artifacts.len() == limit || looked_at >= LOOKED_AT;
-            match listing.next {
-                Some(next) if !full => after = Some(next),
-                next => {
-                    let next_cursor = next.map(|name| name.as_str().to_owned());
-                    return Ok(ArtifactList { artifacts, next_cursor });
-                }
-            }
-        }
-    }
-
-    async fn read(&self, arguments: &ReadArguments) -> Result<CallToolResult, ReadError> {
+    pub(super) async fn read(
+        &self,
+        arguments: &ReadArguments,
+    ) -> Result<CallToolResult, ReadError> {
         let (name, version) = named(&arguments.name, arguments.version)?;
         let by_bytes = arguments.start_byte.is_some() || arguments.end_byte.is_some();
         let by_lines = arguments.start_line.is_some() || arguments.line_count.is_some();
@@ -256,105 +129,6 @@ impl Artifacts {
         };
         Ok(answer(content, note, report))
     }
-
-    /// A page of artifacts as resources, and the name after which the next one begins.
-    pub(crate) async fn resources(
-        &self,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<(Vec<Resource>, Option<String>), RpcError> {
-        let after = match after {
-            Some(name) => Some(ArtifactName::parse(name).map_err(|_| {
-                RpcError::invalid_params("cursor is not one that this server gave")
-            })?),
-            None => None,
-        };
-        let page = Page { after, limit };
-        let listing =
-            self.store.list(&self.scope, &page).await.map_err(|error| {
-                RpcError::internal(format!("artifacts cannot be listed: {error}"))
-            })?;
-        let resources = listing.records.iter().map(|record| Resource {
-            uri: uri_of(record),
-            name: record.name.as_str().to_owned(),
-            description: description(record),
-            mime_type: Some(record.mime_type.clone()),
-            size: Some(record.size_bytes),
-            ..Resource::default()
-        });
-        Ok((resources.collect(), listing.next.map(|name| name.as_str().to_owned())))
-    }
-
-    /// How the URIs of artifacts are made.
-    pub(crate) fn template() -> ResourceTemplate {
-        ResourceTemplate {
-            uri_template: "artifact://{name}{?version}".to_owned(),
-            name: "artifact".to_owned(),
-            title: Some("Saved tool answers".to_owned()),
-            description: Some(format!(
-                "What tools answered and was too large or not text; {LIST} gives the names. Without a version, the newest one."
-            )),
-            ..ResourceTemplate::default()
-        }
-    }
-
-    /// The whole of an artifact; none when the URI is not one of an artifact at all.
-    pub(crate) async fn resource(&self, uri: &str) -> Option<Result<ResourceContents, RpcError>> {
-        if !uri.starts_with("artifact:") {
-            return None;
-        }
-        let Ok(ArtifactUri { name, version }) = uri.parse() else {
-            return Some(Err(RpcError::resource_not_found(uri)));
-        };
-        let version = version.map_or(Version::Latest, Version::Number);
-        Some(self.whole(uri, &name, version).await.map_err(|error| match error {
-            ReadError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
-            ReadError::Arguments(limit) => RpcError::limit_exceeded(limit),
-            error => RpcError::internal(error.to_string()),
-        }))
-    }
-
-    async fn whole(
-        &self,
-        uri: &str,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<ResourceContents, ReadError> {
-        let record = self.store.record(&self.scope, name, version).await?;
-        let limit = self.limits.max_resource_bytes.get();
-        if record.size_bytes > limit as u64 {
-            return Err(ReadError::Arguments(format!(
-                "{name} has {} bytes, more than limits.max_resource_bytes ({limit}); the tool {READ} reads it in parts",
-                record.size_bytes
-            )));
-        }
-        let version = Version::Number(record.version);
-        let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
-        let contents = ResourceContents {
-            uri: uri.to_owned(),
-            mime_type: Some(record.mime_type),
-            ..ResourceContents::default()
-        };
-        Ok(match std::str::from_utf8(&content) {
-            Ok(text) => ResourceContents { text: Some(text.to_owned()), ..contents },
-            Err(_) => ResourceContents { blob: Some(STANDARD.encode(&content)), ..contents },
-        })
-    }
-}
-
-const LIST_DESCRIPTION: &str = "Lists the artifacts: tool answers that were too large or not text, saved under a name. read_artifact reads them.";
-
-impl ListedArtifact {
-    fn of(record: &Record) -> Self {
-        Self {
-            name: record.name.as_str().to_owned(),
-            version: record.version,
-            uri: uri_of(record),
-            mime_type: record.mime_type.clone(),
-            size_bytes: record.size_bytes,
-            description: description(record),
-        }
-    }
 }
 
 /// A name as a model gives it: bare, or in a URI that may bring its own version.
@@ -370,17 +144,8 @@ fn named(name: &str, version: Option<u64>) -> Result<(ArtifactName, Version), Re
     Ok((name, version.or(of_uri).map_or(Version::Latest, Version::Number)))
 }
 
-fn uri_of(record: &Record) -> String {
-    ArtifactUri { name: record.name.clone(), version: Some(record.version) }.to_string()
-}
-
 fn introduced(record: &Record) -> String {
     format!("{} version {} ({}).", record.name, record.version, record.mime_type)
-}
-
-fn description(record: &Record) -> Option<String> {
-    let metadata = serde_json::to_value(&record.metadata).ok()?;
-    metadata.get("description")?.as_str().map(ToOwned::to_owned)
 }
 
 /// Whether bytes of this type are shown as text. A part alone does not tell: four bytes in the middle of a picture may happen to be letters.
@@ -481,8 +246,8 @@ fn answer(content: Content, note: String, report: Value) -> CallToolResult {
     }
 }
 
-fn meta(report: Value) -> Option<marquetry_protocol::types::JsonObject> {
-    json!({ READ_META: report }).as_object().cloned()
+fn meta(report: Value) -> Option<JsonObject> {
+    json!({ META_KEY: report }).as_object().cloned()
 }
 
 #[cfg(test)]

@@ -1,0 +1,307 @@
+//! The decision table: what is saved, what is shown, and which status says so.
+
+use marquetry_artifacts::{Oversize, Settings, SizeMeasure, Status};
+use serde_json::json;
+
+use crate::support::{FailingStore, PNG, capture, capture_into, capture_raw, settings};
+
+const AT: [u64; 5] = [99, 100, 101, 200, 201];
+
+/// An answer of exactly this many bytes.
+fn of_size(bytes: u64) -> String {
+    let empty = json!({"content": [{"type": "text", "text": ""}]}).to_string();
+    empty.replace("\"\"", &format!("\"{}\"", "x".repeat(bytes as usize - empty.len())))
+}
+
+fn limits(save: u64, show: u64) -> Settings {
+    Settings {
+        mcp_tool_response_save_threshold_bytes: save,
+        mcp_tool_llm_return_max_bytes: show,
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn text_alone() {
+    use Status::*;
+    for (save, show, want) in [
+        // The thresholds themselves are not over the thresholds.
+        (
+            100,
+            200,
+            [
+                None,
+                None,
+                Some(ProcessedAndSaved),
+                Some(ProcessedAndSaved),
+                Some(ProcessedSavedAndTruncated),
+            ],
+        ),
+        // Over the limit everything is saved, whatever the save threshold.
+        (
+            1000,
+            100,
+            [
+                None,
+                None,
+                Some(ProcessedSavedAndTruncated),
+                Some(ProcessedSavedAndTruncated),
+                Some(ProcessedSavedAndTruncated),
+            ],
+        ),
+        (0, 1000, [Some(ProcessedAndSaved); 5]),
+        (u64::MAX, u64::MAX, [None; 5]),
+        (0, 0, [Some(ProcessedSavedAndTruncated); 5]),
+    ] {
+        for (bytes, want) in AT.into_iter().zip(want) {
+            let sent = of_size(bytes);
+            assert_eq!(sent.len() as u64, bytes);
+            let seen = capture_raw(&limits(save, show), &sent).await;
+            let status = seen.captured.report().map(|report| report.status);
+            assert_eq!(status, want, "save {save}, show {show}, {bytes} bytes");
+            assert_eq!(seen.artifacts.len(), usize::from(want.is_some()));
+            assert_eq!(seen.is_unchanged(), want.is_none());
+            if let Some(report) = seen.captured.report() {
+                assert_eq!(report.size_bytes, bytes);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_that_cannot_be_saved() {
+    use Status::*;
+    for (oversize, want) in [
+        (
+            Oversize::Truncate,
+            [
+                None,
+                None,
+                Some(ProcessedSaveFailed),
+                Some(ProcessedSaveFailed),
+                Some(ProcessedTruncatedSaveFailed),
+            ],
+        ),
+        (
+            Oversize::Withhold,
+            [
+                None,
+                None,
+                Some(ProcessedSaveFailed),
+                Some(ProcessedSaveFailed),
+                Some(ProcessedWithheldSaveFailed),
+            ],
+        ),
+    ] {
+        for (bytes, want) in AT.into_iter().zip(want) {
+            let mut settings = limits(100, 200);
+            settings.oversize = oversize;
+            let seen = capture_into(FailingStore::new(|_| true), &settings, &of_size(bytes)).await;
+            assert_eq!(
+                seen.captured.report().map(|report| report.status),
+                want,
+                "{oversize:?} {bytes}"
+            );
+            assert!(!seen.raw_result().contains("artifact://"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn withheld_answers_show_nothing() {
+    let mut settings = limits(100, 200);
+    settings.oversize = Oversize::Withhold;
+    let seen = capture_raw(&settings, &of_size(201)).await;
+    assert_eq!(seen.report().status, Status::ProcessedSavedAndWithheld);
+    assert_eq!(seen.report().truncated.unwrap().shown_bytes, 0);
+    assert!(seen.texts().is_empty() && !seen.raw_result().contains("xxxx"));
+    assert_eq!(seen.content()[0]["type"], "resource_link");
+    assert_eq!(seen.only().content, "x".repeat(201 - 39));
+
+    let seen = capture_raw(&settings, &of_size(200)).await;
+    assert_eq!(seen.report().status, Status::ProcessedAndSaved);
+}
+
+#[tokio::test]
+async fn what_is_not_text() {
+    let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
+    let answer = json!({"content": [{"type": "text", "text": "small"}, image]});
+    // The picture is over the limit by itself, but it is not shown: the text is whole.
+    let seen = capture(&limits(1000, 100), answer.clone()).await;
+    assert_eq!(seen.report().status, Status::ProcessedAndSaved);
+    assert_eq!(seen.texts(), ["small"]);
+    assert!(seen.report().size_bytes > 100);
+
+    // What cannot be saved stays where it was, if the answer is small enough.
+    for (show, items) in [(1000, 3), (100, 2)] {
+        let seen =
+            capture_into(FailingStore::new(|_| true), &limits(1000, show), &answer.to_string())
+                .await;
+        assert_eq!(seen.report().status, Status::ProcessedSaveFailed);
+        assert_eq!(seen.content().len(), items, "limit {show}");
+        assert_eq!(seen.raw_result().contains(PNG), items == 3);
+        assert_eq!(seen.notice().contains("What is neither shown nor saved is lost."), items == 2);
+    }
+
+    let long = json!({"content": [{"type": "text", "text": "y".repeat(300)}, image]});
+    let seen = capture(&limits(1000, 200), long).await;
+    assert_eq!(seen.report().status, Status::ProcessedSavedAndTruncated);
+    assert!(seen.texts().concat().len() <= 200);
+    assert_eq!(seen.artifacts.len(), 2);
+}
+
+#[tokio::test]
+async fn several_texts_share_the_limit() {
+    let answer = json!({"content": [
+        {"type": "text", "text": "a".repeat(150)},
+        {"type": "text", "text": "b".repeat(150), "annotations": {"priority": 1}},
+        {"type": "text", "text": "c"},
+    ]});
+    let seen = capture(&limits(100, 280), answer).await;
+    let texts = seen.texts();
+    assert_eq!(texts.len(), 2, "nothing follows what was cut");
+    assert_eq!(texts[0], "a".repeat(150));
+    assert!(
+        texts[1].starts_with("bbb") && texts[1].ends_with("[cut here: the answer is too large]")
+    );
+    assert_eq!(texts.concat().len(), 280, "the limit is used up");
+    assert_eq!(seen.content()[1]["annotations"]["priority"], 1);
+    assert_eq!(seen.artifacts.len(), 3);
+}
+
+#[tokio::test]
+async fn a_limit_smaller_than_any_mark_still_holds() {
+    for show in 0..80 {
+        let answer = json!({"content": [{"type": "text", "text": "ä".repeat(200)}]});
+        let seen = capture(&limits(0, show), answer).await;
+        let shown = seen.texts().concat();
+        assert!(shown.len() as u64 <= show, "{show}: {}", shown.len());
+        assert!(show < 2 || shown.starts_with('ä'), "{show}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn structured_content_follows_the_text() {
+    let of = |text: &str| json!({"content": [{"type": "text", "text": "see data"}], "structuredContent": {"value": text}});
+    // Small: as it was. Larger: saved, and still there.
+    assert!(capture(&limits(200, 400), of("x")).await.is_unchanged());
+    let seen = capture(&limits(100, 400), of(&"x".repeat(100))).await;
+    assert_eq!(seen.result()["structuredContent"]["value"], "x".repeat(100));
+    assert_eq!(seen.artifacts.len(), 2);
+    // Too large: saved, and a note in its place, so that a client that wants structured content has some.
+    let seen = capture(&limits(100, 400), of(&"x".repeat(1000))).await;
+    assert_eq!(seen.report().status, Status::ProcessedSavedAndTruncated);
+    assert_eq!(seen.texts(), ["see data"]);
+    let note = &seen.result()["structuredContent"]["marquetry/capture"];
+    assert_eq!(note["status"], "processed_saved_and_truncated");
+    let uri = note["artifacts"][0].as_str().unwrap();
+    assert!(uri.starts_with("artifact://srv__tool_structured_"), "{uri}");
+    assert!(
+        seen.notice().contains("its text is shown whole, its structured content is not"),
+        "{}",
+        seen.notice()
+    );
+    let saved = seen
+        .artifacts
+        .iter()
+        .find(|artifact| artifact.record.name.as_str().contains("structured"))
+        .unwrap();
+    assert_eq!(saved.content, format!("{{\"value\":\"{}\"}}", "x".repeat(1000)));
+}
+
+#[tokio::test]
+async fn structured_content_that_says_the_same_as_a_text_is_not_saved_twice() {
+    let data = json!({"list": [1, 2, 3], "name": "ä \" x"});
+    let plain = "p".repeat(50);
+    for (text, structured, same) in [
+        (data.to_string(), data.clone(), true),
+        (serde_json::to_string_pretty(&data).unwrap(), data.clone(), true),
+        (plain.clone(), json!({"result": plain}), true),
+        (plain.clone(), json!({"result": plain, "more": 1}), false),
+        (plain.clone(), json!(plain), false),
+        (data.to_string(), json!({"list": [1, 2]}), false),
+    ] {
+        let answer =
+            json!({"content": [{"type": "text", "text": text}], "structuredContent": structured});
+        let seen = capture(&limits(1, 10_000), answer).await;
+        assert_eq!(seen.artifacts.len(), if same { 1 } else { 2 }, "{structured}");
+        let report = seen.report().structured.as_ref().unwrap();
+        assert_eq!(report.reason.as_deref(), same.then_some("same JSON as item 0"));
+        assert!(report.artifact.is_some());
+    }
+}
+
+#[tokio::test]
+async fn sizes_can_be_measured_as_the_reference_does() {
+    // 1 byte more for each comma and colon, 4 more for each `é`.
+    let sent = r#"{"content":[{"type":"text","text":"éé"}]}"#;
+    let mut settings = limits(sent.len() as u64, 1000);
+    assert!(capture_raw(&settings, sent).await.is_unchanged());
+    settings.size_measure = SizeMeasure::SamCompatible;
+    let seen = capture_raw(&settings, sent).await;
+    assert_eq!(seen.report().size_bytes, sent.len() as u64 + 4 + 8);
+}
+
+#[tokio::test]
+async fn what_is_no_finished_answer_is_left_alone() {
+    let long = "x".repeat(9000);
+    for answer in [
+        json!({"resultType": "input_required", "requestState": long}),
+        json!({"task": {"taskId": long}}),
+    ] {
+        assert!(capture(&Settings::default(), answer).await.is_unchanged());
+    }
+    // The word alone opens no way around the limit.
+    let answer =
+        json!({"resultType": "input_required", "content": [{"type": "text", "text": long}]});
+    assert_eq!(
+        capture(&Settings::default(), answer).await.report().status,
+        Status::ProcessedSavedAndTruncated
+    );
+    let answer = json!({"resultType": "complete", "structuredContent": long});
+    assert_eq!(
+        capture(&Settings::default(), answer).await.report().status,
+        Status::ProcessedSavedAndTruncated
+    );
+}
+
+#[tokio::test]
+async fn what_the_upstream_said_beside_the_content_is_kept() {
+    let answer = format!(
+        r#"{{"isError":true,"content":[{{"type":"text","text":"{}"}}],"_meta":{{"a":1.50,"marquetry/capture":"forged"}},"later":[null]}}"#,
+        "e".repeat(9000)
+    );
+    let seen = capture_raw(&Settings::default(), &answer).await;
+    let result = seen.result();
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["later"], json!([null]));
+    assert_eq!(result["_meta"]["marquetry/capture"]["status"], "processed_saved_and_truncated");
+    assert!(seen.raw_result().contains("\"a\":1.50"), "numbers are not rewritten");
+    let keys: Vec<_> = ["isError", "content", "later", "_meta"]
+        .map(|key| seen.raw_result().find(&format!("\"{key}\":")))
+        .into();
+    assert!(keys.is_sorted(), "members keep their order: {keys:?}");
+}
+
+#[tokio::test]
+async fn links_and_empty_texts_alone_are_nothing_to_save() {
+    let link = json!({"type": "resource_link", "uri": "https://example.com/long", "name": "n".repeat(3000)});
+    let answer = json!({"content": [link, {"type": "text", "text": ""}]});
+    assert!(capture(&Settings::default(), answer.clone()).await.is_unchanged());
+    // Over the limit something would be lost: the whole answer is kept.
+    let seen = capture(&limits(100, 200), answer).await;
+    assert_eq!(seen.only().content, seen.sent);
+    assert_eq!(seen.content().len(), 1, "the notice");
+}
+
+#[tokio::test]
+async fn small_images_can_stay_for_models_that_see() {
+    let answer = json!({"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]});
+    for (most, items) in [(0, 2), (69, 2), (70, 3)] {
+        let seen =
+            capture(&settings(&format!("inline_image_max_bytes = {most}")), answer.clone()).await;
+        assert_eq!(seen.content().len(), items);
+        assert_eq!(seen.raw_result().contains(PNG), items == 3);
+        assert_eq!(seen.artifacts.len(), 1);
+    }
+}

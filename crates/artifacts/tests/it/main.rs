@@ -1,0 +1,11 @@
+//! The crate from outside: answers in, artifacts and answers out.
+
+mod decision;
+mod hostile;
+#[cfg(feature = "directory")]
+mod killed;
+mod outcomes;
+mod properties;
+mod seed;
+mod snapshots;
+mod support;

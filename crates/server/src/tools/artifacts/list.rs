@@ -1,0 +1,102 @@
+//! `list_artifacts`
+
+use marquetry_artifacts::{ArtifactName, Page, Record};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Artifacts, ReadError, description, uri_of};
+
+pub(super) const DESCRIPTION: &str = "Lists the artifacts: tool answers that were too large or not text, saved under a name. read_artifact reads them.";
+
+/// What `list_artifacts` takes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ListArguments {
+    /// The `next_cursor` of an earlier answer, for the artifacts after those.
+    cursor: Option<String>,
+    /// How many to list at most: 1 to 200, 50 by default.
+    limit: Option<u32>,
+    /// Only artifacts whose name or MIME type contains this text, in any case.
+    filter: Option<String>,
+}
+
+/// What `list_artifacts` answers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct ArtifactList {
+    /// The newest version of each artifact, by name.
+    artifacts: Vec<ListedArtifact>,
+    /// Give it as `cursor` to see more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct ListedArtifact {
+    /// Its name, for `read_artifact`.
+    name: String,
+    /// Its newest version.
+    version: u64,
+    /// Its resource URI.
+    uri: String,
+    /// What it is.
+    mime_type: String,
+    /// How long it is.
+    size_bytes: u64,
+    /// What it is about, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+}
+
+impl Artifacts {
+    pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
+        const MOST: u32 = 200;
+        /// Records looked at for one answer, so that a filter that matches nothing ends.
+        const LOOKED_AT: usize = 10_000;
+        let limit = arguments.limit.unwrap_or(50).clamp(1, MOST) as usize;
+        let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
+        let mut after = match &arguments.cursor {
+            Some(cursor) => Some(ArtifactName::parse(cursor).map_err(|_| {
+                ReadError::Arguments("cursor is not one that this tool gave".to_owned())
+            })?),
+            None => None,
+        };
+        let mut artifacts: Vec<ListedArtifact> = Vec::new();
+        let mut looked_at = 0;
+        loop {
+            let page = Page { after, limit: if filter.is_empty() { limit } else { 1_000 } };
+            let listing = self.store.list(&self.scope, &page).await?;
+            looked_at += listing.records.len();
+            for record in listing.records {
+                if artifacts.len() == limit {
+                    let next_cursor = artifacts.last().map(|last| last.name.clone());
+                    return Ok(ArtifactList { artifacts, next_cursor });
+                }
+                let matches = |text: &str| text.to_lowercase().contains(&filter);
+                if matches(record.name.as_str()) || matches(&record.mime_type) {
+                    artifacts.push(ListedArtifact::of(&record));
+                }
+            }
+            let full = artifacts.len() == limit || looked_at >= LOOKED_AT;
+            match listing.next {
+                Some(next) if !full => after = Some(next),
+                next => {
+                    let next_cursor = next.map(|name| name.as_str().to_owned());
+                    return Ok(ArtifactList { artifacts, next_cursor });
+                }
+            }
+        }
+    }
+}
+
+impl ListedArtifact {
+    fn of(record: &Record) -> Self {
+        Self {
+            name: record.name.as_str().to_owned(),
+            version: record.version,
+            uri: uri_of(record),
+            mime_type: record.mime_type.clone(),
+            size_bytes: record.size_bytes,
+            description: description(record),
+        }
+    }
+}

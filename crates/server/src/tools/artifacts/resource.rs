@@ -1,0 +1,96 @@
+//! Artifacts as MCP resources.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, Page, StoreError, Version};
+use marquetry_protocol::{
+    RpcError,
+    types::{Resource, ResourceContents, ResourceTemplate},
+};
+
+use super::{Artifacts, LIST, READ, ReadError, description, uri_of};
+
+impl Artifacts {
+    /// A page of artifacts as resources, and the name after which the next one begins.
+    pub(crate) async fn resources(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Resource>, Option<String>), RpcError> {
+        let after = match after {
+            Some(name) => Some(ArtifactName::parse(name).map_err(|_| {
+                RpcError::invalid_params("cursor is not one that this server gave")
+            })?),
+            None => None,
+        };
+        let page = Page { after, limit };
+        let listing =
+            self.store.list(&self.scope, &page).await.map_err(|error| {
+                RpcError::internal(format!("artifacts cannot be listed: {error}"))
+            })?;
+        let resources = listing.records.iter().map(|record| Resource {
+            uri: uri_of(record),
+            name: record.name.as_str().to_owned(),
+            description: description(record),
+            mime_type: Some(record.mime_type.clone()),
+            size: Some(record.size_bytes),
+            ..Resource::default()
+        });
+        Ok((resources.collect(), listing.next.map(|name| name.as_str().to_owned())))
+    }
+
+    /// How the URIs of artifacts are made.
+    pub(crate) fn template() -> ResourceTemplate {
+        ResourceTemplate {
+            uri_template: "artifact://{name}{?version}".to_owned(),
+            name: "artifact".to_owned(),
+            title: Some("Saved tool answers".to_owned()),
+            description: Some(format!(
+                "What tools answered and was too large or not text; {LIST} gives the names. Without a version, the newest one."
+            )),
+            ..ResourceTemplate::default()
+        }
+    }
+
+    /// The whole of an artifact; none when the URI is not one of an artifact at all.
+    pub(crate) async fn resource(&self, uri: &str) -> Option<Result<ResourceContents, RpcError>> {
+        if !uri.starts_with("artifact:") {
+            return None;
+        }
+        let Ok(ArtifactUri { name, version }) = uri.parse() else {
+            return Some(Err(RpcError::resource_not_found(uri)));
+        };
+        let version = version.map_or(Version::Latest, Version::Number);
+        Some(self.whole(uri, &name, version).await.map_err(|error| match error {
+            ReadError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
+            ReadError::Arguments(limit) => RpcError::limit_exceeded(limit),
+            error => RpcError::internal(error.to_string()),
+        }))
+    }
+
+    async fn whole(
+        &self,
+        uri: &str,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<ResourceContents, ReadError> {
+        let record = self.store.record(&self.scope, name, version).await?;
+        let limit = self.limits.max_resource_bytes.get();
+        if record.size_bytes > limit as u64 {
+            return Err(ReadError::Arguments(format!(
+                "{name} has {} bytes, more than limits.max_resource_bytes ({limit}); the tool {READ} reads it in parts",
+                record.size_bytes
+            )));
+        }
+        let version = Version::Number(record.version);
+        let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
+        let contents = ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some(record.mime_type),
+            ..ResourceContents::default()
+        };
+        Ok(match std::str::from_utf8(&content) {
+            Ok(text) => ResourceContents { text: Some(text.to_owned()), ..contents },
+            Err(_) => ResourceContents { blob: Some(STANDARD.encode(&content)), ..contents },
+        })
+    }
+}

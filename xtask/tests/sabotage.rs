@@ -1,0 +1,62 @@
+//! Scenarios can fail: with a defect put into the server's work, those that it touches do.
+
+use std::{collections::BTreeSet, process::Command};
+
+use serde_json::Value;
+
+/// Scenarios of seed 000 in which nothing is saved, so that no defect of artifacts can show.
+const NOTHING_SAVED: [&str; 3] = [
+    "test_mcp_trigger_below_thresholds",
+    "test_mcp_llm_response_save_failed",
+    "test_mcp_no_fallback_on_error",
+];
+
+/// One cell of the matrix shows it.
+const CELL: &str = "/http/2025-11-25/memory";
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    check("changed-byte", "000", &NOTHING_SAVED);
+}
+
+#[test]
+fn a_missing_artifact_is_noticed() {
+    check("missing-artifact", "000", &NOTHING_SAVED);
+}
+
+#[test]
+fn an_extra_artifact_is_noticed() {
+    check("extra-artifact", "000", &NOTHING_SAVED);
+}
+
+#[test]
+fn a_wrong_mime_type_is_noticed() {
+    check("wrong-mime-type", "000", &NOTHING_SAVED);
+}
+
+#[test]
+fn a_wrong_status_is_noticed() {
+    // Where nothing is captured there is no report with a status.
+    check("wrong-status", "000", &["test_mcp_trigger_below_thresholds"]);
+    check("wrong-status", "002", &[]);
+}
+
+/// Runs the scenarios with a defect; of that seed all must fail but the untouched ones.
+#[track_caller]
+fn check(sabotage: &str, seed: &str, untouched: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["test-scenarios", "--format", "json", "--sabotage", sabotage, CELL])
+        .output()
+        .expect("xtask runs");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a JSON report");
+    let of = |status: &str| -> BTreeSet<&str> {
+        rows.iter()
+            .filter(|row| row["seed"].as_str().is_some_and(|it| it.split('/').next() == Some(seed)))
+            .filter(|row| row["status"] == status)
+            .filter_map(|row| row["id"].as_str())
+            .collect()
+    };
+    assert_eq!(of("passed"), untouched.iter().copied().collect());
+    assert!(of("failed").len() >= 8, "{rows:?}");
+}
