@@ -21,8 +21,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     next_id: AtomicU64,
-    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Result<Box<RawValue>, RpcError>>>>,
+    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Answer>>>,
 }
+
+/// What a client said.
+type Answer = Result<Box<RawValue>, RpcError>;
 
 /// A question's place. Given up before the answer came, the client is told so.
 struct Place {
