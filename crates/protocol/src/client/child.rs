@@ -110,7 +110,7 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Link
         tokio::spawn(forward_lines(stderr, sink));
     }
 
-    let shared = Arc::new(Shared::new());
+    let shared = Arc::new(Shared::new(options));
     let stop = CancellationToken::new();
     let gone = Arc::new(Notify::new());
     let attendance = attend(child, given.stop_grace, stop.clone(), shared.clone(), gone.clone());

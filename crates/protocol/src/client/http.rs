@@ -90,7 +90,7 @@ impl HttpLink {
             value.set_sensitive(true);
             headers.append(name, value);
         }
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(options));
         let post = Endpoint {
             shared: shared.clone(),
             client: HyperClient::builder(TokioExecutor::new())
@@ -246,7 +246,7 @@ impl Endpoint {
     }
 
     async fn exchange(
-        &self,
+        self: &Arc<Self>,
         revision: Revision,
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
@@ -303,7 +303,7 @@ impl Endpoint {
     }
 
     async fn answer_from_events(
-        &self,
+        self: &Arc<Self>,
         revision: Revision,
         response: Response<Incoming>,
         outgoing: &Outgoing<'_>,
@@ -332,7 +332,7 @@ impl Endpoint {
 
     /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here.
     async fn events(
-        &self,
+        self: &Arc<Self>,
         revision: Revision,
         response: Response<Incoming>,
         progress: &(dyn Fn(&RequestId, Progress) + Sync),
@@ -346,7 +346,6 @@ impl Endpoint {
             let frame =
                 frame.map_err(|error| ClientError::io(format!("stream of {}", self.uri), error))?;
             let Ok(data) = frame.into_data() else { continue };
-            let mut answers = Vec::new();
             let parsed =
                 parser.push(&data, |event| match Message::parse(event, DEFAULT_MAX_NESTING) {
                     // A priming event has no data (2025-11-25).
@@ -354,7 +353,14 @@ impl Endpoint {
                     Ok(Message::Notification(notification)) => {
                         self.shared.notified(&notification, progress)
                     }
-                    Ok(Message::Request(request)) => answers.push(self.shared.answer(&request)),
+                    Ok(Message::Request(request)) => {
+                        let endpoint = self.clone();
+                        self.shared.answer(&request, async move |answer| {
+                            if let Err(error) = endpoint.tell(revision, answer).await {
+                                tracing::debug!(%error, "an answer was not delivered");
+                            }
+                        });
+                    }
                     Ok(message) => more = more && go_on(message),
                     Err(error) => tracing::warn!(%error, "server sent an event that is no message"),
                 });
@@ -363,9 +369,6 @@ impl Endpoint {
                     "server sent an event of more than {} bytes",
                     self.most
                 )));
-            }
-            for answer in answers {
-                self.tell(revision, answer).await?;
             }
         }
         Ok(())
@@ -383,7 +386,7 @@ impl Endpoint {
     }
 
     async fn listen(
-        &self,
+        self: &Arc<Self>,
         revision: Revision,
         params: Option<&RawValue>,
     ) -> Result<Heard, ClientError> {

@@ -10,17 +10,18 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http-client")]
 use super::http::HttpLink;
 use super::{
-    ClientError, ClientOptions, ServerPeer,
+    ClientError, ClientHandler, ClientOptions, ServerPeer,
+    answering::{self, Answerable},
     params::{self, Asks},
     pipe::PipeLink,
 };
-use crate::{Notification, Request, RequestId, RpcError, envelope};
+use crate::{Notification, Request, RequestId, envelope};
 
 /// A transport.
 pub(super) enum Link {
@@ -35,6 +36,9 @@ pub(super) struct Shared {
     next_id: AtomicU64,
     end: CancellationToken,
     reason: OnceLock<CloseReason>,
+    handler: Arc<dyn ClientHandler>,
+    /// Room for questions of the server's that are being answered.
+    answering: Arc<Semaphore>,
 }
 
 /// A notification from the server, cheap to clone.
@@ -151,13 +155,16 @@ impl Link {
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(options: &ClientOptions) -> Self {
         const MOST_WAITING: usize = 256;
+        const MOST_ANSWERING: usize = 32;
         Self {
             notifications: broadcast::channel(MOST_WAITING).0,
             next_id: AtomicU64::new(1),
             end: CancellationToken::new(),
             reason: OnceLock::new(),
+            handler: options.handler.clone(),
+            answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
         }
     }
 
@@ -215,13 +222,25 @@ impl Shared {
         });
     }
 
-    /// The answer to a request of the server's: we offer nothing but `ping`.
-    pub(super) fn answer(&self, request: &Request<'_>) -> Vec<u8> {
-        if request.method == "ping" {
-            let empty: &RawValue = serde_json::from_str("{}").expect("an empty object is JSON");
-            return envelope::write_result(&request.id, empty);
-        }
-        envelope::write_error(Some(&request.id), &RpcError::method_not_found(&request.method))
+    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked.
+    pub(super) fn answer<F>(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        send: impl FnOnce(Vec<u8>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send,
+    {
+        let room = self.answering.clone().try_acquire_owned();
+        let (shared, request) = (self.clone(), Answerable::from(request));
+        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
+            let answer = match room {
+                Ok(_room) => answering::answer(&*shared.handler, request).await,
+                Err(_) => {
+                    answering::refuse(&request, "too many requests of the server's are waiting")
+                }
+            };
+            send(answer).await;
+        }));
     }
 }
 

@@ -1,7 +1,9 @@
 //! The client half: one [`Client`] a server, over a child process, a pair of pipes or Streamable HTTP.
 
+mod answering;
 #[cfg(feature = "stdio")]
 mod child;
+mod handler;
 mod handshake;
 #[cfg(feature = "http-client")]
 mod http;
@@ -24,6 +26,7 @@ pub use self::child::{Stderr, StdioCommand};
 pub use self::http::HttpTarget;
 use self::link::{Link, Shared};
 pub use self::{
+    handler::ClientHandler,
     link::{CloseReason, Progress, ServerNotification},
     options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
 };
@@ -68,7 +71,7 @@ impl Client {
         R: tokio::io::AsyncRead + Unpin + Send + 'static,
         W: tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(&options));
         let link = Link::Pipe(pipe::PipeLink::start(reader, writer, shared, &options));
         Self::shake_hands(link, options).await
     }
@@ -121,19 +124,31 @@ impl Client {
     ) -> Result<Box<RawValue>, ClientError> {
         let Inner { link, server, options: defaults } = &*self.inner;
         let timeout = options.timeout.unwrap_or(defaults.request_timeout);
-        let exchange = link.request(server, defaults, method, params, options.progress);
         let cancel = options.cancel.unwrap_or_default();
-        // To leave this select drops the exchange, which cancels the request at the server.
-        let result = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(ClientError::Cancelled),
-            result = exchange => result?,
-            () = tokio::time::sleep(timeout) => return Err(ClientError::Timeout(timeout)),
+        let work = async {
+            let mut next: Option<Box<RawValue>> = None;
+            for _ in 0..defaults.max_rounds {
+                let params = next.as_deref().or(params);
+                let round =
+                    link.request(server, defaults, method, params, options.progress.clone());
+                let result = tokio::time::timeout(timeout, round)
+                    .await
+                    .map_err(|_| ClientError::Timeout(timeout))??;
+                if server.revision.era() == Era::Session || !params::needs_input(&result) {
+                    return Ok(result);
+                }
+                let asked = serde_json::from_str(result.get())
+                    .map_err(|error| ClientError::Protocol(error.to_string()))?;
+                next = Some(answering::next_round(&defaults.handler, params, asked).await?);
+            }
+            Err(ClientError::TooManyRounds(defaults.max_rounds))
         };
-        if server.revision.era() == Era::Stateless && params::needs_input(&result) {
-            return Err(ClientError::InputRequired);
+        // To leave this select drops the exchange, which cancels the request at the server.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ClientError::Cancelled),
+            result = work => result,
         }
-        Ok(result)
     }
 
     /// Sends a notification.

@@ -1,23 +1,28 @@
 //! How a client behaves, and what can go wrong.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::link::{CloseReason, Progress};
+use super::{
+    handler::{ClientHandler, NoHandler},
+    link::{CloseReason, Progress},
+};
 use crate::{
     Revision, RpcError,
     types::{ClientCapabilities, Implementation, ServerCapabilities},
 };
 
 /// How a client introduces itself, and what it puts up with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientOptions {
     /// Its name and version.
     pub implementation: Implementation,
     /// What it offers.
     pub capabilities: ClientCapabilities,
+    /// Answers what the server asks; nothing, by default.
+    pub handler: Arc<dyn ClientHandler>,
     /// Which revision to speak.
     pub revision: RevisionChoice,
     /// How long a server may take to say whether it is stateless, before `initialize` is tried: 5 s.
@@ -28,6 +33,8 @@ pub struct ClientOptions {
     pub request_timeout: Duration,
     /// The longest message to accept, in bytes: 64 MiB. A longer one closes a pipe and fails an HTTP request.
     pub max_message_bytes: usize,
+    /// How often a stateless server may ask for input before it has to answer: 10 times.
+    pub max_rounds: usize,
     /// The most items to take from a list of many pages: 10,000.
     pub max_list_items: usize,
 }
@@ -37,11 +44,13 @@ impl Default for ClientOptions {
         Self {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
             capabilities: ClientCapabilities::default(),
+            handler: Arc::new(NoHandler),
             revision: RevisionChoice::Auto,
             probe_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(300),
             max_message_bytes: 64 << 20,
+            max_rounds: 10,
             max_list_items: 10_000,
         }
     }
@@ -97,10 +106,12 @@ pub enum ClientError {
     /// The caller cancelled the request.
     #[error("request was cancelled")]
     Cancelled,
-    /// The server wants to ask the user or the model something first (2026-07-28, `input_required`), and this client
-    /// declared that it cannot.
-    #[error("server asks for input that this client does not offer")]
-    InputRequired,
+    /// The server asked something that we could not answer (2026-07-28, `input_required`).
+    #[error("server asks for input that it does not get: {0}")]
+    Unanswered(RpcError),
+    /// The server asked again and again.
+    #[error("server has asked for input {0} times without an answer of its own")]
+    TooManyRounds(usize),
     /// An HTTP answer that is no MCP answer.
     #[error("server answered with HTTP status {status}{}", said(.body))]
     Http {

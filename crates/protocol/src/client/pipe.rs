@@ -278,7 +278,8 @@ impl Reading {
             }
             Ok(Message::Request(request)) => {
                 let Some(outbound) = self.outbound.upgrade() else { return };
-                _ = outbound.send(self.shared.answer(&request).into()).await;
+                self.shared
+                    .answer(&request, async move |answer| _ = outbound.send(answer.into()).await);
             }
             // Servers print to their standard output by mistake; that is no reason to leave them. What is nested too
             // deep to be an answer leaves its caller to the time limit.

@@ -18,6 +18,7 @@ use super::{
     context::Parts,
     conversation::{Conversation, InFlightGuard},
     outgoing::Outgoing,
+    rounds::{self, Rounds},
 };
 use crate::{
     Era, Notification, Request, RequestId, Revision, RpcError,
@@ -38,6 +39,8 @@ pub(super) struct Accepted {
     callback: MethodCallback,
     parts: Parts,
     params: Params<'static>,
+    /// What the request is about, if it may ask the client something.
+    about: Option<String>,
 }
 
 impl Server {
@@ -67,6 +70,12 @@ impl Server {
             .of(revision.era())
             .method_with_name(&request.method)
             .ok_or_else(|| RpcError::method_not_found(&request.method))?;
+        let rounds = match (revision.era(), method) {
+            (Era::Stateless, "tools/call" | "prompts/get" | "resources/read") => {
+                Some(Arc::new(Rounds::of(request, &self.shared.sealer)?))
+            }
+            _ => None,
+        };
         let in_flight = conversation.in_flight.enter(&request.id)?;
         let (client, capabilities) = match (revision.era(), conversation.session.get()) {
             (Era::Session, Some(facts)) => (Some(facts.client.clone()), facts.capabilities.clone()),
@@ -79,9 +88,13 @@ impl Server {
             client,
             capabilities,
             progress_token: meta.progress_token,
-            session_id: conversation.id.clone(),
+            log_level: meta.log_level,
+            conversation: conversation.clone(),
+            rounds,
+            question_timeout: self.shared.limits.question_timeout,
         };
         Ok(Accepted {
+            about: parts.rounds.is_some().then(|| rounds::about(request)),
             server: self.clone(),
             conversation: conversation.clone(),
             in_flight,
@@ -128,7 +141,9 @@ impl Accepted {
         self,
         outbound: mpsc::Sender<Outgoing>,
     ) -> impl Future<Output = Option<Outgoing>> + Send {
-        let Self { server, conversation, in_flight, callback, parts, params } = self;
+        let Self { server, conversation, in_flight, callback, parts, params, about } = self;
+        let rounds = parts.rounds.clone();
+        let sealer = server.shared.sealer.clone();
         let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
@@ -137,10 +152,22 @@ impl Accepted {
             extensions.insert(conversation);
             extensions.insert(cx);
             let work = AssertUnwindSafe(respond(callback, params, extensions)).catch_unwind();
+            let asked = async {
+                match &rounds {
+                    Some(rounds) => rounds.asked().await,
+                    None => std::future::pending().await,
+                }
+            };
             let outcome = tokio::select! {
                 biased;
                 () = in_flight.cancel.cancelled() => return None,
-                outcome = work => outcome.unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
+                // Before the questions: all that the handler asks at once is asked when it waits.
+                outcome = work => outcome
+                    .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
+                () = asked => match (&rounds, about) {
+                    (Some(rounds), Some(about)) => rounds.input_required(about, &sealer).map(Reply::complete),
+                    _ => Err(RpcError::internal("a question came from nowhere")),
+                },
             };
             Some(match outcome {
                 Ok(reply) => {

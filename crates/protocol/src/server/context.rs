@@ -1,26 +1,35 @@
 //! What a handler knows of the request that it answers.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
-use serde::Serialize;
-use serde_json::value::to_raw_value;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use super::outgoing::Outgoing;
+use super::{conversation::Conversation, outgoing::Outgoing, rounds::Rounds};
 use crate::{
-    RequestId, Revision,
+    Era, RequestId, Revision, RpcError,
     envelope::write_notification,
-    types::{ClientCapabilities, Implementation},
+    error_code,
+    types::{
+        ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
+        Implementation, ListRootsResult, LogLevel,
+    },
 };
 
 /// One request: who asks, with which revision, and how to tell it something before the answer. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RequestContext {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     parts: Parts,
     outbound: mpsc::Sender<Outgoing>,
@@ -28,7 +37,6 @@ struct Inner {
 }
 
 /// What a request says of itself.
-#[derive(Debug)]
 pub(super) struct Parts {
     pub(super) id: RequestId,
     pub(super) method: &'static str,
@@ -36,7 +44,12 @@ pub(super) struct Parts {
     pub(super) client: Option<Implementation>,
     pub(super) capabilities: ClientCapabilities,
     pub(super) progress_token: Option<RequestId>,
-    pub(super) session_id: Option<Arc<str>>,
+    /// The least important log messages that a stateless client wants.
+    pub(super) log_level: Option<LogLevel>,
+    pub(super) conversation: Arc<Conversation>,
+    /// In the stateless era, for the methods that may ask the client something.
+    pub(super) rounds: Option<Arc<Rounds>>,
+    pub(super) question_timeout: Duration,
 }
 
 impl RequestContext {
@@ -81,7 +94,7 @@ impl RequestContext {
     /// The HTTP session that the request belongs to.
     #[must_use]
     pub fn session_id(&self) -> Option<&str> {
-        self.inner.parts.session_id.as_deref()
+        self.inner.parts.conversation.id.as_deref()
     }
 
     /// Whether the client wants to hear of progress.
@@ -120,6 +133,146 @@ impl RequestContext {
                 self.send(Outgoing::notification(write_notification(method, Some(&params)))).await;
             }
             _ => tracing::error!(method, "notification's parameters are no JSON object"),
+        }
+    }
+
+    /// Sends a log message, when the client wants those of this importance.
+    pub async fn log(
+        &self,
+        level: LogLevel,
+        logger: Option<&str>,
+        data: &(impl Serialize + Sync + ?Sized),
+    ) {
+        let parts = &self.inner.parts;
+        let least = match parts.revision.era() {
+            Era::Stateless => parts.log_level,
+            Era::Session => {
+                Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        };
+        if least.is_none_or(|least| level < least) {
+            return;
+        }
+        let mut params = json!({ "level": level, "data": data });
+        if let Some(logger) = logger {
+            params["logger"] = logger.into();
+        }
+        self.notify("notifications/message", &params).await;
+    }
+
+    /// Asks the user, by the client.
+    ///
+    /// `key` names the question within this request. In the stateless era a question ends the request, which comes
+    /// again with the answer: the handler then runs from its start, and this call returns at once. What must not
+    /// happen twice belongs behind the last question; what is costly can be [carried](Self::carry) over.
+    ///
+    /// # Errors
+    /// When the client does not offer it, answers with an error, or does not answer.
+    pub async fn elicit(&self, key: &str, params: &ElicitParams) -> Result<ElicitResult, RpcError> {
+        let capabilities = self.capabilities();
+        let offered = match params.mode.as_deref() {
+            Some("url") => capabilities.has_url_elicitation(),
+            _ => capabilities.has("elicitation"),
+        };
+        let needs =
+            if params.mode.as_deref() == Some("url") { json!({ "url": {} }) } else { json!({}) };
+        self.ask(key, "elicitation/create", params, offered, json!({ "elicitation": needs })).await
+    }
+
+    /// Asks the client's model. The rest is as with [`Self::elicit`].
+    ///
+    /// # Errors
+    /// As [`Self::elicit`].
+    pub async fn sample(
+        &self,
+        key: &str,
+        params: &CreateMessageParams,
+    ) -> Result<CreateMessageResult, RpcError> {
+        let offered = self.capabilities().has("sampling");
+        self.ask(key, "sampling/createMessage", params, offered, json!({ "sampling": {} })).await
+    }
+
+    /// Asks which places the user lets the server work in. The rest is as with [`Self::elicit`].
+    ///
+    /// # Errors
+    /// As [`Self::elicit`].
+    pub async fn roots(&self, key: &str) -> Result<ListRootsResult, RpcError> {
+        let offered = self.capabilities().has("roots");
+        self.ask(key, "roots/list", &json!({}), offered, json!({ "roots": {} })).await
+    }
+
+    /// What an earlier round of this request has [carried](Self::carry) over.
+    ///
+    /// # Errors
+    /// When it is not a `T`.
+    pub fn carried<T: DeserializeOwned>(&self) -> Result<Option<T>, RpcError> {
+        let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried())
+        else {
+            return Ok(None);
+        };
+        serde_json::from_str(carried.get())
+            .map(Some)
+            .map_err(|error| RpcError::invalid_params(format!("requestState: {error}")))
+    }
+
+    /// Gives the next round of this request something to start from. In the session era there are no rounds, and this
+    /// does nothing. The client sees it, but cannot change it.
+    ///
+    /// # Errors
+    /// When it is no JSON.
+    pub fn carry(&self, value: &impl Serialize) -> Result<(), RpcError> {
+        if let Some(rounds) = &self.inner.parts.rounds {
+            rounds
+                .carry(to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))?);
+        }
+        Ok(())
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        key: &str,
+        method: &'static str,
+        params: &(impl Serialize + Sync),
+        offered: bool,
+        needs: serde_json::Value,
+    ) -> Result<T, RpcError> {
+        let parts = &self.inner.parts;
+        if !offered {
+            let message = format!("the client does not offer '{method}'");
+            return Err(match parts.revision.era() {
+                Era::Session => RpcError::invalid_request(message),
+                Era::Stateless => RpcError::new(error_code::MISSING_CAPABILITY, message)
+                    .with_data(&json!({ "requiredCapabilities": needs })),
+            });
+        }
+        let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
+        let not_valid =
+            |error| RpcError::internal(format!("answer to '{method}' is not valid: {error}"));
+        match (parts.revision.era(), &parts.rounds) {
+            (Era::Session, _) => {
+                let answer =
+                    parts.conversation.questions.ask(&self.inner.outbound, method, &params);
+                let answer: Box<RawValue> = tokio::time::timeout(parts.question_timeout, answer)
+                    .await
+                    .map_err(|_| {
+                        RpcError::internal(format!("the client did not answer '{method}' in time"))
+                    })??;
+                serde_json::from_str(answer.get()).map_err(not_valid)
+            }
+            (Era::Stateless, Some(rounds)) => {
+                // An answer that is not valid is asked for again (2026-07-28).
+                if let Some(Ok(answer)) =
+                    rounds.answer(key).map(|answer| serde_json::from_str(answer.get()))
+                {
+                    return Ok(answer);
+                }
+                rounds.ask(key, method, params);
+                std::future::pending().await
+            }
+            (Era::Stateless, None) => Err(RpcError::internal(format!(
+                "'{}' cannot ask the client anything",
+                parts.method
+            ))),
         }
     }
 

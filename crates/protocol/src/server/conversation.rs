@@ -7,10 +7,10 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::notifier::Listener;
+use super::{notifier::Listener, questions::Questions, subscriptions::Subscriptions};
 use crate::{
     RequestId, Revision, RpcError,
-    types::{ClientCapabilities, Implementation},
+    types::{ClientCapabilities, Implementation, LogLevel},
 };
 
 /// The messages of one pipe, of one HTTP session, or of all stateless HTTP requests.
@@ -19,6 +19,10 @@ pub(super) struct Conversation {
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
     pub(super) in_flight: Arc<InFlight>,
+    /// What we ask the client.
+    pub(super) questions: Arc<Questions>,
+    /// The least important log messages that the client wants; all from `info` on until it says so.
+    pub(super) log_level: Mutex<LogLevel>,
     /// Cancelled when the conversation ends, so that what would go on for ever does not.
     pub(super) ending: CancellationToken,
 }
@@ -30,12 +34,29 @@ pub(super) struct SessionFacts {
     pub(super) capabilities: ClientCapabilities,
     /// The announcements that wait for the client.
     pub(super) listener: Arc<Listener>,
+    pub(super) subscriptions: Arc<Subscriptions>,
 }
 
 impl Conversation {
     pub(super) fn new(id: Option<Arc<str>>, max_in_flight: usize) -> Self {
         let in_flight = Arc::new(InFlight { calls: Mutex::default(), most: max_in_flight });
-        Self { session: OnceLock::new(), id, in_flight, ending: CancellationToken::new() }
+        Self {
+            session: OnceLock::new(),
+            id,
+            in_flight,
+            questions: Arc::default(),
+            log_level: Mutex::new(LogLevel::Info),
+            ending: CancellationToken::new(),
+        }
+    }
+}
+
+impl Conversation {
+    /// Ends the conversation: what is in flight is cancelled, what waits for the client waits no more.
+    pub(super) fn end(&self) {
+        self.ending.cancel();
+        self.in_flight.cancel_all();
+        self.questions.give_up();
     }
 }
 

@@ -8,9 +8,9 @@ use super::RequestContext;
 use crate::{
     RpcError,
     types::{
-        CallToolParams, CallToolResult, GetPromptParams, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ReadResourceParams,
-        ServerCapabilities,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, ReadResourceParams, ServerCapabilities,
     },
 };
 
@@ -83,6 +83,28 @@ pub trait Handler: Send + Sync + 'static {
     ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
+    }
+
+    /// `completion/complete`
+    async fn complete(
+        &self,
+        params: CompleteParams,
+        cx: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
+        let _ = params;
+        Err(unanswered(cx))
+    }
+
+    /// A client wants to hear when the resource `uri` changes; tell it by
+    /// [`Notifier::resource_updated`](super::Notifier::resource_updated). Override it to offer subscriptions.
+    async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        let _ = uri;
+        Err(unanswered(cx))
+    }
+
+    /// A client no longer wants to hear of it: it said so, or it is gone.
+    async fn unsubscribe(&self, uri: &str) {
+        let _ = uri;
     }
 
     /// `prompts/list`

@@ -20,6 +20,12 @@ pub struct Limits {
     pub max_queued_messages: usize,
     /// Announcements that wait for a client to fetch them: 256. One more drops the oldest.
     pub max_queued_notifications: usize,
+    /// Resources that one client can be subscribed to at a time: 1,000.
+    pub max_subscriptions: usize,
+    /// How long a client may take to answer a question: 10 minutes.
+    pub question_timeout: Duration,
+    /// How long a stateless client may take to come back with its answers: 1 hour.
+    pub request_state_time: Duration,
     /// Requests in flight may finish within this time after the input has ended or a stop was asked for: 5 s.
     pub shutdown_grace: Duration,
 }
@@ -34,6 +40,9 @@ impl Default for Limits {
             session_idle: Duration::from_secs(3_600),
             max_queued_messages: 64,
             max_queued_notifications: 256,
+            max_subscriptions: 1_000,
+            question_timeout: Duration::from_secs(600),
+            request_state_time: Duration::from_secs(3_600),
             shutdown_grace: Duration::from_secs(5),
         }
     }

@@ -11,6 +11,9 @@ mod notifier;
 mod outgoing;
 mod page;
 mod pipe;
+mod questions;
+mod rounds;
+mod subscriptions;
 mod table;
 #[cfg(feature = "typed")]
 mod toolbox;
@@ -22,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
 pub use self::pipe::serve_stdio;
-use self::table::Tables;
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{
@@ -33,6 +35,7 @@ pub use self::{
     page::page,
     pipe::serve_pipe,
 };
+use self::{rounds::Sealer, table::Tables};
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -45,17 +48,24 @@ struct Shared {
     tables: Tables,
     limits: Limits,
     notifier: Notifier,
+    sealer: Sealer,
     shutdown: CancellationToken,
 }
 
 impl Server {
     /// A server with the default [`Limits`].
+    ///
+    /// # Panics
+    /// When the system gives no random numbers.
     #[must_use]
     pub fn new(handler: impl Handler) -> Self {
         Self::with_limits(handler, Limits::default())
     }
 
     /// A server that keeps to `limits`.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
     #[must_use]
     pub fn with_limits(handler: impl Handler, limits: Limits) -> Self {
         Self::from_parts(Arc::new(handler), Tables::new(), limits)
@@ -72,17 +82,25 @@ impl Server {
         Ok(Self::from_parts(self.shared.handler.clone(), tables, self.shared.limits.clone()))
     }
 
+    /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with
+    /// the same key can go on where this one asked the client something.
+    #[must_use]
+    pub fn with_state_key(self, key: [u8; 32]) -> Self {
+        let Shared { handler, tables, limits, .. } = &*self.shared;
+        Self::with_key(handler.clone(), tables.clone(), limits.clone(), key)
+    }
+
     fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).expect("the system gives random numbers");
+        Self::with_key(handler, tables, limits, key)
+    }
+
+    fn with_key(handler: Arc<dyn Handler>, tables: Tables, limits: Limits, key: [u8; 32]) -> Self {
         let notifier = Notifier::new(limits.max_queued_notifications);
-        Self {
-            shared: Arc::new(Shared {
-                handler,
-                tables,
-                limits,
-                notifier,
-                shutdown: CancellationToken::new(),
-            }),
-        }
+        let sealer = Sealer::new(key, limits.request_state_time);
+        let shutdown = CancellationToken::new();
+        Self { shared: Arc::new(Shared { handler, tables, limits, notifier, sealer, shutdown }) }
     }
 
     /// Announces changes to every client.

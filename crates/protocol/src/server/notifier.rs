@@ -6,9 +6,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use serde_json::{json, value::RawValue};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::Notify;
 
+use super::subscriptions::Subscriptions;
 use crate::{
     RequestId,
     envelope::write_notification,
@@ -32,9 +36,17 @@ pub(super) struct Listener {
 /// Which announcements a client wants.
 pub(super) enum Filter {
     /// A session gets all that its server's capabilities promise.
-    Session,
+    Session { subscriptions: Arc<Subscriptions> },
     /// A stateless client names what it wants; each message bears the id of its `subscriptions/listen`.
-    Listen { id: RequestId, methods: Vec<&'static str> },
+    Listen { id: RequestId, methods: Vec<&'static str>, subscriptions: Arc<Subscriptions> },
+}
+
+/// One thing to announce.
+struct Announcement<'a> {
+    method: &'static str,
+    /// The resource that it is about; then it goes to those who are subscribed to it.
+    uri: Option<&'a str>,
+    params: JsonObject,
 }
 
 impl Notifier {
@@ -57,11 +69,26 @@ impl Notifier {
         self.announce("notifications/prompts/list_changed");
     }
 
+    /// The resource `uri` has changed; goes to those who are subscribed to it.
+    pub fn resource_updated(&self, uri: &str) {
+        let mut params = JsonObject::new();
+        params.insert("uri".to_owned(), uri.into());
+        self.offer(&Announcement {
+            method: "notifications/resources/updated",
+            uri: Some(uri),
+            params,
+        });
+    }
+
     fn announce(&self, method: &'static str) {
+        self.offer(&Announcement { method, uri: None, params: JsonObject::new() });
+    }
+
+    fn offer(&self, announcement: &Announcement<'_>) {
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| {
             let Some(listener) = listener.upgrade() else { return false };
-            listener.offer(method);
+            listener.offer(announcement);
             true
         });
     }
@@ -93,12 +120,25 @@ impl Listener {
         }
     }
 
-    fn offer(&self, method: &'static str) {
+    fn offer(&self, announcement: &Announcement<'_>) {
+        let Announcement { method, uri, params } = announcement;
         let message = match &self.filter {
-            Filter::Session => write_notification(method, None),
-            Filter::Listen { methods, .. } if !methods.contains(&method) => return,
-            Filter::Listen { id, .. } => {
-                write_notification(method, Some(&tagged(id, JsonObject::new())))
+            Filter::Session { subscriptions } => {
+                if uri.is_some_and(|uri| !subscriptions.contains(uri)) {
+                    return;
+                }
+                let params = to_raw_value(params).expect("a map of JSON values serialises");
+                write_notification(method, (!announcement.params.is_empty()).then_some(&*params))
+            }
+            Filter::Listen { id, methods, subscriptions } => {
+                let wanted = match uri {
+                    Some(uri) => subscriptions.contains(uri),
+                    None => methods.contains(method),
+                };
+                if !wanted {
+                    return;
+                }
+                write_notification(method, Some(&tagged(id, params.clone())))
             }
         };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +161,7 @@ impl Listener {
 /// Parameters with the id of the `subscriptions/listen` that they belong to (2026-07-28).
 pub(super) fn tagged(id: &RequestId, mut params: JsonObject) -> Box<RawValue> {
     params.insert("_meta".to_owned(), json!({ meta_key::SUBSCRIPTION_ID: id }));
-    serde_json::value::to_raw_value(&params).expect("a map of JSON values serialises")
+    to_raw_value(&params).expect("a map of JSON values serialises")
 }
 
 #[cfg(test)]
@@ -131,7 +171,7 @@ mod tests {
     #[tokio::test]
     async fn the_same_announcement_waits_once() {
         let notifier = Notifier::new(8);
-        let listener = notifier.listen(Filter::Session);
+        let listener = notifier.listen(session());
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -150,7 +190,11 @@ mod tests {
     async fn stateless_clients_get_what_they_asked_for_with_their_id() {
         let notifier = Notifier::new(8);
         let methods = vec!["notifications/prompts/list_changed"];
-        let listener = notifier.listen(Filter::Listen { id: 7.into(), methods });
+        let listener = notifier.listen(Filter::Listen {
+            id: 7.into(),
+            methods,
+            subscriptions: Subscriptions::none(),
+        });
         notifier.tools_changed();
         notifier.prompts_changed();
         let want = r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#;
@@ -160,12 +204,16 @@ mod tests {
     #[tokio::test]
     async fn the_queue_is_bounded_and_the_departed_are_forgotten() {
         let notifier = Notifier::new(1);
-        let listener = notifier.listen(Filter::Session);
+        let listener = notifier.listen(session());
         notifier.tools_changed();
         notifier.resources_changed();
         assert_eq!(listener.queue.lock().unwrap().len(), 1);
         drop(listener);
         notifier.tools_changed();
         assert!(notifier.listeners.lock().unwrap().is_empty());
+    }
+
+    fn session() -> Filter {
+        Filter::Session { subscriptions: Subscriptions::none() }
     }
 }

@@ -65,7 +65,7 @@ where
     if gone.is_cancelled()
         || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
     {
-        conversation.in_flight.cancel_all();
+        conversation.end();
         calls.wait().await;
     }
     // The last sender is gone with the last call, so the writer ends when it has written all, or soon for a client
@@ -134,9 +134,7 @@ impl Pipe {
             Ok(Message::Notification(notification)) => {
                 self.server.notified(&self.conversation, &notification)
             }
-            Ok(Message::Response(_)) => {
-                tracing::debug!("an answer came to a question that was not asked")
-            }
+            Ok(Message::Response(response)) => self.conversation.questions.answered(response),
             Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
         }
     }

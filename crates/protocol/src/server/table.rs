@@ -1,6 +1,9 @@
 //! Which methods exist in which era, as jsonrpsee's method tables.
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::Future,
+    sync::{Arc, PoisonError},
+};
 
 use jsonrpsee::{
     Extensions,
@@ -19,11 +22,12 @@ use super::{
     conversation::{Conversation, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
+    subscriptions::Subscriptions,
 };
 use crate::{
     Era, Revision, RpcError,
     envelope::write_notification,
-    types::{DiscoverResult, InitializeParams, InitializeResult, JsonObject, meta_key},
+    types::{DiscoverResult, InitializeParams, InitializeResult, JsonObject, LogLevel, meta_key},
 };
 
 /// One table an era.
@@ -41,6 +45,12 @@ struct Call {
     params: Params<'static>,
 }
 
+/// The parameters of a method about one resource.
+#[derive(Deserialize)]
+struct UriAlone {
+    uri: String,
+}
+
 /// The parameters of every list.
 #[derive(Default, Deserialize)]
 struct ListParams {
@@ -52,6 +62,21 @@ impl Tables {
         let mut session = common();
         add(&mut session, "initialize", initialize);
         add(&mut session, "ping", async |_| Reply::json(&json!({})));
+        add(&mut session, "logging/setLevel", set_level);
+        add(&mut session, "resources/subscribe", async |call: Call| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.conversation.session.get() {
+                facts.subscriptions.add(&uri, &call.cx).await?;
+            }
+            Reply::json(&json!({}))
+        });
+        add(&mut session, "resources/unsubscribe", async |call: Call| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.conversation.session.get() {
+                facts.subscriptions.remove(&uri).await;
+            }
+            Reply::json(&json!({}))
+        });
         let mut stateless = common();
         add(&mut stateless, "server/discover", discover);
         add(&mut stateless, "subscriptions/listen", listen);
@@ -100,6 +125,9 @@ fn common() -> Methods {
     add(&mut table, "resources/read", async |call: Call| {
         call.server.shared.handler.read_resource(call.params()?, &call.cx).await
     });
+    add(&mut table, "completion/complete", async |call: Call| {
+        Reply::json(&call.server.shared.handler.complete(call.params()?, &call.cx).await?)
+    });
     add(&mut table, "prompts/list", async |call: Call| {
         let ListParams { cursor } = call.params_or_default()?;
         Reply::json(&call.server.shared.handler.list_prompts(cursor.as_deref(), &call.cx).await?)
@@ -111,6 +139,12 @@ fn common() -> Methods {
 }
 
 impl Call {
+    /// A client's subscriptions, none yet.
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        let shared = &self.server.shared;
+        Subscriptions::new(shared.handler.clone(), shared.limits.max_subscriptions)
+    }
+
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
         let Some(params) = self.params.as_str() else {
             return Err(RpcError::invalid_params(format!(
@@ -159,11 +193,16 @@ fn call_of(params: Params<'static>, extensions: &Extensions) -> Option<Call> {
 async fn initialize(call: Call) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
+    let subscriptions = call.subscriptions();
     let facts = SessionFacts {
         revision,
         client: params.client_info,
         capabilities: params.capabilities,
-        listener: call.server.notifier().listen(Filter::Session),
+        listener: call
+            .server
+            .notifier()
+            .listen(Filter::Session { subscriptions: subscriptions.clone() }),
+        subscriptions,
     };
     if call.conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
@@ -175,6 +214,19 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
         server_info: description.info,
         instructions: description.instructions,
     })
+}
+
+async fn set_level(call: Call) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct LevelAlone {
+        level: LogLevel,
+    }
+    if call.server.shared.handler.describe().capabilities.logging.is_none() {
+        return Err(RpcError::method_not_found(call.cx.method()));
+    }
+    let LevelAlone { level } = call.params()?;
+    *call.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    Reply::json(&json!({}))
 }
 
 async fn discover(call: Call) -> Result<Reply, RpcError> {
@@ -199,6 +251,8 @@ struct Wanted {
     prompts_list_changed: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     resources_list_changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resource_subscriptions: Vec<String>,
 }
 
 /// `subscriptions/listen`: the answer comes when the server stops; before it, what the client asked for.
@@ -207,7 +261,16 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     struct ListenParams {
         notifications: Wanted,
     }
-    let ListenParams { notifications: wanted } = call.params()?;
+    let ListenParams { notifications: mut wanted } = call.params()?;
+    let subscriptions = call.subscriptions();
+    // What cannot be subscribed to is not agreed to; the rest is.
+    let mut agreed_uris = Vec::new();
+    for uri in std::mem::take(&mut wanted.resource_subscriptions) {
+        if subscriptions.add(&uri, &call.cx).await.is_ok() {
+            agreed_uris.push(uri);
+        }
+    }
+    wanted.resource_subscriptions = agreed_uris;
     let methods = [
         (wanted.tools_list_changed, "notifications/tools/list_changed"),
         (wanted.prompts_list_changed, "notifications/prompts/list_changed"),
@@ -216,7 +279,8 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     let methods =
         methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
     let id = call.cx.id();
-    let listener = call.server.notifier().listen(Filter::Listen { id: id.clone(), methods });
+    let listener =
+        call.server.notifier().listen(Filter::Listen { id: id.clone(), methods, subscriptions });
 
     let mut agreed = JsonObject::new();
     agreed.insert("notifications".to_owned(), json!(wanted));

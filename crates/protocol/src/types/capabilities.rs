@@ -18,6 +18,12 @@ pub struct ServerCapabilities {
     /// `prompts/list`, `prompts/get`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListChanged>,
+    /// `completion/complete`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions: Option<JsonObject>,
+    /// Log messages, and until 2025-11-25 `logging/setLevel`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logging: Option<JsonObject>,
     /// Capabilities that this crate does not act on, by name.
     #[serde(flatten)]
     pub extra: JsonObject,
@@ -54,5 +60,11 @@ impl ClientCapabilities {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// Whether pages to visit can be shown to the user (since 2025-11-25).
+    #[must_use]
+    pub fn has_url_elicitation(&self) -> bool {
+        self.0.get("elicitation").is_some_and(|elicitation| elicitation.get("url").is_some())
     }
 }

@@ -99,6 +99,9 @@ pub struct RequestMeta {
     /// Who the client is, from 2026-07-28 on.
     #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     pub client_info: Option<Implementation>,
+    /// The least important log messages that the client wants, from 2026-07-28 on; none when it wants none.
+    #[serde(rename = "io.modelcontextprotocol/logLevel")]
+    pub log_level: Option<super::LogLevel>,
     /// Asks for progress notifications under this token.
     #[serde(rename = "progressToken")]
     pub progress_token: Option<crate::RequestId>,

@@ -5,6 +5,7 @@
 
 mod capabilities;
 mod content;
+mod interaction;
 mod lifecycle;
 mod prompt;
 mod resource;
@@ -13,6 +14,11 @@ mod tool;
 pub use self::{
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
     content::{Annotations, Content, ResourceContents, ResourceLink},
+    interaction::{
+        CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
+        Completion, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,
+        ElicitResult, ListRootsResult, LogLevel, Root, SamplingMessage,
+    },
     lifecycle::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key,
     },

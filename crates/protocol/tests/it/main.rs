@@ -1,5 +1,6 @@
 //! Client and server against each other, over every transport and in both eras.
 
+mod asking;
 mod bad_input;
 mod child;
 mod http_rules;

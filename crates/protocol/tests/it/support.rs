@@ -12,21 +12,22 @@ use marquetry_protocol::{
         page, serve_pipe,
     },
     types::{
-        CallToolParams, CallToolResult, Implementation, ListChanged, ListToolsResult,
-        ReadResourceParams, ReadResourceResult, ResourceContents, ResourcesCapability,
-        ServerCapabilities, Tool,
+        CallToolParams, CallToolResult, CreateMessageParams, ElicitParams, Implementation,
+        ListChanged, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
+        ResourceContents, ResourcesCapability, SamplingMessage, ServerCapabilities, Tool,
     },
 };
 use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`.
+/// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`,
+/// `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
 pub(crate) struct Everything {
     pub(crate) cancelled: mpsc::UnboundedSender<()>,
 }
 
-pub(crate) const TOOLS: [&str; 4] = ["echo", "count", "wait", "panic"];
+pub(crate) const TOOLS: [&str; 6] = ["echo", "count", "wait", "panic", "ask", "log"];
 
 struct TellOnDrop(mpsc::UnboundedSender<()>);
 
@@ -41,7 +42,8 @@ impl Handler for Everything {
     fn describe(&self) -> ServerDescription {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ListChanged { list_changed: true });
-        capabilities.resources = Some(ResourcesCapability::default());
+        capabilities.logging = Some(Default::default());
+        capabilities.resources = Some(ResourcesCapability { subscribe: true, list_changed: false });
         ServerDescription {
             info: Implementation::new("everything", "1"),
             capabilities,
@@ -89,8 +91,40 @@ impl Handler for Everything {
                 std::future::pending().await
             }
             "panic" => panic!("on purpose"),
+            "ask" => {
+                let form = |message: &str| ElicitParams::form(message, json!({ "type": "object" }));
+                let ask = CreateMessageParams {
+                    messages: vec![SamplingMessage::user("which?")],
+                    max_tokens: 9,
+                    ..CreateMessageParams::default()
+                };
+                let name = form("name?");
+                let (user, sampled, roots) = tokio::try_join!(
+                    cx.elicit("user", &name),
+                    cx.sample("model", &ask),
+                    cx.roots("roots")
+                )?;
+                cx.carry(&"carried")?;
+                let again = cx.elicit("again", &form("sure?")).await?;
+                let said = json!([user.content, sampled.text(), roots.roots[0].uri, again.action]);
+                Reply::json(&CallToolResult::text(said.to_string()))
+            }
+            "log" => {
+                for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Error] {
+                    cx.log(level, Some("test"), &level).await;
+                }
+                Reply::json(&CallToolResult::text(""))
+            }
             _ => Err(RpcError::invalid_params("unknown tool")),
         }
+    }
+
+    async fn subscribe(&self, uri: &str, _: &RequestContext) -> Result<(), RpcError> {
+        if uri == "test://one" { Ok(()) } else { Err(RpcError::resource_not_found(uri)) }
+    }
+
+    async fn unsubscribe(&self, _: &str) {
+        _ = self.cancelled.send(());
     }
 
     async fn read_resource(
@@ -124,10 +158,19 @@ pub(crate) enum Transport {
 
 /// A server and a client of it.
 pub(crate) async fn connected(transport: Transport, revision: Revision) -> (World, Client) {
+    connected_with(transport, revision, ClientOptions::default()).await
+}
+
+/// The same, for a client with capabilities of its own.
+pub(crate) async fn connected_with(
+    transport: Transport,
+    revision: Revision,
+    options: ClientOptions,
+) -> (World, Client) {
     let options = ClientOptions {
         revision: RevisionChoice::Only(revision),
         request_timeout: Duration::from_secs(20),
-        ..ClientOptions::default()
+        ..options
     };
     match transport {
         Transport::Pipe => {

@@ -146,8 +146,14 @@ impl HttpEndpoint {
             }
             Ok(message) => match self.session(headers) {
                 Ok(session) => {
-                    if let Message::Notification(notification) = message {
-                        self.inner.server.notified(&session.conversation, &notification);
+                    match message {
+                        Message::Notification(notification) => {
+                            self.inner.server.notified(&session.conversation, &notification);
+                        }
+                        Message::Response(response) => {
+                            session.conversation.questions.answered(response)
+                        }
+                        Message::Request(_) => {}
                     }
                     empty(StatusCode::ACCEPTED)
                 }

@@ -83,8 +83,7 @@ impl Sessions {
 
 impl Session {
     fn end(&self) {
-        self.conversation.ending.cancel();
-        self.conversation.in_flight.cancel_all();
+        self.conversation.end();
     }
 
     fn last_used(&self) -> Instant {

@@ -1,0 +1,253 @@
+//! What a server asks of its client, and what it tells it beside answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Content, JsonObject, Role};
+
+/// How much a log message matters (RFC 5424), least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// For those who look for a fault.
+    Debug,
+    /// What normally happens.
+    Info,
+    /// Normal, but worth a look.
+    Notice,
+    /// Something may go wrong.
+    Warning,
+    /// Something went wrong.
+    Error,
+    /// A part does not work.
+    Critical,
+    /// Somebody must act now.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+/// `elicitation/create`: asks the user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ElicitParams {
+    /// `url` to send the user to a page (since 2025-11-25); a form otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// What the user is told.
+    pub message: String,
+    /// The form's fields: an object of primitive values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_schema: Option<Value>,
+    /// The page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Names the request in `notifications/elicitation/complete`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation_id: Option<String>,
+}
+
+impl ElicitParams {
+    /// A form.
+    #[must_use]
+    pub fn form(message: impl Into<String>, schema: Value) -> Self {
+        Self {
+            mode: None,
+            message: message.into(),
+            requested_schema: Some(schema),
+            url: None,
+            elicitation_id: None,
+        }
+    }
+
+    /// A page to visit.
+    #[must_use]
+    pub fn url(
+        message: impl Into<String>,
+        url: impl Into<String>,
+        elicitation_id: impl Into<String>,
+    ) -> Self {
+        Self {
+            mode: Some("url".to_owned()),
+            message: message.into(),
+            requested_schema: None,
+            url: Some(url.into()),
+            elicitation_id: Some(elicitation_id.into()),
+        }
+    }
+}
+
+/// What the user did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ElicitAction {
+    /// Filled in and sent.
+    Accept,
+    /// Said no.
+    Decline,
+    /// Went away.
+    Cancel,
+}
+
+/// The answer to `elicitation/create`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ElicitResult {
+    /// What the user did.
+    pub action: ElicitAction,
+    /// What the user filled in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<JsonObject>,
+}
+
+/// `sampling/createMessage`: asks the client's model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateMessageParams {
+    /// The conversation so far.
+    pub messages: Vec<SamplingMessage>,
+    /// The longest answer, in tokens.
+    pub max_tokens: u64,
+    /// What the model is told before all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// How freely it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Tools that it may call (since 2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<Value>>,
+    /// Members that this crate does not act on: model preferences, stop sequences, `toolChoice`, metadata.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// One message of a conversation with a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SamplingMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What is said: one item or several, tool uses and results among them.
+    pub content: Value,
+}
+
+impl SamplingMessage {
+    /// Text of the user's.
+    #[must_use]
+    pub fn user(text: impl Into<String>) -> Self {
+        let content = serde_json::to_value(Content::text(text)).unwrap_or_default();
+        Self { role: Role::User, content }
+    }
+}
+
+/// The answer to `sampling/createMessage`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateMessageResult {
+    /// Who says it.
+    pub role: Role,
+    /// What is said: one item or several.
+    pub content: Value,
+    /// The model that said it.
+    pub model: String,
+    /// Why it stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+}
+
+impl CreateMessageResult {
+    /// The text of the answer, from all its text items.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let items = match &self.content {
+            Value::Array(items) => items.as_slice(),
+            item => std::slice::from_ref(item),
+        };
+        items.iter().filter_map(|item| item["text"].as_str()).collect()
+    }
+}
+
+/// The answer to `roots/list`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ListRootsResult {
+    /// The places that the user lets the server work in.
+    pub roots: Vec<Root>,
+}
+
+/// A place that the user lets the server work in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Root {
+    /// A `file:` URI.
+    pub uri: String,
+    /// Its name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// `completion/complete`: what an argument may be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompleteParams {
+    /// Whose argument.
+    #[serde(rename = "ref")]
+    pub reference: CompleteReference,
+    /// Which argument, and what there is of it.
+    pub argument: CompleteArgument,
+    /// The arguments filled in already (since 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<CompleteContext>,
+}
+
+/// Whose argument is to be completed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum CompleteReference {
+    /// A prompt's.
+    #[serde(rename = "ref/prompt")]
+    Prompt {
+        /// The prompt.
+        name: String,
+    },
+    /// A resource template's.
+    #[serde(rename = "ref/resource")]
+    Resource {
+        /// The template.
+        uri: String,
+    },
+}
+
+/// The argument that is being typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompleteArgument {
+    /// Its name.
+    pub name: String,
+    /// What there is of it.
+    pub value: String,
+}
+
+/// The arguments filled in already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompleteContext {
+    /// By name.
+    #[serde(default)]
+    pub arguments: std::collections::BTreeMap<String, String>,
+}
+
+/// The answer to `completion/complete`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompleteResult {
+    /// What the argument may be.
+    pub completion: Completion,
+}
+
+/// What an argument may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Completion {
+    /// The best, at most 100.
+    pub values: Vec<String>,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Whether there are more than those given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_more: Option<bool>,
+}

@@ -1,0 +1,170 @@
+//! A server that asks its client: as a request in a session, as a result without one.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Revision, RpcError,
+    client::{CallOptions, Client, ClientError, ClientHandler, ClientOptions},
+    error_code,
+    types::{
+        CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
+        ElicitParams, ElicitResult, JsonObject, ListRootsResult, Role, Root,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::support::{Transport, World, connected, connected_with, soon};
+
+/// Says what it was asked.
+struct Echoes;
+
+#[async_trait]
+impl ClientHandler for Echoes {
+    async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+        let content = JsonObject::from_iter([("asked".to_owned(), Value::String(params.message))]);
+        Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content) })
+    }
+
+    async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let content = params.messages[0].content.clone();
+        Ok(CreateMessageResult {
+            role: Role::Assistant,
+            content,
+            model: "m".to_owned(),
+            stop_reason: None,
+        })
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        Ok(ListRootsResult { roots: vec![Root { uri: "file:///a".to_owned(), name: None }] })
+    }
+}
+
+const EVERY: [(Transport, Revision); 4] = [
+    (Transport::Pipe, Revision::V2025_11_25),
+    (Transport::Pipe, Revision::V2026_07_28),
+    (Transport::Http, Revision::V2025_11_25),
+    (Transport::Http, Revision::V2026_07_28),
+];
+
+#[tokio::test]
+async fn questions_are_answered_whichever_way_they_come() {
+    for (transport, revision) in EVERY {
+        let (_world, client) = with_echoes(transport, revision).await;
+        let answer = soon("an answer", call(&client, "ask")).await.unwrap();
+        let said = answer["content"][0]["text"].as_str().unwrap();
+        assert_eq!(
+            said, r#"[{"asked":"name?"},"which?","file:///a","accept"]"#,
+            "{transport:?} {revision}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_does_not_offer_is_not_asked() {
+    for (transport, revision) in EVERY {
+        let (_world, client) = connected(transport, revision).await;
+        let Err(ClientError::Rpc(error)) = call(&client, "ask").await else { panic!("no error") };
+        let stateless = revision == Revision::V2026_07_28;
+        let code =
+            if stateless { error_code::MISSING_CAPABILITY } else { error_code::INVALID_REQUEST };
+        assert_eq!(error.code, code, "{transport:?} {revision}");
+        if stateless {
+            assert_eq!(error.data.unwrap().get(), r#"{"requiredCapabilities":{"elicitation":{}}}"#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_the_client_refuses_is_an_error() {
+    struct Refuses;
+    impl ClientHandler for Refuses {}
+    for (transport, revision) in EVERY {
+        let options = ClientOptions {
+            capabilities: everything(),
+            handler: Arc::new(Refuses),
+            ..ClientOptions::default()
+        };
+        let (_world, client) = connected_with(transport, revision, options).await;
+        let error = soon("an error", call(&client, "ask")).await.unwrap_err().to_string();
+        assert!(error.contains("not found"), "{transport:?} {revision}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn log_messages_come_from_the_wanted_level_on() {
+    for transport in [Transport::Pipe, Transport::Http] {
+        let (_world, client) = connected(transport, Revision::V2025_11_25).await;
+        assert_eq!(logged(&client).await, ["info", "error"]);
+        let level = serde_json::value::to_raw_value(&json!({ "level": "error" })).unwrap();
+        client.request("logging/setLevel", Some(&level), CallOptions::default()).await.unwrap();
+        assert_eq!(logged(&client).await, ["error"]);
+        // Without a level in its _meta a stateless request wants none.
+        let (_world, client) = connected(transport, Revision::V2026_07_28).await;
+        assert_eq!(logged(&client).await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn changes_of_a_resource_reach_those_who_are_subscribed() {
+    for transport in [Transport::Pipe, Transport::Http] {
+        let (mut world, client) = connected(transport, Revision::V2025_11_25).await;
+        let mut notifications = client.notifications();
+        let uri = |uri: &str| serde_json::value::to_raw_value(&json!({ "uri": uri })).unwrap();
+        let (one, two) = (uri("test://one"), uri("test://two"));
+        assert!(
+            client
+                .request("resources/subscribe", Some(&two), CallOptions::default())
+                .await
+                .is_err()
+        );
+        client.request("resources/subscribe", Some(&one), CallOptions::default()).await.unwrap();
+        world.server.notifier().resource_updated("test://two");
+        world.server.notifier().resource_updated("test://one");
+        let told = soon("the update", notifications.recv()).await.unwrap();
+        assert_eq!(&*told.method, "notifications/resources/updated");
+        assert_eq!(told.params.unwrap().get(), one.get());
+        client.request("resources/unsubscribe", Some(&one), CallOptions::default()).await.unwrap();
+        soon("the handler", world.cancelled.recv()).await.unwrap();
+
+        // A client that goes away is no longer subscribed.
+        client.request("resources/subscribe", Some(&one), CallOptions::default()).await.unwrap();
+        client.close().await;
+        soon("the handler", world.cancelled.recv()).await.unwrap();
+    }
+}
+
+async fn logged(client: &Client) -> Vec<String> {
+    let mut notifications = client.notifications();
+    call(client, "log").await.unwrap();
+    let mut levels = Vec::new();
+    while let Ok(told) = notifications.try_recv() {
+        if &*told.method == "notifications/message" {
+            let params: Value = serde_json::from_str(told.params.unwrap().get()).unwrap();
+            assert_eq!(params["logger"], "test");
+            levels.push(params["level"].as_str().unwrap().to_owned());
+        }
+    }
+    levels
+}
+
+async fn with_echoes(transport: Transport, revision: Revision) -> (World, Client) {
+    let options = ClientOptions {
+        capabilities: everything(),
+        handler: Arc::new(Echoes),
+        ..ClientOptions::default()
+    };
+    connected_with(transport, revision, options).await
+}
+
+fn everything() -> ClientCapabilities {
+    let all = json!({ "elicitation": {}, "sampling": {}, "roots": {} });
+    serde_json::from_value(all).unwrap()
+}
+
+async fn call(client: &Client, tool: &str) -> Result<Value, ClientError> {
+    let params = CallToolParams::new(tool, &json!({})).unwrap();
+    let answer = client.call_tool(&params, CallOptions::default()).await?;
+    Ok(serde_json::from_str(answer.get()).unwrap())
+}
