@@ -52,7 +52,7 @@ impl FaultyStore {
 
     /// Lets happen what is to happen to this call.
     async fn suffer(&self, call: StoreCall) -> Result<(), StoreError> {
-        for (fault, calls) in self.faults.iter().filter(|(fault, _)| fault.on == call) {
+        for (fault, calls) in self.faults.iter().filter(|(fault, _)| fault.call == call) {
             let before = calls.fetch_add(1, Ordering::Relaxed);
             let is_over =
                 fault.times.is_some_and(|times| before >= fault.after.saturating_add(times));
@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_fault_spares_the_first_calls_and_ends_after_its_times() {
         let faults: Vec<StoreFault> =
-            serde_yaml::from_str("[{on: list, fail: no disk, after: 1, times: 2}]").unwrap();
+            serde_yaml::from_str("[{call: list, fail: no disk, after: 1, times: 2}]").unwrap();
         let store = FaultyStore::new(Arc::new(MemoryStore::default()), &faults, None);
         let mut outcomes = Vec::new();
         for _ in 0..5 {

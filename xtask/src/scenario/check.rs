@@ -41,7 +41,7 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str) -> Vec<Problem> {
     }
     for fault in &scenario.given.store {
         found.rule(fault.fail.is_some() || fault.delay.is_some(), || {
-            format!("a fault on {:?} neither fails nor delays", fault.on)
+            format!("a fault on {:?} neither fails nor delays", fault.call)
         });
     }
 
@@ -394,7 +394,7 @@ mod tests {
         let yaml = "id: b\ntitle: ' '\nmatrix: {stores: []}\ngiven:\n  upstreams:\n    up:\n      tools:\n        \
                     a: {answer: {crash: true, silence: true}}\n        b: {}\n        \
                     c: {answers: [{content: [{}]}]}\n        d: {answer: {content: [{image: {}}]}}\n  \
-                    store: [{on: put}]\nsteps: []\n\
+                    store: [{call: put}]\nsteps: []\n\
                     expect: {artifacts: [{name: x, mime_type: a/b}], upstreams: {y: {calls: []}}}\n";
         assert_eq!(
             problems(yaml),

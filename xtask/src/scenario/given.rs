@@ -151,7 +151,7 @@ pub(crate) struct EmbeddedResource {
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoreFault {
     /// The call that it happens to.
-    pub(crate) on: StoreCall,
+    pub(crate) call: StoreCall,
     /// The call fails with this message.
     pub(crate) fail: Option<String>,
     /// The call waits first.

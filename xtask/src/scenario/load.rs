@@ -102,7 +102,7 @@ fn load(root: &Path, path: &Path) -> Result<Loaded, LoadError> {
 /// Reads one scenario; `file` is for messages.
 fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
     let options = serde_yaml::options! {
-        // `no` is a word, and `on` a key of the language.
+        // `no` and `on` are words.
         strict_booleans: true,
         with_snippet: false,
     };
