@@ -31,7 +31,7 @@ enum Task {
 Examples:
   cargo xtask test-scenarios                       all of them
   cargo xtask test-scenarios 000/2.1               section 2.1 of seed 000
-  cargo xtask test-scenarios yaml http/            by any part of id/transport/revision/store
+  cargo xtask test-scenarios gateway/ http/        by any part of the file or of id/transport/revision/store
   cargo xtask test-scenarios --list --format json  what there is, for programs
   cargo xtask test-scenarios --format junit --report scenarios.xml
   cargo xtask test-scenarios --binary              against the built program as a child process")]

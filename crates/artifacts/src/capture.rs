@@ -23,8 +23,9 @@ use crate::{
 /// Where the report stands: this key in the answer's `_meta`, and in `structuredContent` when that was replaced.
 pub const META_KEY: &str = "marquetry/capture";
 
-/// Answers up to this many bytes are worked on at once; larger ones on a thread for blocking work.
-const INLINE_BYTES: usize = 64 * 1024;
+/// Answers up to this many bytes are worked on at once, for some milliseconds if they look like YAML; larger ones on a
+/// thread for blocking work.
+const INLINE_BYTES: usize = 8 * 1024;
 
 /// Turns tool answers into artifacts and what a model is shown instead. Cheap to clone; one serves all calls.
 ///
@@ -116,7 +117,7 @@ impl Capturer {
     /// It never fails: what goes wrong is told to the model and in the report, and an answer that could not be saved
     /// is still shown as far as the limit allows. Anything that is not a finished answer is left alone.
     ///
-    /// Must run within a tokio runtime. Answers of more than 64 KiB are taken apart, judged and hashed on its threads
+    /// Must run within a tokio runtime. Answers of more than 8 KiB are taken apart, judged and hashed on its threads
     /// for blocking work, not on the caller's. All artifacts of one answer are in memory at once: at most about twice
     /// the answer's size.
     pub async fn capture(

@@ -41,7 +41,7 @@
 //! - Of an answer, the first [`max_content_items`](Processing::max_content_items) are saved, each up to
 //!   [`max_single_item_size_mb`](Processing::max_single_item_size_mb). The report lists 1000 items and counts the rest.
 //! - JSON is read whole to know it as such. CSV and NDJSON are judged by the first 256 KiB, Markdown and YAML by the
-//!   first 64 KiB. JSON and CSV up to 16 MiB and YAML up to 256 KiB are looked into for their outline, of which at most
+//!   first 32 KiB. JSON and CSV up to 16 MiB and YAML up to 256 KiB are looked into for their outline, of which at most
 //!   1000 keys and 256 columns are kept.
 //! - What is kept of a call's arguments is 2 KiB or so, with the values of telling keys (`password`, `token`, …)
 //!   replaced. Secrets under other names, or within prose, are not recognised.

@@ -224,6 +224,8 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         max_queued_messages: limits.max_queued_messages.get(),
         max_queued_notifications: limits.max_queued_notifications.get(),
         shutdown_grace: grace,
+        // The rest bounds what no tool of ours does yet: questions to the client, and subscriptions.
+        ..ProtocolLimits::default()
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn compare(
             Some(index) => mismatches.extend(compare_one(context, want, left.remove(index))),
             None => mismatches.push(Mismatch {
                 at: "artifacts".into(),
-                expected: format!("one named {:?}, version {}", want.name, want.version),
+                expected: format!("one named {}, version {}", want.name, want.version),
                 actual: if left.is_empty() {
                     "(no further artifact)".into()
                 } else {
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_missing_artifact_fails() {
-        let want = "artifacts: one named String(\"a.json\"), version 0 | (no further artifact)";
+        let want = "artifacts: one named \"a.json\", version 0 | (no further artifact)";
         assert_eq!(differences(GOOD, &[]), [want]);
     }
 

@@ -45,7 +45,9 @@ impl Filter<'_> {
                 if self.exact {
                     return name == *word || case.scenario().id == *word || seed == Some(word);
                 }
-                name.contains(word.as_str()) || seed.is_some_and(|seed| is_below(seed, word))
+                name.contains(word.as_str())
+                    || case.loaded.file.contains(word.as_str())
+                    || seed.is_some_and(|seed| is_below(seed, word))
             })
     }
 }
@@ -84,6 +86,7 @@ pub(crate) mod tests {
     fn words_pick_by_name_or_seed() {
         check(&[], false, 16);
         check(&["one"], false, 16);
+        check(&["scenarios/one."], false, 8);
         check(&["one_more"], false, 8);
         check(&["one/stdio"], false, 4);
         check(&["000"], false, 16);

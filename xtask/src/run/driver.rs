@@ -43,6 +43,9 @@ pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Stat
         Ok(outcome) => outcome,
         Err(_) => Err(over(limit, "the steps were not done")),
     };
+    if let Err(failure) = &mut outcome {
+        failure.health = run.world.complaint().await.map(|health| health.to_string());
+    }
     match timeout(END, run.world.end()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => outcome = outcome.and(Err(Failure::text(format!("at the end: {error}")))),

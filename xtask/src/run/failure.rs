@@ -14,6 +14,8 @@ pub(crate) struct Failure {
     pub(crate) mismatches: Vec<Mismatch>,
     /// The whole outcome of the step, to see a difference in its surroundings.
     pub(crate) actual: Option<String>,
+    /// What the server says of its health, when it is not well.
+    pub(crate) health: Option<String>,
 }
 
 impl Failure {
@@ -37,6 +39,9 @@ impl Failure {
         if let Some(actual) = &self.actual {
             let _ =
                 writeln!(text, "\n  the whole outcome:\n    {}", actual.replace('\n', "\n    "));
+        }
+        if let Some(health) = &self.health {
+            let _ = writeln!(text, "\n  the server is not well: {health}");
         }
         let _ = writeln!(text, "\n  rerun: {rerun}");
         text

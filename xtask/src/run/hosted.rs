@@ -80,6 +80,11 @@ impl Hosted {
         self.address
     }
 
+    /// What `/healthz` would say.
+    pub(crate) fn health(&self) -> serde_json::Value {
+        self.app.health()
+    }
+
     pub(crate) async fn end(self) -> Result<(), String> {
         self.app.shutdown().await;
         match self.serving {

@@ -41,8 +41,8 @@ use crate::{Failed, root, scenario};
 /// Options of `test-scenarios`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Runs the cases whose name (id/transport/revision/store) contains one of these, or whose seed
-    /// is one of these (000 is all of seed 000, 000/2.1 all of its section 2.1).
+    /// Runs the cases whose name (id/transport/revision/store) or file contains one of these, or
+    /// whose seed is one of these (000 is all of seed 000, 000/2.1 all of its section 2.1).
     filter: Vec<String>,
     /// FILTER is a whole name or seed.
     #[arg(long)]

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     case::Case,
-    report::{Finished, Status},
+    report::{Finished, Status, say},
 };
 
 /// A line for each finished case on standard output, and on a terminal one line that moves.
@@ -32,7 +32,7 @@ impl Progress {
             ProgressBar::hidden()
         };
         if prints {
-            println!("\nrunning {cases} tests");
+            say(&format!("\nrunning {cases} tests\n"));
         }
         Self { bar: Arc::new(bar), prints }
     }
@@ -48,7 +48,7 @@ impl Progress {
                 Status::Failed(_) => "FAILED".into(),
                 Status::Skipped(why) => format!("ignored, {why}"),
             };
-            self.bar.suspend(|| println!("test {} ... {outcome}", finished.case));
+            self.bar.suspend(|| say(&format!("test {} ... {outcome}\n", finished.case)));
         }
         self.bar.inc(1);
     }

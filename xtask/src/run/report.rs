@@ -1,6 +1,6 @@
 //! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML.
 
-use std::{fmt::Write as _, fs, path::Path, time::Duration};
+use std::{fmt::Write as _, fs, io::Write as _, path::Path, time::Duration};
 
 use serde::Serialize;
 
@@ -64,19 +64,24 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Writes to standard output. Whoever reads it may have seen enough and gone away.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 /// Prints the cases without running them.
 pub(crate) fn list(cases: &[Case], format: Format) {
     match format {
         Format::Text => {
             for case in cases {
-                println!("{case}: test");
+                say(&format!("{case}: test\n"));
             }
-            println!("\n{} tests, 0 benchmarks", cases.len());
+            say(&format!("\n{} tests, 0 benchmarks\n", cases.len()));
         }
-        Format::Json => println!("{}", json_rows(cases.iter().map(Row::new))),
+        Format::Json => say(&json_rows(cases.iter().map(Row::new))),
         Format::Junit => {
             let cases: String = cases.iter().map(|case| xml_case(case, None, "")).collect();
-            print!("{}", xml_suite(&cases, "", Duration::ZERO));
+            say(&xml_suite(&cases, "", Duration::ZERO));
         }
     }
 }
@@ -95,12 +100,12 @@ impl Outcome {
             Format::Junit => self.junit(),
         };
         let Some(file) = file else {
-            print!("{text}");
+            say(&text);
             return Ok(());
         };
         fs::write(file, text)
             .map_err(|error| Failed::new(format!("{}: {error}", file.display())))?;
-        print!("{}", self.text());
+        say(&self.text());
         Ok(())
     }
 
@@ -161,9 +166,7 @@ impl Outcome {
             let ms = Some(finished.elapsed.as_millis() as u64);
             Row { status: Some(status), ms, reason, ..Row::new(&finished.case) }
         });
-        let mut text = json_rows(rows);
-        text.push('\n');
-        text
+        json_rows(rows)
     }
 
     fn junit(&self) -> String {
@@ -206,7 +209,7 @@ fn json_rows<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
     let rows: Vec<_> = rows
         .map(|row| format!("  {}", serde_json::to_string(&row).expect("a row is plain JSON")))
         .collect();
-    format!("[\n{}\n]", rows.join(",\n"))
+    format!("[\n{}\n]\n", rows.join(",\n"))
 }
 
 fn xml_suite(cases: &str, counts: &str, elapsed: Duration) -> String {

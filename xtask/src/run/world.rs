@@ -16,6 +16,7 @@ use super::{
     binary::Binary,
     case::Case,
     hosted::Hosted,
+    http::{Exchange, exchange},
     store::Sabotage,
 };
 use crate::{
@@ -139,6 +140,22 @@ impl World {
             Server::Hosted(hosted) => hosted.address(),
             Server::Binary(binary) => binary.address().ok(),
         }
+    }
+
+    /// What the server says of its own health, when it is not well.
+    pub(crate) async fn complaint(&self) -> Option<Value> {
+        let health = match &self.server {
+            Server::Hosted(hosted) => hosted.health(),
+            Server::Binary(binary) => {
+                let get = Exchange {
+                    method: "GET".into(),
+                    path: "/healthz".into(),
+                    ..Exchange::default()
+                };
+                exchange(binary.address().ok()?, get).await.ok()?["body"].clone()
+            }
+        };
+        (health["status"] != "ok").then_some(health)
     }
 
     /// Makes something happen to an upstream.

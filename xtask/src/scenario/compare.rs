@@ -138,11 +138,13 @@ impl Comparison<'_> {
             return self.differ(at, format!("a list of {}", items.len()), actual);
         };
         if items.len() != list.len() {
-            self.differ(
-                at,
-                format!("{} items", items.len()),
-                Some(&format!("{} items", list.len()).into()),
-            );
+            let counted =
+                |count: usize| format!("{count} item{}", if count == 1 { "" } else { "s" });
+            self.found.push(Mismatch {
+                at: at.to_owned(),
+                expected: counted(items.len()),
+                actual: counted(list.len()),
+            });
         }
         for index in 0..items.len().max(list.len()) {
             let at = below(at, &index.to_string());
@@ -161,7 +163,7 @@ impl Comparison<'_> {
             Op::Exact(template) => self.exact(at, template, actual),
             Op::Type(want) => {
                 if !actual.is_some_and(|actual| is_type(*want, actual)) {
-                    self.differ(at, format!("a value of type {want:?}"), actual);
+                    self.differ(at, format!("a value of type {want}"), actual);
                 }
             }
             Op::Range(bounds) => {
@@ -199,12 +201,12 @@ impl Comparison<'_> {
             }
             Op::Not(matcher) => {
                 if self.context.matches(matcher, actual) {
-                    self.differ(at, format!("anything but {matcher:?}"), actual);
+                    self.differ(at, format!("anything but {matcher}"), actual);
                 }
             }
             Op::AnyOf(matchers) => {
                 if !matchers.iter().any(|matcher| self.context.matches(matcher, actual)) {
-                    self.differ(at, format!("any of {matchers:?}"), actual);
+                    self.differ(at, op.to_string(), actual);
                 }
             }
             Op::All(matchers) => {
@@ -370,7 +372,7 @@ impl Comparison<'_> {
         };
         for item in items {
             if !list.iter().any(|actual| self.context.matches(item, Some(actual))) {
-                self.differ(at, format!("an item like {item:?}"), actual);
+                self.differ(at, format!("an item like {item}"), actual);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Content made to measure: the same kind, size and seed always give the same bytes.
 
-use std::io::Write as _;
+use std::{fmt, io::Write as _};
 
 use flate2::{Compression, Crc, write::ZlibEncoder};
 use schemars::JsonSchema;
@@ -52,7 +52,7 @@ type Unit = fn(u64, &mut Noise) -> Vec<u8>;
 /// Why content cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GenerateError {
-    #[error("{kind:?} content needs at least {least} bytes, not {bytes}")]
+    #[error("{kind} content needs at least {least} bytes, not {bytes}")]
     TooShort { kind: Kind, bytes: u64, least: usize },
     #[error("{bytes} bytes are more than the limit of {MAX_BYTES}")]
     TooLong { bytes: u64 },
@@ -161,6 +161,12 @@ impl Generate {
         let mut noise = Noise::new(self.seed);
         content.extend((0..samples).map(|_| noise.next().to_le_bytes()[0]));
         Ok(content)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -318,7 +324,7 @@ mod tests {
     #[test]
     fn too_short_is_an_error_that_says_how_long() {
         let error = of(Kind::Wav, 43).bytes().unwrap_err();
-        assert_eq!(error.to_string(), "Wav content needs at least 44 bytes, not 43");
+        assert_eq!(error.to_string(), "wav content needs at least 44 bytes, not 43");
         assert!(of(Kind::Json, 2).bytes().is_err());
         assert!(of(Kind::Png, 70).bytes().is_err());
     }

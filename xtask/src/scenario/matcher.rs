@@ -211,6 +211,87 @@ impl Op {
     }
 }
 
+/// As a scenario would write it on one line.
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(value) => write!(f, "{value}"),
+            Self::String(text) => write!(f, "{text:?}"),
+            Self::List(items) => write!(f, "[{}]", List(items)),
+            Self::Map(entries) => {
+                let entries: Vec<_> =
+                    entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write!(f, "{{{}}}", entries.join(", "))
+            }
+            Self::Ops(ops) => write!(f, "{{{}}}", List(ops)),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(template) => write!(f, "$exact: {template}"),
+            Self::Regex(Pattern(text)) => write!(f, "$regex: {text:?}"),
+            Self::Mentions(texts) => write!(f, "$mentions: {texts:?}"),
+            Self::Lacks(texts) => write!(f, "$lacks: {texts:?}"),
+            Self::StartsWith(text) => write!(f, "$starts_with: {text:?}"),
+            Self::EndsWith(text) => write!(f, "$ends_with: {text:?}"),
+            Self::Text(source) => write!(f, "$text: {source}"),
+            Self::SameStart(start) => {
+                write!(f, "$same_start: {{of: {}, bytes: {}}}", start.of, start.bytes.0)
+            }
+            Self::Base64(source) => write!(f, "$base64: {source}"),
+            Self::Sha256(digest) => write!(f, "$sha256: {digest}"),
+            Self::Bytes(Bounds { min, max }) => {
+                let [min, max] = [min, max].map(|bound| bound.map(|size| size.0));
+                write!(f, "$bytes: {}", Bounds { min, max })
+            }
+            Self::Length(bounds) => write!(f, "$length: {bounds}"),
+            Self::Range(bounds) => write!(f, "$range: {bounds}"),
+            Self::Includes(items) => write!(f, "$includes: [{}]", List(items)),
+            Self::Each(item) => write!(f, "$each: {item}"),
+            Self::Json(matcher) => write!(f, "$json: {matcher}"),
+            Self::At(pointers) => write!(f, "$at: {}", Matcher::Map(pointers.clone())),
+            Self::Type(json_type) => write!(f, "$type: {json_type}"),
+            Self::Not(matcher) => write!(f, "$not: {matcher}"),
+            Self::AnyOf(matchers) => write!(f, "$any_of: [{}]", List(matchers)),
+            Self::All(matchers) => write!(f, "$all: [{}]", List(matchers)),
+            Self::Absent(absent) => write!(f, "$absent: {absent}"),
+        }
+    }
+}
+
+impl<T: fmt::Display + PartialEq> fmt::Display for Bounds<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.min, &self.max) {
+            (Some(min), Some(max)) if min == max => write!(f, "{min}"),
+            (Some(min), Some(max)) => write!(f, "{{min: {min}, max: {max}}}"),
+            (Some(min), None) => write!(f, "{{min: {min}}}"),
+            (None, Some(max)) => write!(f, "{{max: {max}}}"),
+            (None, None) => f.write_str("{}"),
+        }
+    }
+}
+
+impl fmt::Display for JsonType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
+
+/// Things with commas between them.
+struct List<'a, T>(&'a [T]);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.0.iter().enumerate() {
+            write!(f, "{}{item}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
 /// Whether a text is a JSON pointer; the empty one means the whole value.
 pub(crate) fn is_pointer(text: &str) -> bool {
     text.is_empty() || text.starts_with('/')
@@ -476,6 +557,19 @@ mod tests {
                 _ => "x",
             };
             assert!(matches!(parse(&format!("{{{name}: {value}}}")), Matcher::Ops(_)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_matcher_is_shown_as_it_is_written() {
+        for yaml in [
+            r#"{a: [1, null, "x"], b: {$absent: true}}"#,
+            r#"{$starts_with: "a", $length: {max: 9}, $bytes: 2048}"#,
+            r#"{$any_of: [{$regex: "^a$"}, {$not: {$type: integer}}], $mentions: ["b", "c"]}"#,
+            r#"{$exact: {a: ["${b}", {$text: "c"}]}}"#,
+            r#"{$at: {/a/0: 1}, $each: {$range: {min: 0.5, max: 2}}}"#,
+        ] {
+            assert_eq!(parse(yaml).to_string(), yaml);
         }
     }
 

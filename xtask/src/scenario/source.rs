@@ -65,13 +65,23 @@ impl Source {
     }
 }
 
+/// As a scenario would write it on one line.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(_) => f.write_str("the text"),
-            Self::Bytes(_) => f.write_str("the base64 content"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Generate(generate) => write!(f, "the generated {:?}", generate.kind),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Bytes(bytes) => write!(f, "{{base64: {}}}", STANDARD.encode(bytes)),
+            Self::File(path) => write!(f, "{{file: {}}}", path.display()),
+            Self::Generate(Generate { kind, bytes, seed }) => {
+                write!(f, "{{generate: {{kind: {kind}")?;
+                if let Some(bytes) = bytes {
+                    write!(f, ", bytes: {}", bytes.0)?;
+                }
+                if *seed != 0 {
+                    write!(f, ", seed: {seed}")?;
+                }
+                f.write_str("}}")
+            }
         }
     }
 }
@@ -179,6 +189,18 @@ mod tests {
             let source: Source = serde_yaml::from_str(yaml).unwrap();
             let bytes = source.bytes(folder.path()).unwrap();
             assert!(bytes.starts_with(&want), "{yaml}: {bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_source_is_shown_as_it_is_written() {
+        for yaml in [
+            "\"plain\"",
+            "{base64: AP8=}",
+            "{file: a.bin}",
+            "{generate: {kind: csv, bytes: 40, seed: 2}}",
+        ] {
+            assert_eq!(serde_yaml::from_str::<Source>(yaml).unwrap().to_string(), yaml);
         }
     }
 

@@ -73,6 +73,28 @@ impl Template {
     }
 }
 
+/// As a scenario would write it on one line.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(value) => write!(f, "{value}"),
+            Self::String(text) => write!(f, "{text:?}"),
+            Self::List(items) => {
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            Self::Map(entries) => {
+                let entries: Vec<_> =
+                    entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write!(f, "{{{}}}", entries.join(", "))
+            }
+            Self::Text(source) => write!(f, "{{$text: {source}}}"),
+            Self::Base64(source) => write!(f, "{{$base64: {source}}}"),
+            Self::Literal(value) => write!(f, "{{$literal: {value}}}"),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Template {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TemplateVisitor;

@@ -33,6 +33,8 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
 }
 
 /// The number of columns, if all rows have it and none of the signs of other text is there.
+///
+/// Under a row of plain names, rows may also have fewer cells: empty ones at the end are often left out.
 fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     let mut reader = reader(sample.lines.as_bytes(), delimiter);
     let mut row = csv::StringRecord::new();
@@ -40,23 +42,32 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     let mut rows = 0_u64;
     let mut filled = Vec::new();
     let mut prose_rows = 0;
-    let mut ragged_end = false;
+    let mut has_names = false;
+    let mut is_ragged = false;
+    let mut is_cut = false;
     while reader.read_record(&mut row).ok()? {
+        if is_cut {
+            return None;
+        }
         if rows == 0 {
             columns = row.len();
             if !(2..=MAX_COLUMNS).contains(&columns) || !row.iter().all(is_header) {
                 return None;
             }
             filled = vec![false; columns];
+            has_names = columns >= 3 && row.iter().all(is_name);
         } else if row.len() != columns {
-            // The sample's end may lie inside a quoted cell.
-            if sample.is_whole || ragged_end {
+            if has_names && (2..columns).contains(&row.len()) {
+                is_ragged = true;
+            } else if sample.is_whole {
                 return None;
+            } else {
+                // The sample's end may lie inside a quoted cell: then this is the last row.
+                is_cut = true;
+                continue;
             }
-            ragged_end = true;
-            continue;
         }
-        if ragged_end || (delimiter == b'|' && is_markdown_rule(&row)) {
+        if delimiter == b'|' && is_markdown_rule(&row) {
             return None;
         }
         rows += 1;
@@ -67,7 +78,21 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     }
     let used = filled.iter().filter(|&&filled| filled).count();
     let is_table = rows >= 2 && used >= 2 && prose_rows * 2 < rows;
-    is_table.then_some((columns, if rows >= 3 && columns >= 3 { 95 } else { 75 }))
+    let confidence = match (is_ragged, rows >= 3 && columns >= 3) {
+        (true, _) => 60,
+        (false, true) => 95,
+        (false, false) => 75,
+    };
+    is_table.then_some((columns, confidence))
+}
+
+/// A cell that names a column: one to three words of letters, digits and few marks.
+fn is_name(cell: &str) -> bool {
+    (1..=40).contains(&cell.len())
+        && !cell.starts_with(' ')
+        && cell.split(' ').count() <= 3
+        && cell.chars().all(|char| char.is_alphanumeric() || "_-./%# ".contains(char))
+        && cell.contains(char::is_alphabetic)
 }
 
 /// A cell that can stand in a first row: short, and with no bracket or quotation mark that only another cell closes.
@@ -150,6 +175,9 @@ mod tests {
             ("a,b\n", None),
             ("a\nb\n", None),
             ("a,b\n1,2,3\n", None),
+            ("id,name,end\n1,x,2020\n2,y\n", Some(b',')),
+            ("id,name,end\n1,x,2020\n2\n", None),
+            ("First, I ate,then slept\n1,x,2020\n2,y\n", None),
             ("a,\nb,\n", None),
             ("a = b;\nc = d;\n", None),
             ("let a = f(b, c);\nlet d = f(e, g);\n", None),
@@ -164,7 +192,7 @@ mod tests {
     fn a_cut_sample_forgives_its_last_row() {
         let text = "a,b,c\n1,2,3\n4,\"x\ny\",5\n";
         assert_eq!(judge(&sample(text, 20)).map(|found| found.delimiter), Some(b','));
-        assert_eq!(judge(&sample("a,b,c\n1,2,3\n4,5", 100)), None);
+        assert_eq!(judge(&sample("a,b\n1,2\n4", 100)), None);
     }
 
     #[test]

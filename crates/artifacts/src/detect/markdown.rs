@@ -33,11 +33,10 @@ impl Score {
 
 /// Each kind of sign counts once, however often it occurs.
 pub(super) fn judge(text: &str) -> Score {
-    // A script's comments are headings to the parser.
-    if text.starts_with("#!") {
+    let (front_matter, text) = without_front_matter(text);
+    if text.starts_with("#!") || is_program(text) {
         return Score::default();
     }
-    let (front_matter, text) = without_front_matter(text);
     let mut found = Signs::default();
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -54,6 +53,8 @@ pub(super) fn judge(text: &str) -> Score {
 #[derive(Default)]
 struct Signs {
     title: bool,
+    /// Headings in a row, as comments stand.
+    comments: bool,
     heading: Option<HeadingLevel>,
     heading_apart: bool,
     levels: bool,
@@ -121,15 +122,20 @@ impl Signs {
         if !has_text {
             return;
         }
+        let next_is_heading =
+            below.trim_start().starts_with(source.split(' ').next().unwrap_or("#"));
+        self.comments |=
+            next_is_heading && below.trim_start().trim_start_matches('#').starts_with(' ');
         self.title |= is_apart
             && text[..range.start].trim().is_empty()
-            && !text[range.end..].trim().is_empty();
+            && begins_like_prose(&text[range.end..]);
         self.heading_apart |= is_apart;
         self.levels |= self.heading.is_some_and(|other| other != level);
         self.heading = Some(level);
     }
 
     fn score(&self) -> Score {
+        let headings = !self.comments;
         let sure = [
             (self.link, 4),
             (self.table, 4),
@@ -138,12 +144,12 @@ impl Signs {
             (self.underlined, 3),
             (self.strong, 2),
             (self.strikethrough, 2),
-            (self.levels, 2),
+            (self.levels && headings, 2),
         ];
         let unsure = [
-            (self.title, 1),
-            (self.heading_apart, 1),
-            (self.heading.is_some(), 2),
+            (self.title && headings, 1),
+            (self.heading_apart && headings, 1),
+            (self.heading.is_some() && headings, 2),
             (self.items >= 2, 2),
             (self.quote, 2),
             (self.code, 1),
@@ -155,6 +161,75 @@ impl Signs {
         };
         Score { points: sum(&sure) + sum(&unsure), has_sure_sign: sum(&sure) > 0 }
     }
+}
+
+/// A paragraph below a title begins with a capital or a mark, a program below a comment seldom does.
+fn begins_like_prose(text: &str) -> bool {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.starts_with(|first: char| {
+        first.is_uppercase()
+            || (first.is_alphabetic() && !first.is_lowercase())
+            || "-*+>|[!_`#1".contains(first)
+    }) || line.ends_with('.')
+}
+
+/// Whether many lines outside fences are those of a program, whose comments and operators Markdown takes for its marks.
+fn is_program(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "import ",
+        "from ",
+        "def ",
+        "class ",
+        "use ",
+        "fn ",
+        "pub ",
+        "func ",
+        "package ",
+        "public ",
+        "private ",
+        "static ",
+        "#include",
+        "#define",
+        "var ",
+        "let ",
+        "const ",
+        "my ",
+        "sub ",
+        "if (",
+        "if [",
+        "for (",
+        "while ",
+        "return",
+        "export ",
+        "function ",
+        "@",
+        "elif ",
+        "else:",
+        "try:",
+        "}",
+        "//",
+        "/*",
+        "* @",
+        "impl ",
+        "struct ",
+        "mod ",
+        "=head",
+        "=cut",
+        "--",
+    ];
+    let (mut lines, mut code, mut in_fence) = (0, 0, false);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()).take(400) {
+        if line.starts_with("```") || line.starts_with("~~~") {
+            in_fence = !in_fence;
+        } else if !in_fence {
+            lines += 1;
+            let is_code = line.ends_with([';', '{', '}'])
+                || line.ends_with("):")
+                || WORDS.iter().any(|word| line.starts_with(word));
+            code += usize::from(is_code && line != "---");
+        }
+    }
+    code >= 3 && code * 6 > lines
 }
 
 /// The text behind a block of YAML between two lines of three dashes at the very start, and whether there was one.

@@ -16,7 +16,7 @@ pub(crate) use self::csv::Table;
 /// How much of a text CSV and NDJSON are judged by, in bytes.
 const TABLE_SAMPLE_BYTES: usize = 256 * 1024;
 /// How much of a text Markdown and YAML, which are slow to read, are judged by.
-const PROSE_SAMPLE_BYTES: usize = 64 * 1024;
+const PROSE_SAMPLE_BYTES: usize = 32 * 1024;
 
 /// The format of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -66,7 +66,8 @@ impl Default for DirectoryOptions {
 /// A store in a directory, which any number of processes may use at once. Clones share it.
 ///
 /// Nothing outside the directory is ever touched, symbolic links included. Files are read and written on tokio's
-/// threads for blocking work.
+/// threads for blocking work. What the store holds in all is not limited, and nothing is removed but by
+/// [`delete`](ArtifactStore::delete). A page of a list looks at every name of its scope once.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
 
