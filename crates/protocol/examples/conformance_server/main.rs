@@ -1,0 +1,120 @@
+//! The server that the official conformance suite wants to see: its fixtures are named in the suite's scenarios.
+//!
+//! `cargo xtask conformance` runs the suite against it. By hand:
+//! `cargo run -p marquetry-protocol --example conformance_server -- 127.0.0.1:3300`, then
+//! `conformance server --url http://127.0.0.1:3300/mcp --requirements 2026-07-28`.
+
+mod fixtures;
+mod prompts;
+mod resources;
+mod tools;
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError,
+    server::{
+        Handler, Reply, RequestContext, Server, ServerDescription,
+        http::{HttpEndpoint, HttpOptions, serve},
+    },
+    types::{
+        CallToolParams, CompleteParams, CompleteResult, GetPromptParams, Implementation,
+        ListChanged, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, ReadResourceParams, ResourcesCapability, ServerCapabilities,
+    },
+};
+
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    let endpoint = HttpEndpoint::new(Server::new(Fixtures), HttpOptions::default());
+    serve(listener, endpoint, Default::default(), Default::default()).await
+}
+
+struct Fixtures;
+
+#[async_trait]
+impl Handler for Fixtures {
+    fn describe(&self) -> ServerDescription {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ListChanged { list_changed: true });
+        capabilities.prompts = Some(ListChanged { list_changed: true });
+        capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
+        capabilities.completions = Some(Default::default());
+        capabilities.logging = Some(Default::default());
+        let info = Implementation::new("marquetry-conformance", env!("CARGO_PKG_VERSION"));
+        ServerDescription { info, capabilities, instructions: None }
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        Ok(ListToolsResult { tools: tools::list(), next_cursor: None })
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        tools::call(params, cx).await?.try_into()
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        Ok(ListResourcesResult { resources: resources::list(), next_cursor: None })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListResourceTemplatesResult, RpcError> {
+        Ok(ListResourceTemplatesResult {
+            resource_templates: resources::templates(),
+            next_cursor: None,
+        })
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        _: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        Reply::json(&resources::read(&params.uri)?)
+    }
+
+    async fn subscribe(&self, uri: &str, _: &RequestContext) -> Result<(), RpcError> {
+        resources::find(uri).map(drop)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
+        Ok(ListPromptsResult { prompts: prompts::list(), next_cursor: None })
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        Reply::json(&prompts::get(params, cx).await?)
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteParams,
+        _: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
+        Ok(prompts::complete(&params))
+    }
+}
