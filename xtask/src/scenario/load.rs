@@ -234,6 +234,15 @@ mod tests {
     }
 
     #[test]
+    fn the_guides_example_is_a_scenario() {
+        let guide = include_str!("../../../tests/scenarios/README.md");
+        let (_, rest) = guide.split_once("```yaml\n").unwrap();
+        let (example, _) = rest.split_once("```").unwrap();
+        let scenario = parse(example, "README.md").unwrap();
+        assert_eq!(check::check(&scenario, "small_image_is_saved"), []);
+    }
+
+    #[test]
     fn files_are_found_checked_and_unique() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("tests/scenarios");
