@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         for error in &errors {
             eprintln!("{error}\n");
         }
-        return Err(Failed::new(format!("{} scenario files cannot be used", errors.len())));
+        return Err(Failed::new(format!("{} of the scenario files cannot be used", errors.len())));
     }
     let total: usize = loaded.iter().map(|one| one.scenario.matrix.cells().count()).sum();
     let filter = Filter { words: &options.filter, exact: options.exact };
