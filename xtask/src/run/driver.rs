@@ -36,12 +36,18 @@ pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Stat
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
     let lies = matches!(server, ServerKind::InProcess(Some(Sabotage::WrongStatus)));
-    let mut run =
-        Run { case: &case, world, vars: Vars::default(), reports: Reports::default(), lies };
+    let mut run = Run {
+        case: &case,
+        world,
+        vars: Vars::default(),
+        reports: Reports::default(),
+        lies,
+        at: None,
+    };
     let left = limit.saturating_sub(started.elapsed());
     let mut outcome = match timeout(left, run.steps()).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(over(limit, "the steps were not done")),
+        Err(_) => Err(Failure { step: run.at.take(), ..over(limit, "the steps were not done") }),
     };
     if let Err(failure) = &mut outcome {
         failure.health = run.world.complaint().await.map(|health| health.to_string());
@@ -68,6 +74,8 @@ struct Run<'a> {
     reports: Reports,
     /// Statuses are to be wrong.
     lies: bool,
+    /// The step that is being done.
+    at: Option<(usize, u64, String)>,
 }
 
 impl Run<'_> {
@@ -75,10 +83,10 @@ impl Run<'_> {
         let scenario = self.case.scenario();
         for (index, step) in scenario.steps.iter().enumerate() {
             if self.case.cell.is_in(&step.value.only) {
-                self.step(&step.value).await.map_err(|failure| Failure {
-                    step: Some((index + 1, step.referenced.line(), step.value.name())),
-                    ..failure
-                })?;
+                self.at = Some((index + 1, step.referenced.line(), step.value.name()));
+                let done = self.step(&step.value).await;
+                let step = self.at.take();
+                done.map_err(|failure| Failure { step, ..failure })?;
             }
         }
         let mut mismatches = Vec::new();
