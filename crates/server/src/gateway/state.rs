@@ -35,11 +35,6 @@ impl State {
         }
     }
 
-    /// Whether the first start is over, well or badly.
-    pub(crate) fn is_settled(&self) -> bool {
-        !matches!(self, Self::Starting)
-    }
-
     /// The state as `/healthz` shows it.
     pub(crate) fn report(&self) -> Value {
         match self {

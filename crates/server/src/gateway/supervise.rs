@@ -61,12 +61,14 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
             upstream.set_state(State::Failed { problem });
             upstream.set_listing(Listing::default());
             gateway.relist();
+            upstream.settle();
             return;
         }
         let pause = backoff::pause(config, failures);
         let retry_in_ms = pause.as_millis() as u64;
         tracing::warn!(upstream = name, failures, retry_in_ms, problem, "upstream is down");
         upstream.set_state(State::BackingOff { problem, retry_in_ms });
+        upstream.settle();
         tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
@@ -74,6 +76,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
         }
     }
     upstream.set_state(State::Stopped);
+    upstream.settle();
 }
 
 /// An upstream that has introduced itself and listed what it has.
@@ -117,6 +120,7 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Opti
     // Ready before its names appear: whoever sees a name can call it.
     upstream.set_state(State::Ready(client.clone()));
     gateway.relist();
+    upstream.settle();
     loop {
         let mut stale = tokio::select! {
             biased;

@@ -13,7 +13,7 @@ use marquetry_protocol::{
     types::Implementation,
 };
 use tokio::sync::{Notify, watch};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{catalog::Listing, names::Namer, state::State};
 use crate::config::{GatewayConfig, Limits, Transport, UpstreamConfig};
@@ -29,6 +29,8 @@ pub(crate) struct Upstream {
     state: watch::Sender<State>,
     listing: RwLock<Arc<Listing>>,
     starts: AtomicU32,
+    /// Cancelled when the first start is over and the lists show what came of it.
+    first_start: CancellationToken,
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
 }
@@ -58,6 +60,7 @@ impl Upstream {
             state: watch::Sender::new(state),
             listing: RwLock::default(),
             starts: AtomicU32::new(0),
+            first_start: CancellationToken::new(),
             suspected: Notify::new(),
         }
     }
@@ -67,10 +70,16 @@ impl Upstream {
         self.state.borrow().clone()
     }
 
-    /// Waits until its first start is over, well or badly.
+    /// Waits until its first start is over, well or badly, and the lists show what came of it.
     pub(crate) async fn settled(&self) {
-        // The sender lives as long as self, so the wait cannot fail.
-        _ = self.state.subscribe().wait_for(State::is_settled).await;
+        if !self.config.disabled {
+            self.first_start.cancelled().await;
+        }
+    }
+
+    /// The first start is over, and the lists show it. The state is no sign of that: an upstream is ready before its names appear.
+    pub(super) fn settle(&self) {
+        self.first_start.cancel();
     }
 
     /// What it is doing after its connection was lost, as soon as that is noticed.
@@ -145,5 +154,29 @@ impl Upstream {
                 Err(ClientError::Protocol("nothing says how to reach it".into()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_state_does_not_settle_but_the_lists_do() {
+        let config = UpstreamConfig::new(Transport::Elsewhere);
+        let upstream = Upstream::new("a", &config, &GatewayConfig::default());
+        let is_settled = async || {
+            tokio::time::timeout(Duration::from_millis(20), upstream.settled()).await.is_ok()
+        };
+        upstream.set_state(State::BackingOff { problem: "none".into(), retry_in_ms: 1 });
+        assert!(!is_settled().await);
+        upstream.settle();
+        assert!(is_settled().await);
+    }
+
+    #[tokio::test]
+    async fn a_disabled_upstream_is_settled_at_once() {
+        let config = UpstreamConfig { disabled: true, ..UpstreamConfig::new(Transport::Elsewhere) };
+        Upstream::new("a", &config, &GatewayConfig::default()).settled().await;
     }
 }
