@@ -169,7 +169,7 @@ impl Accepted {
                     _ => Err(RpcError::internal("a question came from nowhere")),
                 },
             };
-            Some(match outcome {
+            Some(match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => {
                     let members = if reply.has_result_type() {
                         ""
@@ -178,7 +178,7 @@ impl Accepted {
                     };
                     Outgoing::result(write_result_with(&id, members, reply.get()))
                 }
-                Err(error) => Outgoing::error(Some(&id), &shaped(error, revision)),
+                Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
             })
         }
     }
@@ -300,7 +300,7 @@ fn members_demanded(revision: Revision, method: &str) -> &'static str {
 }
 
 /// Errors whose code differs between revisions.
-fn shaped(mut error: RpcError, revision: Revision) -> RpcError {
+fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
     if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
         error.code = error_code::INVALID_PARAMS;
     }

@@ -1,5 +1,6 @@
 //! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
 
+mod batch;
 mod call;
 mod context;
 mod conversation;
@@ -13,6 +14,7 @@ mod page;
 mod pipe;
 mod questions;
 mod rounds;
+mod shape;
 mod subscriptions;
 mod table;
 #[cfg(feature = "typed")]

@@ -10,7 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Server, conversation::Conversation, outgoing::Outgoing};
 use crate::{
-    Message, RpcError,
+    Incoming, Message, RpcError,
     line::{Line, read_line},
 };
 
@@ -110,32 +110,45 @@ impl Pipe {
     }
 
     async fn take(&self, line: &[u8]) {
-        match Message::parse(line, self.server.limits().max_nesting) {
-            Ok(Message::Request(request)) => match self.server.accept(&self.conversation, &request)
-            {
-                Ok(call) => {
-                    let outbound = self.outbound.clone();
-                    let opens_session = &*request.method == "initialize";
-                    let run = async move {
-                        if let Some(answer) = call.run(outbound.clone()).await {
-                            _ = outbound.send(answer).await;
-                        }
-                    };
-                    if opens_session {
-                        // What comes after it counts on the session.
-                        run.await;
+        match Incoming::parse(line, self.server.limits().max_nesting) {
+            Ok(Incoming::Message(Message::Request(request))) => {
+                match self.server.accept(&self.conversation, &request) {
+                    // What comes after it counts on the session.
+                    Ok(call) if request.method == "initialize" => {
+                        self.answer(call.run(self.outbound.clone())).await;
                         self.forward_announcements();
-                    } else {
-                        self.calls.spawn(run);
                     }
+                    Ok(call) => _ = self.calls.spawn(self.answer(call.run(self.outbound.clone()))),
+                    Err(refused) => self.send(refused).await,
                 }
+            }
+            Ok(Incoming::Message(Message::Notification(notification))) => {
+                self.server.notified(&self.conversation, &notification);
+            }
+            Ok(Incoming::Message(Message::Response(response))) => {
+                self.conversation.questions.answered(response)
+            }
+            Ok(Incoming::Batch(messages)) => match self
+                .server
+                .accept_batch(&self.conversation, messages)
+            {
+                Ok(batch) => _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone()))),
                 Err(refused) => self.send(refused).await,
             },
-            Ok(Message::Notification(notification)) => {
-                self.server.notified(&self.conversation, &notification)
-            }
-            Ok(Message::Response(response)) => self.conversation.questions.answered(response),
             Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
+        }
+    }
+
+    /// Does some work and sends its answer.
+    fn answer(
+        &self,
+        work: impl Future<Output = Option<Outgoing>> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let outbound = self.outbound.clone();
+        async move {
+            if let Some(answer) = work.await {
+                _ = outbound.send(answer).await;
+            }
         }
     }
 

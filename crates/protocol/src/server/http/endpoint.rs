@@ -20,7 +20,7 @@ use super::{
     standard_headers,
 };
 use crate::{
-    Era, Message, Request, Revision, RpcError, error_code,
+    Era, Incoming, Message, Request, Revision, RpcError, error_code,
     server::{
         Server,
         call::{Accepted, stateless_revision},
@@ -121,8 +121,8 @@ impl HttpEndpoint {
             Ok(bytes) => bytes,
             Err(response) => return response,
         };
-        match Message::parse(&bytes, self.inner.server.limits().max_nesting) {
-            Ok(Message::Request(request)) => match version_in_meta(&request) {
+        match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
+            Ok(Incoming::Message(Message::Request(request))) => match version_in_meta(&request) {
                 Some(version) => self.stateless(headers, &request, &version, accepts).await,
                 None if names_stateless_version(headers) => {
                     let error = RpcError::invalid_params(format!(
@@ -140,29 +140,51 @@ impl HttpEndpoint {
                     Err((status, why)) => refused(status, why),
                 },
             },
-            Ok(Message::Notification(_)) if names_stateless_version(headers) => {
+            Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
                 // Cancellation is the end of the connection here, and no other notification is known.
                 empty(StatusCode::ACCEPTED)
             }
-            Ok(message) => match self.session(headers) {
-                Ok(session) => {
-                    match message {
-                        Message::Notification(notification) => {
-                            self.inner.server.notified(&session.conversation, &notification);
-                        }
-                        Message::Response(response) => {
-                            session.conversation.questions.answered(response)
-                        }
-                        Message::Request(_) => {}
-                    }
-                    empty(StatusCode::ACCEPTED)
-                }
+            Ok(incoming) => match self.session(headers) {
+                Ok(session) => self.without_answer(&session, incoming, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
             Err(error) => answered(
                 StatusCode::BAD_REQUEST,
                 Outgoing::error(error.id.as_ref(), &error.error).bytes,
             ),
+        }
+    }
+
+    /// What comes in a session beside a request: notifications, answers to our questions, batches.
+    async fn without_answer(
+        &self,
+        session: &Session,
+        incoming: Incoming<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let conversation = &session.conversation;
+        let messages = match incoming {
+            Incoming::Batch(messages) => messages,
+            Incoming::Message(message) => {
+                match message {
+                    Message::Notification(notification) => {
+                        self.inner.server.notified(conversation, &notification)
+                    }
+                    Message::Response(response) => conversation.questions.answered(response),
+                    // Seen to before.
+                    Message::Request(_) => {}
+                }
+                return empty(StatusCode::ACCEPTED);
+            }
+        };
+        match self.inner.server.accept_batch(conversation, messages) {
+            Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
+            Ok(batch) => {
+                let kept = conversation.clone();
+                let work = move |before| async move { (batch.run(before).await, kept).0 };
+                self.run(work, accepts, |_| StatusCode::OK, None).await
+            }
+            Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
     }
 
@@ -224,7 +246,7 @@ impl HttpEndpoint {
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
         let conversation = Arc::new(Conversation::new(None, 1));
         match self.inner.server.accept(&conversation, request) {
-            Ok(call) => self.run(&conversation, call, accepts, Some(permit)).await,
+            Ok(call) => self.run_call(&conversation, call, accepts, Some(permit)).await,
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
     }
@@ -268,14 +290,12 @@ impl HttpEndpoint {
         accepts: Accepts,
     ) -> Response {
         match self.inner.server.accept(&session.conversation, request) {
-            Ok(call) => self.run(&session.conversation, call, accepts, None).await,
+            Ok(call) => self.run_call(&session.conversation, call, accepts, None).await,
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
     }
 
-    /// Runs a call on a task of its own: in the session era it goes on when its connection breaks; in the stateless
-    /// era the end of the connection is its cancellation.
-    async fn run(
+    async fn run_call(
         &self,
         conversation: &Arc<Conversation>,
         call: Accepted,
@@ -283,14 +303,35 @@ impl HttpEndpoint {
         permit: Option<OwnedSemaphorePermit>,
     ) -> Response {
         let stateless = call.is_stateless();
+        // In the stateless era the end of the connection is the cancellation of its request.
         let on_drop = stateless.then(|| call.cancellation().drop_guard());
+        let status = if stateless { stateless_status } else { |_| StatusCode::OK };
+        let kept = (conversation.clone(), permit);
+        self.run(
+            move |before| async move { (call.run(before).await, kept).0 },
+            accepts,
+            status,
+            on_drop,
+        )
+        .await
+    }
+
+    /// Does some work on a task of its own: in the session era it goes on when its connection breaks.
+    async fn run<F>(
+        &self,
+        work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
+        accepts: Accepts,
+        status: fn(Option<i32>) -> StatusCode,
+        on_drop: Option<DropGuard>,
+    ) -> Response
+    where
+        F: Future<Output = Option<Outgoing>> + Send + 'static,
+    {
         let (sender, mut messages) = mpsc::channel(self.inner.server.limits().max_queued_messages);
         // To a client that reads no events, what is said before the answer is lost.
-        let before = if accepts.events { sender.clone() } else { nowhere() };
-        let kept = (conversation.clone(), permit);
+        let work = work(if accepts.events { sender.clone() } else { nowhere() });
         tokio::spawn(async move {
-            let _kept = kept;
-            if let Some(answer) = call.run(before).await {
+            if let Some(answer) = work.await {
                 _ = sender.send(answer).await;
             }
         });
@@ -302,7 +343,7 @@ impl HttpEndpoint {
         };
         match first {
             Some(Outgoing { bytes, kind: Kind::Answer(error) }) if accepts.json => {
-                answered(if stateless { stateless_status(error) } else { StatusCode::OK }, bytes)
+                answered(status(error), bytes)
             }
             Some(first) => stream(Some(first.bytes), messages, on_drop),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
