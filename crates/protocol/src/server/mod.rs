@@ -2,6 +2,7 @@
 
 mod batch;
 mod call;
+mod channel;
 mod context;
 mod conversation;
 mod handler;

@@ -1,14 +1,15 @@
 //! A server that does a bit of everything, and ways to reach it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
+use hyper::{body::Incoming, service::service_fn};
 use marquetry_protocol::{
     Revision, RpcError,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
         Handler, Limits, Reply, RequestContext, Server, ServerDescription,
-        http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions, serve},
         page, serve_pipe,
     },
     types::{
@@ -154,6 +155,8 @@ pub(crate) struct World {
 pub(crate) enum Transport {
     Pipe,
     Http,
+    /// HTTP+SSE, to which the client falls back.
+    Sse,
 }
 
 /// A server and a client of it.
@@ -176,6 +179,12 @@ pub(crate) async fn connected_with(
         Transport::Pipe => {
             let (world, reader, writer) = piped(Limits::default());
             let client = Client::connect(reader, writer, options).await.unwrap();
+            (world, client)
+        }
+        Transport::Sse => {
+            let world = listening_sse(Limits::default()).await;
+            let target = HttpTarget { url: world.url(), ..HttpTarget::default() };
+            let client = Client::http(target, options).await.unwrap();
             (world, client)
         }
         Transport::Http => {
@@ -213,6 +222,28 @@ pub(crate) async fn listening(limits: Limits) -> World {
     let endpoint = HttpEndpoint::new(world.server.clone(), HttpOptions::default());
     let serving = tokio::spawn(async move {
         serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap()
+    });
+    World { address: Some(address), _serving: Some(serving), ..world }
+}
+
+/// The same over HTTP+SSE.
+async fn listening_sse(limits: Limits) -> World {
+    let (world, stop) = world(limits);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let endpoint =
+        LegacySseEndpoint::new(world.server.clone(), HttpOptions::default(), "/messages");
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let endpoint = endpoint.clone();
+        async move {
+            Ok::<_, Infallible>(match request.uri().path() {
+                "/messages" => endpoint.message(request).await,
+                _ => endpoint.stream(&request),
+            })
+        }
+    });
+    let serving = tokio::spawn(async move {
+        serve(listener, service, ServeOptions::default(), stop).await.unwrap()
     });
     World { address: Some(address), _serving: Some(serving), ..world }
 }

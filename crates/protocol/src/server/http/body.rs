@@ -26,6 +26,8 @@ enum Kind {
 }
 
 struct Events {
+    /// Sent before all, as it is.
+    preamble: Option<Bytes>,
     /// What was there when the stream was opened: it leaves together with the head.
     first: Option<Bytes>,
     messages: mpsc::Receiver<Outgoing>,
@@ -59,7 +61,28 @@ impl ResponseBody {
         let mut keep_alive =
             tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self(Kind::Events(Box::new(Events { first, messages, keep_alive, _on_drop: on_drop })))
+        Self(Kind::Events(Box::new(Events {
+            preamble: None,
+            first,
+            messages,
+            keep_alive,
+            _on_drop: on_drop,
+        })))
+    }
+}
+
+impl ResponseBody {
+    /// A stream that starts with `preamble`, whole events already.
+    pub(super) fn named_events(
+        preamble: Bytes,
+        messages: mpsc::Receiver<Outgoing>,
+        on_drop: DropGuard,
+    ) -> Self {
+        let mut body = Self::events(None, messages, Some(on_drop));
+        if let Kind::Events(events) = &mut body.0 {
+            events.preamble = Some(preamble);
+        }
+        body
     }
 }
 
@@ -98,6 +121,9 @@ impl Events {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         const AT_ONCE: usize = 64 << 10;
         let mut piece = BytesMut::new();
+        if let Some(preamble) = self.preamble.take() {
+            piece.extend_from_slice(&preamble);
+        }
         if let Some(first) = self.first.take() {
             append(&mut piece, &first);
         }

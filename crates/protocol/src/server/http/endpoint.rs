@@ -65,7 +65,7 @@ struct Inner {
     stateless: Arc<Semaphore>,
 }
 
-type Response = HttpResponse<ResponseBody>;
+pub(super) type Response = HttpResponse<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -117,9 +117,10 @@ impl HttpEndpoint {
                 "accept must name application/json and text/event-stream",
             );
         }
-        let bytes = match self.read(body).await {
+        let most = self.inner.server.limits().max_message_bytes;
+        let bytes = match read_body(body, most, self.inner.options.body_timeout).await {
             Ok(bytes) => bytes,
-            Err(response) => return response,
+            Err(response) => return *response,
         };
         match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => match version_in_meta(&request) {
@@ -185,37 +186,6 @@ impl HttpEndpoint {
                 self.run(work, accepts, |_| StatusCode::OK, None).await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
-        }
-    }
-
-    /// The whole message, within the limits of size and time.
-    async fn read<B>(&self, body: B) -> Result<Bytes, Response>
-    where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let most = self.inner.server.limits().max_message_bytes;
-        let too_large = || {
-            let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
-            let mut response =
-                answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
-        };
-        if body.size_hint().lower() > most as u64 {
-            return Err(too_large());
-        }
-        let collected = Limited::new(Box::pin(body), most).collect();
-        match tokio::time::timeout(self.inner.options.body_timeout, collected).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(refused(
-                StatusCode::BAD_REQUEST,
-                format!("the message did not arrive: {error}"),
-            )),
-            Err(_) => {
-                Err(refused(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time"))
-            }
         }
     }
 
@@ -422,6 +392,41 @@ impl HttpEndpoint {
     }
 }
 
+/// The whole message, within the limits of size and time; or the refusal.
+pub(super) async fn read_body<B>(
+    body: B,
+    most: usize,
+    timeout: Duration,
+) -> Result<Bytes, Box<Response>>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_large = || {
+        let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+        let mut response =
+            answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        Box::new(response)
+    };
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
+    let collected = Limited::new(Box::pin(body), most).collect();
+    match tokio::time::timeout(timeout, collected).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => {
+            let why = format!("the message did not arrive: {error}");
+            Err(Box::new(refused(StatusCode::BAD_REQUEST, why)))
+        }
+        Err(_) => Err(Box::new(refused(
+            StatusCode::REQUEST_TIMEOUT,
+            "the message did not arrive in time",
+        ))),
+    }
+}
+
 /// Which forms of answer a client takes.
 #[derive(Clone, Copy)]
 struct Accepts {
@@ -450,7 +455,7 @@ impl Accepts {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let value =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
@@ -479,7 +484,7 @@ fn version_in_meta(request: &Request<'_>) -> Option<String> {
 }
 
 /// A new session's id: 128 random bits, which nobody guesses.
-fn session_id() -> Option<Arc<str>> {
+pub(super) fn session_id() -> Option<Arc<str>> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
@@ -506,7 +511,7 @@ fn refused_status(kind: Kind) -> StatusCode {
     }
 }
 
-fn answered(status: StatusCode, json: Bytes) -> Response {
+pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
     HttpResponse::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/json")
@@ -519,27 +524,31 @@ fn stream(
     messages: mpsc::Receiver<Outgoing>,
     on_drop: Option<DropGuard>,
 ) -> Response {
+    events(ResponseBody::events(first, messages, on_drop))
+}
+
+pub(super) fn events(body: ResponseBody) -> Response {
     HttpResponse::builder()
         .header(header::CONTENT_TYPE, "text/event-stream")
         .header(header::CACHE_CONTROL, "no-store")
         // nginx would collect events before it hands them on.
         .header("x-accel-buffering", "no")
-        .body(ResponseBody::events(first, messages, on_drop))
+        .body(body)
         .expect("a plain head")
 }
 
 /// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
-fn refused(status: StatusCode, why: impl Display) -> Response {
+pub(super) fn refused(status: StatusCode, why: impl Display) -> Response {
     answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
 }
 
-fn not_allowed(methods: &'static str) -> Response {
+pub(super) fn not_allowed(methods: &'static str) -> Response {
     let mut response =
         refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response
 }
 
-fn empty(status: StatusCode) -> Response {
+pub(super) fn empty(status: StatusCode) -> Response {
     HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")
 }

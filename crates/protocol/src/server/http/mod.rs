@@ -8,6 +8,7 @@ mod accept;
 mod body;
 mod endpoint;
 mod guard;
+mod legacy;
 mod sessions;
 mod standard_headers;
 
@@ -16,4 +17,5 @@ pub use self::{
     body::ResponseBody,
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},
+    legacy::LegacySseEndpoint,
 };
