@@ -122,12 +122,6 @@ impl Server {
 }
 
 impl Accepted {
-    /// Whether the request came without a session.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
-    pub(super) fn is_stateless(&self) -> bool {
-        self.parts.revision.era() == Era::Stateless
-    }
-
     /// Cancels the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn cancellation(&self) -> CancellationToken {

@@ -23,12 +23,12 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`,
-/// `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
+/// `slow` (progress, then 300 ms later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
 pub(crate) struct Everything {
     pub(crate) cancelled: mpsc::UnboundedSender<()>,
 }
 
-pub(crate) const TOOLS: [&str; 6] = ["echo", "count", "wait", "panic", "ask", "log"];
+pub(crate) const TOOLS: [&str; 7] = ["echo", "count", "wait", "panic", "ask", "log", "slow"];
 
 struct TellOnDrop(mpsc::UnboundedSender<()>);
 
@@ -90,6 +90,12 @@ impl Handler for Everything {
                 let _tell = TellOnDrop(self.cancelled.clone());
                 cx.progress(0.0, None, None).await;
                 std::future::pending().await
+            }
+            "slow" => {
+                cx.progress(1.0, None, None).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                cx.progress(2.0, None, None).await;
+                Reply::json(&CallToolResult::text("done"))
             }
             "panic" => panic!("on purpose"),
             "ask" => {

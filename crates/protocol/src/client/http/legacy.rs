@@ -150,13 +150,9 @@ async fn write(post: Endpoint, lines: tokio::io::ReadHalf<SimplexStream>, most: 
 fn resolved(base: &str, address: &str) -> Result<String, ClientError> {
     let refused =
         |why: &str| ClientError::Protocol(format!("address for messages '{address}' {why}"));
-    let origin_end = base
-        .find("://")
-        .map(|scheme| scheme + 3)
-        .and_then(|host| {
-            Some(host + base[host..].find(['/', '?', '#']).unwrap_or(base.len() - host))
-        })
-        .ok_or_else(|| refused("has no base"))?;
+    let scheme = base.find("://").ok_or_else(|| refused("has no base"))?;
+    let host = scheme + "://".len();
+    let origin_end = base[host..].find(['/', '?', '#']).map_or(base.len(), |end| host + end);
     let origin = &base[..origin_end];
     if address.starts_with("//") {
         return Err(refused("is of another origin"));

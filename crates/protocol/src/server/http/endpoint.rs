@@ -10,12 +10,13 @@ use http::{
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::DropGuard;
 
 use super::{
     body::ResponseBody,
     guard::HostGuard,
+    replay::Replay,
     sessions::{Session, Sessions},
     standard_headers,
 };
@@ -23,7 +24,7 @@ use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
     server::{
         Server,
-        call::{Accepted, stateless_revision},
+        call::stateless_revision,
         conversation::Conversation,
         outgoing::{Kind, Outgoing, nowhere},
     },
@@ -181,9 +182,10 @@ impl HttpEndpoint {
         match self.inner.server.accept_batch(conversation, messages) {
             Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
             Ok(batch) => {
-                let kept = conversation.clone();
-                let work = move |before| async move { (batch.run(before).await, kept).0 };
-                self.run(work, accepts, |_| StatusCode::OK, None).await
+                let held = conversation.clone();
+                let work = move |before| async move { (batch.run(before).await, held).0 };
+                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
+                    .await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
@@ -216,7 +218,12 @@ impl HttpEndpoint {
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
         let conversation = Arc::new(Conversation::new(None, 1));
         match self.inner.server.accept(&conversation, request) {
-            Ok(call) => self.run_call(&conversation, call, accepts, Some(permit)).await,
+            Ok(call) => {
+                // The end of the connection is the cancellation of its request.
+                let kept = Kept::Cancelled(call.cancellation().drop_guard());
+                let work = move |before| async move { (call.run(before).await, permit).0 };
+                self.run(work, accepts, stateless_status, kept).await
+            }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
     }
@@ -238,7 +245,11 @@ impl HttpEndpoint {
         if answer.kind != Kind::Answer(None) {
             return answered(StatusCode::OK, answer.bytes);
         }
-        if let Err(most) = self.inner.sessions.insert(id.clone(), conversation) {
+        if let Err(most) = self.inner.sessions.insert(
+            id.clone(),
+            conversation,
+            Replay::new(limits.replay_bytes, limits.replay_time),
+        ) {
             let error =
                 RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
             return answered(
@@ -259,31 +270,16 @@ impl HttpEndpoint {
         request: &Request<'_>,
         accepts: Accepts,
     ) -> Response {
-        match self.inner.server.accept(&session.conversation, request) {
-            Ok(call) => self.run_call(&session.conversation, call, accepts, None).await,
+        let conversation = &session.conversation;
+        match self.inner.server.accept(conversation, request) {
+            Ok(call) => {
+                let held = conversation.clone();
+                let work = move |before| async move { (call.run(before).await, held).0 };
+                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
+                    .await
+            }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
-    }
-
-    async fn run_call(
-        &self,
-        conversation: &Arc<Conversation>,
-        call: Accepted,
-        accepts: Accepts,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Response {
-        let stateless = call.is_stateless();
-        // In the stateless era the end of the connection is the cancellation of its request.
-        let on_drop = stateless.then(|| call.cancellation().drop_guard());
-        let status = if stateless { stateless_status } else { |_| StatusCode::OK };
-        let kept = (conversation.clone(), permit);
-        self.run(
-            move |before| async move { (call.run(before).await, kept).0 },
-            accepts,
-            status,
-            on_drop,
-        )
-        .await
     }
 
     /// Does some work on a task of its own: in the session era it goes on when its connection breaks.
@@ -292,7 +288,7 @@ impl HttpEndpoint {
         work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
         accepts: Accepts,
         status: fn(Option<i32>) -> StatusCode,
-        on_drop: Option<DropGuard>,
+        kept: Kept,
     ) -> Response
     where
         F: Future<Output = Option<Outgoing>> + Send + 'static,
@@ -308,14 +304,14 @@ impl HttpEndpoint {
         let first = tokio::select! {
             first = messages.recv() => first,
             () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
-                return stream(None, messages, on_drop);
+                return kept.stream(None, messages);
             }
         };
         match first {
-            Some(Outgoing { bytes, kind: Kind::Answer(error) }) if accepts.json => {
+            Some(Outgoing { bytes, kind: Kind::Answer(error), .. }) if accepts.json => {
                 answered(status(error), bytes)
             }
-            Some(first) => stream(Some(first.bytes), messages, on_drop),
+            Some(first) => kept.stream(Some(first), messages),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
             None => empty(StatusCode::ACCEPTED),
         }
@@ -332,6 +328,16 @@ impl HttpEndpoint {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
+        if let Some(last) = headers.get("last-event-id") {
+            let last = last.to_str().ok().and_then(|last| last.parse().ok());
+            let most_queued = self.inner.server.limits().max_queued_messages;
+            return match last.and_then(|last| session.replay.resume(last, most_queued)) {
+                Some(messages) => events(ResponseBody::events(None, messages, None)),
+                None => {
+                    refused(StatusCode::NOT_FOUND, "what came after that event is no longer known")
+                }
+            };
+        }
         let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone())
         else {
             return refused(StatusCode::BAD_REQUEST, "the session is not initialized");
@@ -359,7 +365,7 @@ impl HttpEndpoint {
                 () = replaced.cancelled() => {}
             }
         });
-        stream(None, messages, Some(stream_open.drop_guard()))
+        events(ResponseBody::events(None, messages, Some(stream_open.drop_guard())))
     }
 
     fn delete(&self, headers: &HeaderMap) -> Response {
@@ -519,12 +525,23 @@ pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
         .expect("a plain head")
 }
 
-fn stream(
-    first: Option<Bytes>,
-    messages: mpsc::Receiver<Outgoing>,
-    on_drop: Option<DropGuard>,
-) -> Response {
-    events(ResponseBody::events(first, messages, on_drop))
+/// What becomes of a stream whose connection breaks.
+enum Kept {
+    /// Its request is cancelled: the stateless era.
+    Cancelled(DropGuard),
+    /// It goes on, and is kept for a client that comes back: a session.
+    InReplay(Arc<Replay>),
+}
+
+impl Kept {
+    fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
+        events(match self {
+            Self::Cancelled(guard) => ResponseBody::events(first, messages, Some(guard)),
+            Self::InReplay(replay) => {
+                ResponseBody::events(first, messages, None).logged(replay.open())
+            }
+        })
+    }
 }
 
 pub(super) fn events(body: ResponseBody) -> Response {

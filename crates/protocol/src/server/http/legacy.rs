@@ -83,7 +83,7 @@ impl LegacySseEndpoint {
         });
         let first =
             format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.inner.messages_path);
-        events(ResponseBody::named_events(first.into(), messages, gone.drop_guard()))
+        events(ResponseBody::events(None, messages, Some(gone.drop_guard())).after(first))
     }
 
     /// Takes a message.

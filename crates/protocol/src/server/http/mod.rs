@@ -9,9 +9,11 @@ mod body;
 mod endpoint;
 mod guard;
 mod legacy;
+mod replay;
 mod sessions;
 mod standard_headers;
 
+pub(super) use self::replay::EventId;
 pub use self::{
     accept::{ServeOptions, serve},
     body::ResponseBody,
