@@ -69,6 +69,7 @@ impl Batch {
     }
 
     /// Whether anything in it wants an answer.
+    #[cfg(feature = "http")]
     pub(super) fn wants_answer(&self) -> bool {
         !(self.calls.is_empty() && self.refused.is_empty())
     }

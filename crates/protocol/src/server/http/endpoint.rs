@@ -333,9 +333,11 @@ impl HttpEndpoint {
             let most_queued = self.inner.server.limits().max_queued_messages;
             return match last.and_then(|last| session.replay.resume(last, most_queued)) {
                 Some(messages) => events(ResponseBody::events(None, messages, None)),
-                None => {
-                    refused(StatusCode::NOT_FOUND, "what came after that event is no longer known")
-                }
+                // Not 404: that would say that the session is gone.
+                None => refused(
+                    StatusCode::BAD_REQUEST,
+                    "what came after that event is no longer known",
+                ),
             };
         }
         let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone())
