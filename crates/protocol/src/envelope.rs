@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Number, value::RawValue};
 
 use crate::{RpcError, error_code, nesting::nested_deeper_than};
@@ -76,39 +76,62 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// Parse error (-32700) when the bytes are not UTF-8 or not JSON, invalid request (-32600) when they are JSON but
-    /// no message: a batch (only revision 2025-03-26 has them), no `"jsonrpc": "2.0"`, an id that is neither a whole
-    /// number nor a string, parameters that are not an object.
+    /// no message: a batch (see [`Incoming::parse`]), no `"jsonrpc": "2.0"`, an id that is neither a whole number nor
+    /// a string, parameters that are not an object.
+    pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
+        match Incoming::parse(bytes, max_nesting)? {
+            Incoming::Message(message) => Ok(message),
+            Incoming::Batch(_) => Err(refused(None, "batches exist only in revision 2025-03-26")),
+        }
+    }
+
+    fn parse_text(text: &'a str) -> Result<Self, EnvelopeError> {
+        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
+            if error.is_data() {
+                refused(salvaged_id(text), error.to_string())
+            } else {
+                not_json(&error)
+            }
+        })?;
+        fields.into_message().map_err(|(id, message)| refused(id, message))
+    }
+}
+
+/// What may come in one piece.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// One message.
+    Message(Message<'a>),
+    /// Several, in revision 2025-03-26; each may be faulty by itself.
+    Batch(Vec<Result<Message<'a>, EnvelopeError>>),
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads a message or a batch of them, of at most `max_nesting` levels.
+    ///
+    /// # Errors
+    /// As [`Message::parse`]; an empty batch is an invalid request.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         if nested_deeper_than(bytes, max_nesting) {
-            let error = RpcError::invalid_request(format!(
-                "message is nested more than {max_nesting} levels deep"
+            return Err(refused(
+                None,
+                format!("message is nested more than {max_nesting} levels deep"),
             ));
-            return Err(EnvelopeError { id: None, error });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| {
             parse_error(format!("message is not valid UTF-8, from byte {} on", error.valid_up_to()))
         })?;
-        if text.trim_ascii_start().starts_with('[') {
-            // Parsed all the same: bytes that are not even JSON deserve the other error.
-            serde_json::from_str::<IgnoredAny>(text)
-                .map_err(|error| parse_error(error.to_string()))?;
-            let error = RpcError::invalid_request("batches exist only in revision 2025-03-26");
-            return Err(EnvelopeError { id: None, error });
+        if !text.trim_ascii_start().starts_with('[') {
+            return Message::parse_text(text).map(Self::Message);
         }
-        let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
-            if error.is_data() {
-                EnvelopeError {
-                    id: salvaged_id(text),
-                    error: RpcError::invalid_request(error.to_string()),
-                }
-            } else {
-                parse_error(format!("message is not JSON: {error}"))
-            }
-        })?;
-        fields.into_message().map_err(|(id, message)| EnvelopeError {
-            id,
-            error: RpcError::invalid_request(message),
-        })
+        let messages: Vec<&'a RawValue> =
+            serde_json::from_str(text).map_err(|error| not_json(&error))?;
+        if messages.is_empty() {
+            return Err(refused(None, "a batch must not be empty"));
+        }
+        Ok(Self::Batch(
+            messages.into_iter().map(|message| Message::parse_text(message.get())).collect(),
+        ))
     }
 }
 
@@ -294,6 +317,14 @@ fn append_call(out: &mut Vec<u8>, method: &str, params: Option<&RawValue>) {
 fn append(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value)
         .expect("strings, numbers and raw values serialise into memory");
+}
+
+fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
+    EnvelopeError { id, error: RpcError::invalid_request(why) }
+}
+
+fn not_json(error: &serde_json::Error) -> EnvelopeError {
+    parse_error(format!("message is not JSON: {error}"))
 }
 
 fn parse_error(message: String) -> EnvelopeError {

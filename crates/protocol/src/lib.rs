@@ -52,6 +52,7 @@
 pub mod client;
 mod envelope;
 mod error;
+mod feature;
 #[cfg(any(feature = "server", feature = "client"))]
 mod line;
 mod nesting;
@@ -62,10 +63,11 @@ pub mod types;
 
 pub use crate::{
     envelope::{
-        DEFAULT_MAX_NESTING, EnvelopeError, Message, Notification, Request, RequestId, Response,
-        write_error, write_notification, write_request, write_result,
+        DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
+        Response, write_error, write_notification, write_request, write_result,
     },
     error::{RpcError, error_code},
+    feature::Feature,
     nesting::nested_deeper_than,
     revision::{Era, Revision, UnknownRevision},
 };

@@ -48,7 +48,7 @@ impl Revision {
     ];
 
     /// The revisions that this crate's server speaks, oldest first.
-    pub const SERVED: [Self; 2] = [Self::V2025_11_25, Self::V2026_07_28];
+    pub const SERVED: [Self; 6] = Self::ALL;
 
     /// The revision that a session-era server offers when it does not speak the one asked for.
     pub const LATEST_SESSION: Self = Self::V2025_11_25;
@@ -129,7 +129,10 @@ mod tests {
 
     #[test]
     fn initialize_is_answered_with_a_revision_of_the_session_era() {
-        assert_eq!(Revision::negotiate("2025-11-25"), Revision::V2025_11_25);
+        for revision in Revision::ALL.into_iter().filter(|revision| revision.era() == Era::Session)
+        {
+            assert_eq!(Revision::negotiate(revision.as_str()), revision);
+        }
         assert_eq!(Revision::negotiate("2026-07-28"), Revision::V2025_11_25);
         assert_eq!(Revision::negotiate("1.0"), Revision::V2025_11_25);
     }

@@ -76,14 +76,23 @@ impl Client {
         Self::shake_hands(link, options).await
     }
 
-    /// Connects over Streamable HTTP.
+    /// Connects over Streamable HTTP; where the server does not know it, over HTTP+SSE, the transport of 2024-11-05.
     ///
     /// # Errors
     /// When the URL is not valid, nobody answers there, or the answer is no MCP server's.
     #[cfg(feature = "http-client")]
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
-        let link = Link::Http(http::HttpLink::new(target, &options)?);
-        Self::shake_hands(link, options).await
+        let link = Link::Http(http::HttpLink::new(&target, &options)?);
+        match Self::shake_hands(link, options.clone()).await {
+            // No server of Streamable HTTP refuses a POST like this (2025-11-25, "Backwards Compatibility").
+            Err(ClientError::Http { status, body }) if matches!(status, 400 | 404 | 405) => {
+                match http::connect_legacy(&target, &options).await {
+                    Ok(Some(link)) => Self::shake_hands(link, options).await,
+                    _ => Err(ClientError::Http { status, body }),
+                }
+            }
+            shaken => shaken,
+        }
     }
 
     async fn shake_hands(link: Link, options: ClientOptions) -> Result<Self, ClientError> {

@@ -1,14 +1,35 @@
 //! Server-sent events, read piece by piece.
 
-/// Puts events together from the pieces of a stream. Only what the protocol uses is kept: `data`, `id`, `retry`.
+use std::time::Duration;
+
+/// Puts events together from the pieces of a stream.
 pub(super) struct SseParser {
     buffer: Vec<u8>,
     /// How much of the buffer was searched for the end of a line.
     searched: usize,
-    data: Vec<u8>,
-    has_data: bool,
     started: bool,
     most: usize,
+    next: Next,
+    /// The id of the last event that had one: where to go on after a break.
+    pub(super) last_id: Option<String>,
+    /// How long the server wants us to wait before we come back.
+    pub(super) retry: Option<Duration>,
+}
+
+/// One event.
+#[derive(Debug)]
+pub(super) struct Event<'a> {
+    /// `message` when the stream gives none.
+    pub(super) name: &'a str,
+    pub(super) data: &'a [u8],
+}
+
+/// The fields of the event that is being read.
+#[derive(Default)]
+struct Next {
+    name: String,
+    data: Vec<u8>,
+    has_data: bool,
 }
 
 /// An event is longer than the limit.
@@ -21,23 +42,31 @@ impl SseParser {
         Self {
             buffer: Vec::new(),
             searched: 0,
-            data: Vec::new(),
-            has_data: false,
             started: false,
             most,
+            next: Next::default(),
+            last_id: None,
+            retry: None,
         }
     }
 
-    /// Takes a piece; gives the data of each event that it completes to `event`.
+    /// Forgets what was half read; the stream has broken and starts again after the last id.
+    pub(super) fn begin_anew(&mut self) {
+        let fresh = Self::new(self.most);
+        *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
+    }
+
+    /// Takes a piece; gives each event that it completes to `event`.
     pub(super) fn push(
         &mut self,
         piece: &[u8],
-        mut event: impl FnMut(&[u8]),
+        mut event: impl FnMut(Event<'_>),
     ) -> Result<(), TooLong> {
-        self.buffer.extend_from_slice(piece);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.extend_from_slice(piece);
         let mut start = 0;
         loop {
-            let rest = &self.buffer[start..];
+            let rest = &buffer[start..];
             let searched = self.searched.saturating_sub(start);
             let Some(end) = rest[searched..].iter().position(|byte| matches!(byte, b'\n' | b'\r'))
             else {
@@ -50,36 +79,54 @@ impl SseParser {
                 (b'\r', None) => break,
                 _ => 1,
             };
-            let line = start..start + end;
+            let line = &rest[..end];
             start += end + width;
             self.searched = start;
-            let line = &self.buffer[line];
             let line = if self.started {
                 line
             } else {
                 line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
             };
             self.started = true;
-            if line.is_empty() {
-                if std::mem::take(&mut self.has_data) {
-                    event(&self.data);
-                }
-                self.data.clear();
-            } else if let Some(value) = field(line, b"data") {
-                if std::mem::replace(&mut self.has_data, true) {
-                    self.data.push(b'\n');
-                }
-                self.data.extend_from_slice(value);
-                if self.data.len() > self.most {
-                    return Err(TooLong);
-                }
-            }
+            self.line(line, &mut event)?;
         }
-        self.buffer.drain(..start);
-        self.searched =
-            self.buffer.iter().position(|byte| *byte == b'\r').unwrap_or(self.buffer.len());
+        buffer.drain(..start);
+        self.searched = buffer.iter().position(|byte| *byte == b'\r').unwrap_or(buffer.len());
+        self.buffer = buffer;
         // A field's name and the end of a line are not part of the data.
         if self.buffer.len() > self.most + 16 { Err(TooLong) } else { Ok(()) }
+    }
+
+    fn line(&mut self, line: &[u8], event: &mut impl FnMut(Event<'_>)) -> Result<(), TooLong> {
+        let next = &mut self.next;
+        if line.is_empty() {
+            if next.has_data {
+                let name = if next.name.is_empty() { "message" } else { &next.name };
+                event(Event { name, data: &next.data });
+            }
+            next.name.clear();
+            next.data.clear();
+            next.has_data = false;
+        } else if let Some(value) = field(line, b"data") {
+            if std::mem::replace(&mut next.has_data, true) {
+                next.data.push(b'\n');
+            }
+            next.data.extend_from_slice(value);
+            if next.data.len() > self.most {
+                return Err(TooLong);
+            }
+        } else if let Some(value) = field(line, b"event") {
+            next.name = String::from_utf8_lossy(value).into_owned();
+        } else if let Some(value) = field(line, b"id") {
+            // One with a NUL is to be ignored (HTML, "Interpreting an event stream").
+            if !value.contains(&0) {
+                self.last_id = Some(String::from_utf8_lossy(value).into_owned());
+            }
+        } else if let Some(value) = field(line, b"retry") {
+            let millis = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+            self.retry = millis.map(Duration::from_millis).or(self.retry);
+        }
+        Ok(())
     }
 }
 
@@ -105,6 +152,19 @@ mod tests {
         check("\u{feff}data: a\ndata:  b\n\n", &["a\n b"]);
         check(": comment\nevent: message\nid: 7\nretry: 5\ndata\n\n", &[""]);
         check("datax: 1\n\n: nothing\n\n\n\ndata: unfinished\n", &[]);
+    }
+
+    #[test]
+    fn names_ids_and_pauses_are_kept() {
+        let mut parser = SseParser::new(100);
+        let mut names = Vec::new();
+        let text = b"id: 1\nretry: 250\nevent: endpoint\ndata: /m\n\nretry: x\nid\ndata: b\n\n";
+        parser.push(text, |event| names.push(event.name.to_owned())).unwrap();
+        assert_eq!(names, ["endpoint", "message"]);
+        assert_eq!(
+            (parser.last_id.as_deref(), parser.retry),
+            (Some(""), Some(Duration::from_millis(250)))
+        );
     }
 
     #[test]
@@ -135,7 +195,7 @@ mod tests {
         let mut events = Vec::new();
         for piece in text.chunks(cut.min(text.len().max(1))).chain([&b":"[..]]) {
             parser
-                .push(piece, |event| events.push(String::from_utf8_lossy(event).into_owned()))
+                .push(piece, |event| events.push(String::from_utf8_lossy(event.data).into_owned()))
                 .unwrap();
         }
         events

@@ -122,12 +122,6 @@ impl Server {
 }
 
 impl Accepted {
-    /// Whether the request came without a session.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
-    pub(super) fn is_stateless(&self) -> bool {
-        self.parts.revision.era() == Era::Stateless
-    }
-
     /// Cancels the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn cancellation(&self) -> CancellationToken {
@@ -169,7 +163,7 @@ impl Accepted {
                     _ => Err(RpcError::internal("a question came from nowhere")),
                 },
             };
-            Some(match outcome {
+            Some(match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => {
                     let members = if reply.has_result_type() {
                         ""
@@ -178,7 +172,7 @@ impl Accepted {
                     };
                     Outgoing::result(write_result_with(&id, members, reply.get()))
                 }
-                Err(error) => Outgoing::error(Some(&id), &shaped(error, revision)),
+                Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
             })
         }
     }
@@ -300,7 +294,7 @@ fn members_demanded(revision: Revision, method: &str) -> &'static str {
 }
 
 /// Errors whose code differs between revisions.
-fn shaped(mut error: RpcError, revision: Revision) -> RpcError {
+fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
     if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
         error.code = error_code::INVALID_PARAMS;
     }

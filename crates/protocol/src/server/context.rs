@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{conversation::Conversation, outgoing::Outgoing, rounds::Rounds};
 use crate::{
-    Era, RequestId, Revision, RpcError,
+    Era, Feature, RequestId, Revision, RpcError,
     envelope::write_notification,
     error_code,
     types::{
@@ -119,6 +119,7 @@ impl RequestContext {
             message: Option<&'a str>,
         }
         let Some(progress_token) = &self.inner.parts.progress_token else { return };
+        let message = message.filter(|_| self.revision().has(Feature::ProgressMessages));
         self.notify(
             "notifications/progress",
             &Progress { progress_token, progress, total, message },
@@ -153,6 +154,10 @@ impl RequestContext {
         if least.is_none_or(|least| level < least) {
             return;
         }
+        let level = match self.revision().has(Feature::EightLogLevels) {
+            true => level,
+            false => level.of_four(),
+        };
         let mut params = json!({ "level": level, "data": data });
         if let Some(logger) = logger {
             params["logger"] = logger.into();

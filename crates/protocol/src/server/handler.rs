@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::RequestContext;
+use super::{RequestContext, shape::shape};
 use crate::{
-    RpcError,
+    Revision, RpcError,
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
         Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
@@ -167,6 +167,11 @@ impl Reply {
     #[must_use]
     pub fn get(&self) -> &RawValue {
         &self.json
+    }
+
+    /// In the form of the revision that it goes to.
+    pub(super) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
+        Ok(Self { json: shape(method, revision, self.json)?, ..self })
     }
 
     pub(super) fn has_result_type(&self) -> bool {

@@ -26,6 +26,11 @@ pub struct Limits {
     pub question_timeout: Duration,
     /// How long a stateless client may take to come back with its answers: 1 hour.
     pub request_state_time: Duration,
+    /// What an HTTP session keeps of its streams for a client whose connection breaks, in bytes: 1 MiB. Beyond it the
+    /// oldest is forgotten first.
+    pub replay_bytes: usize,
+    /// How long a stream is kept after its end: 5 minutes.
+    pub replay_time: Duration,
     /// Requests in flight may finish within this time after the input has ended or a stop was asked for: 5 s.
     pub shutdown_grace: Duration,
 }
@@ -43,6 +48,8 @@ impl Default for Limits {
             max_subscriptions: 1_000,
             question_timeout: Duration::from_secs(600),
             request_state_time: Duration::from_secs(3_600),
+            replay_bytes: 1 << 20,
+            replay_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(5),
         }
     }

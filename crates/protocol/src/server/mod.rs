@@ -1,6 +1,8 @@
 //! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
 
+mod batch;
 mod call;
+mod channel;
 mod context;
 mod conversation;
 mod handler;
@@ -13,6 +15,7 @@ mod page;
 mod pipe;
 mod questions;
 mod rounds;
+mod shape;
 mod subscriptions;
 mod table;
 #[cfg(feature = "typed")]

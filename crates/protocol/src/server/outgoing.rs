@@ -12,6 +12,9 @@ pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) kind: Kind,
+    /// Its id in a stream of events, when it comes from a log of them.
+    #[cfg(feature = "http")]
+    pub(super) id: Option<super::http::EventId>,
 }
 
 /// What a message is to the request that it belongs to.
@@ -24,16 +27,31 @@ pub(super) enum Kind {
 }
 
 impl Outgoing {
+    fn new(bytes: Bytes, kind: Kind) -> Self {
+        Self {
+            bytes,
+            kind,
+            #[cfg(feature = "http")]
+            id: None,
+        }
+    }
+
+    /// One that was sent before.
+    #[cfg(feature = "http")]
+    pub(super) fn event(bytes: Bytes, id: super::http::EventId) -> Self {
+        Self { bytes, kind: Kind::Notification, id: Some(id) }
+    }
+
     pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), kind: Kind::Notification }
+        Self::new(bytes.into(), Kind::Notification)
     }
 
     pub(super) fn result(bytes: Vec<u8>) -> Self {
-        Self { bytes: bytes.into(), kind: Kind::Answer(None) }
+        Self::new(bytes.into(), Kind::Answer(None))
     }
 
     pub(super) fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
-        Self { bytes: write_error(id, error).into(), kind: Kind::Answer(Some(error.code)) }
+        Self::new(write_error(id, error).into(), Kind::Answer(Some(error.code)))
     }
 }
 

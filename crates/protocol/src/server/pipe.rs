@@ -1,16 +1,16 @@
 //! A server on a pair of pipes: one message a line.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::mpsc,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
-use super::{Server, conversation::Conversation, outgoing::Outgoing};
+use super::{Server, channel::Channel, outgoing::Outgoing};
 use crate::{
-    Message, RpcError,
+    RpcError,
     line::{Line, read_line},
 };
 
@@ -42,23 +42,17 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let limits = server.limits();
-    let (outbound, queue) = mpsc::channel::<Outgoing>(limits.max_queued_messages);
+    let (pipe, queue) = Channel::new(server.clone(), None);
     let gone = CancellationToken::new();
     let write = tokio::spawn(write_lines(writer, queue, gone.clone()));
-    let pipe = Pipe {
-        server: server.clone(),
-        conversation: Arc::new(Conversation::new(None, limits.max_in_flight)),
-        outbound,
-        calls: TaskTracker::new(),
-    };
 
     let ended = tokio::select! {
-        ended = pipe.read(reader) => ended,
+        ended = read(&pipe, reader) => ended,
         () = gone.cancelled() => Ok(()),
         () = stop.cancelled() => Ok(()),
     };
 
-    let Pipe { conversation, outbound, calls, .. } = pipe;
+    let Channel { conversation, outbound, calls, .. } = pipe;
     conversation.ending.cancel();
     drop(outbound);
     calls.close();
@@ -77,80 +71,25 @@ where
     ended
 }
 
-struct Pipe {
-    server: Server,
-    conversation: Arc<Conversation>,
-    outbound: mpsc::Sender<Outgoing>,
-    calls: TaskTracker,
-}
-
-impl Pipe {
-    async fn read(&self, reader: impl AsyncRead + Unpin) -> io::Result<()> {
-        let limits = self.server.limits();
-        let mut reader = BufReader::with_capacity(64 << 10, reader);
-        let mut buffer = Vec::new();
-        loop {
-            match read_line(&mut reader, &mut buffer, limits.max_message_bytes).await? {
-                Line::End => return Ok(()),
-                Line::Blank => {}
-                Line::TooLong => {
-                    let error = RpcError::limit_exceeded(format!(
-                        "message is longer than {} bytes",
-                        limits.max_message_bytes
-                    ));
-                    self.send(Outgoing::error(None, &error)).await;
-                }
-                Line::Whole => self.take(&buffer).await,
+async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
+    let most = pipe.server.limits().max_message_bytes;
+    let mut reader = BufReader::with_capacity(64 << 10, reader);
+    let mut buffer = Vec::new();
+    loop {
+        match read_line(&mut reader, &mut buffer, most).await? {
+            Line::End => return Ok(()),
+            Line::Blank => {}
+            Line::TooLong => {
+                let error =
+                    RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+                pipe.send(Outgoing::error(None, &error)).await;
             }
-            // One large message must not keep its memory for the life of the pipe.
-            if buffer.capacity() > 1 << 20 {
-                buffer = Vec::new();
-            }
+            Line::Whole => pipe.take(&buffer).await,
         }
-    }
-
-    async fn take(&self, line: &[u8]) {
-        match Message::parse(line, self.server.limits().max_nesting) {
-            Ok(Message::Request(request)) => match self.server.accept(&self.conversation, &request)
-            {
-                Ok(call) => {
-                    let outbound = self.outbound.clone();
-                    let opens_session = &*request.method == "initialize";
-                    let run = async move {
-                        if let Some(answer) = call.run(outbound.clone()).await {
-                            _ = outbound.send(answer).await;
-                        }
-                    };
-                    if opens_session {
-                        // What comes after it counts on the session.
-                        run.await;
-                        self.forward_announcements();
-                    } else {
-                        self.calls.spawn(run);
-                    }
-                }
-                Err(refused) => self.send(refused).await,
-            },
-            Ok(Message::Notification(notification)) => {
-                self.server.notified(&self.conversation, &notification)
-            }
-            Ok(Message::Response(response)) => self.conversation.questions.answered(response),
-            Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
+        // One large message must not keep its memory for the life of the pipe.
+        if buffer.capacity() > 1 << 20 {
+            buffer = Vec::new();
         }
-    }
-
-    /// Sends the server's announcements from now on, until the pipe is left.
-    fn forward_announcements(&self) {
-        let Some(facts) = self.conversation.session.get() else { return };
-        let (listener, outbound) = (facts.listener.clone(), self.outbound.clone());
-        let ending = self.conversation.ending.clone();
-        tokio::spawn(ending.run_until_cancelled_owned(async move {
-            while outbound.send(Outgoing::notification(listener.next().await)).await.is_ok() {}
-        }));
-    }
-
-    async fn send(&self, message: Outgoing) {
-        _ = self.outbound.send(message).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    pin::Pin,
     sync::{Arc, PoisonError},
 };
 
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{json, value::to_raw_value};
 
 use super::{
-    Reply, RequestContext, Server,
+    Handler, Reply, RequestContext, Server,
     call::Outcome,
     conversation::{Conversation, SessionFacts},
     notifier::{Filter, tagged},
@@ -25,9 +26,12 @@ use super::{
     subscriptions::Subscriptions,
 };
 use crate::{
-    Era, Revision, RpcError,
+    Era, Feature, Revision, RpcError,
     envelope::write_notification,
-    types::{DiscoverResult, InitializeParams, InitializeResult, JsonObject, LogLevel, meta_key},
+    types::{
+        DiscoverResult, InitializeParams, InitializeResult, JsonObject, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LogLevel, meta_key,
+    },
 };
 
 /// One table an era.
@@ -55,6 +59,41 @@ struct UriAlone {
 #[derive(Default, Deserialize)]
 struct ListParams {
     cursor: Option<String>,
+}
+
+/// A list of the handler's.
+type ListMethod<T> = for<'a> fn(
+    &'a dyn Handler,
+    Option<&'a str>,
+    &'a RequestContext,
+) -> Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send + 'a>>;
+
+/// The most pages to put into one.
+const MOST_PAGES: usize = 1_000;
+
+/// A page of a list, which further pages can be added to.
+trait Pages {
+    fn next_cursor(&mut self) -> &mut Option<String>;
+    fn append(&mut self, page: Self);
+}
+
+macro_rules! pages {
+    ($($list:ident . $items:ident),*) => {
+        $(impl Pages for $list {
+            fn next_cursor(&mut self) -> &mut Option<String> {
+                &mut self.next_cursor
+            }
+
+            fn append(&mut self, page: Self) {
+                self.$items.extend(page.$items);
+            }
+        })*
+    };
+}
+
+pages! {
+    ListToolsResult.tools, ListResourcesResult.resources, ListResourceTemplatesResult.resource_templates,
+    ListPromptsResult.prompts
 }
 
 impl Tables {
@@ -101,25 +140,25 @@ impl Tables {
 fn common() -> Methods {
     let mut table = Methods::new();
     add(&mut table, "tools/list", async |call: Call| {
-        let ListParams { cursor } = call.params_or_default()?;
-        Reply::json(&call.server.shared.handler.list_tools(cursor.as_deref(), &call.cx).await?)
+        Reply::json(&call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?)
     });
     add(&mut table, "tools/call", async |call: Call| {
         call.server.shared.handler.call_tool(call.params()?, &call.cx).await
     });
     add(&mut table, "resources/list", async |call: Call| {
-        let ListParams { cursor } = call.params_or_default()?;
-        Reply::json(&call.server.shared.handler.list_resources(cursor.as_deref(), &call.cx).await?)
+        let list = call.pages(|handler, cursor, cx| handler.list_resources(cursor, cx)).await?;
+        if call.cx.revision() != Revision::V2024_10_07 {
+            return Reply::json(&list);
+        }
+        // The first revision has no list of templates; they come with the resources.
+        let templates =
+            call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await;
+        let templates = templates.map(|list| list.resource_templates).unwrap_or_default();
+        Reply::json(&json!({ "resources": list.resources, "resourceTemplates": templates }))
     });
     add(&mut table, "resources/templates/list", async |call: Call| {
-        let ListParams { cursor } = call.params_or_default()?;
         Reply::json(
-            &call
-                .server
-                .shared
-                .handler
-                .list_resource_templates(cursor.as_deref(), &call.cx)
-                .await?,
+            &call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await?,
         )
     });
     add(&mut table, "resources/read", async |call: Call| {
@@ -129,8 +168,7 @@ fn common() -> Methods {
         Reply::json(&call.server.shared.handler.complete(call.params()?, &call.cx).await?)
     });
     add(&mut table, "prompts/list", async |call: Call| {
-        let ListParams { cursor } = call.params_or_default()?;
-        Reply::json(&call.server.shared.handler.list_prompts(cursor.as_deref(), &call.cx).await?)
+        Reply::json(&call.pages(|handler, cursor, cx| handler.list_prompts(cursor, cx)).await?)
     });
     add(&mut table, "prompts/get", async |call: Call| {
         call.server.shared.handler.get_prompt(call.params()?, &call.cx).await
@@ -153,6 +191,23 @@ impl Call {
             )));
         };
         serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    /// The page that was asked for; all pages in one for a revision without them.
+    async fn pages<T: Pages>(&self, list: ListMethod<T>) -> Result<T, RpcError> {
+        let ListParams { cursor } = self.params_or_default()?;
+        let handler = &*self.server.shared.handler;
+        let mut all = list(handler, cursor.as_deref(), &self.cx).await?;
+        if self.cx.revision().has(Feature::Pagination) {
+            return Ok(all);
+        }
+        for _ in 0..MOST_PAGES {
+            let Some(cursor) = all.next_cursor().take() else { return Ok(all) };
+            let mut page = list(handler, Some(&cursor), &self.cx).await?;
+            *all.next_cursor() = page.next_cursor().take();
+            all.append(page);
+        }
+        Err(RpcError::limit_exceeded(format!("the list has more than {MOST_PAGES} pages")))
     }
 
     fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {

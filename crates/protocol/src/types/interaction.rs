@@ -27,6 +27,18 @@ pub enum LogLevel {
     Emergency,
 }
 
+impl LogLevel {
+    /// The nearest of the four levels that 2024-10-07 has.
+    #[must_use]
+    pub fn of_four(self) -> Self {
+        match self {
+            Self::Notice => Self::Info,
+            Self::Critical | Self::Alert | Self::Emergency => Self::Error,
+            level => level,
+        }
+    }
+}
+
 /// `elicitation/create`: asks the user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -41,7 +41,8 @@ impl ClientHandler for Echoes {
     }
 }
 
-const EVERY: [(Transport, Revision); 4] = [
+const EVERY: [(Transport, Revision); 5] = [
+    (Transport::Sse, Revision::V2025_06_18),
     (Transport::Pipe, Revision::V2025_11_25),
     (Transport::Pipe, Revision::V2026_07_28),
     (Transport::Http, Revision::V2025_11_25),

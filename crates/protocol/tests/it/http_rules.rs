@@ -144,7 +144,7 @@ async fn an_answer_that_takes_long_becomes_a_stream_and_survives_its_connection(
     assert_eq!(response.headers()["content-type"], "text/event-stream");
     let mut body = response.into_body();
     let first = soon("progress", body.frame()).await.unwrap().unwrap().into_data().unwrap();
-    let want = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"p\",\"progress\":0.0}}\n\n";
+    let want = "id: 0-0\ndata:\n\nid: 0-1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"p\",\"progress\":0.0}}\n\n";
     assert_eq!(String::from_utf8_lossy(&first), want);
     drop(body);
     // The session goes on without the connection, until it is told otherwise.
@@ -156,6 +156,52 @@ async fn an_answer_that_takes_long_becomes_a_stream_and_survives_its_connection(
         StatusCode::ACCEPTED
     );
     soon("cancellation", world.cancelled.recv()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_is_still_there_after_its_connection_broke() {
+    let world = listening(Limits::default()).await;
+    let session = open(&world).await;
+    let slow = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "slow", "_meta": { "progressToken": "p" } } });
+    let response =
+        send(post_request(&world, &slow, vec![("mcp-session-id", session.clone())])).await;
+    let mut body = response.into_body();
+    let first = soon("progress", body.frame()).await.unwrap().unwrap().into_data().unwrap();
+    assert!(String::from_utf8_lossy(&first).contains("id: 0-1\n"));
+    drop(body);
+
+    // While the call goes on, and again long after it is over.
+    for _ in 0..2 {
+        let resumed = resume(&world, &session, "0-1").await;
+        assert_eq!(resumed.status(), StatusCode::OK);
+        let text = resumed.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&text);
+        assert!(
+            text.starts_with(
+                "id: 0-2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("id: 0-3\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":"),
+            "{text}"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+    }
+    // Never another session's events, nor what is not there.
+    let other = open(&world).await;
+    assert_eq!(resume(&world, &other, "0-1").await.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(resume(&world, &session, "9-1").await.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(resume(&world, &session, "nonsense").await.status(), StatusCode::BAD_REQUEST);
+}
+
+async fn resume(world: &World, session: &str, last: &str) -> Response<hyper::body::Incoming> {
+    let request = request(world, Method::GET)
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", session)
+        .header("last-event-id", last);
+    send(request.body(Full::default()).unwrap()).await
 }
 
 #[tokio::test]

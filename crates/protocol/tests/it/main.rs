@@ -5,4 +5,5 @@ mod bad_input;
 mod child;
 mod http_rules;
 mod matrix;
+mod revisions;
 mod support;

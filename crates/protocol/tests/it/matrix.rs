@@ -33,6 +33,11 @@ macro_rules! matrix {
             }
 
             #[tokio::test]
+            async fn sse_session() {
+                super::$name(connected(Transport::Sse, Revision::V2025_11_25).await).await;
+            }
+
+            #[tokio::test]
             async fn http_stateless() {
                 super::$name(connected(Transport::Http, Revision::V2026_07_28).await).await;
             }

@@ -1,14 +1,15 @@
 //! A server that does a bit of everything, and ways to reach it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
+use hyper::{body::Incoming, service::service_fn};
 use marquetry_protocol::{
     Revision, RpcError,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
         Handler, Limits, Reply, RequestContext, Server, ServerDescription,
-        http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions, serve},
         page, serve_pipe,
     },
     types::{
@@ -22,12 +23,12 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`,
-/// `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
+/// `slow` (progress, then 300 ms later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
 pub(crate) struct Everything {
     pub(crate) cancelled: mpsc::UnboundedSender<()>,
 }
 
-pub(crate) const TOOLS: [&str; 6] = ["echo", "count", "wait", "panic", "ask", "log"];
+pub(crate) const TOOLS: [&str; 7] = ["echo", "count", "wait", "panic", "ask", "log", "slow"];
 
 struct TellOnDrop(mpsc::UnboundedSender<()>);
 
@@ -89,6 +90,12 @@ impl Handler for Everything {
                 let _tell = TellOnDrop(self.cancelled.clone());
                 cx.progress(0.0, None, None).await;
                 std::future::pending().await
+            }
+            "slow" => {
+                cx.progress(1.0, None, None).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                cx.progress(2.0, None, None).await;
+                Reply::json(&CallToolResult::text("done"))
             }
             "panic" => panic!("on purpose"),
             "ask" => {
@@ -154,6 +161,8 @@ pub(crate) struct World {
 pub(crate) enum Transport {
     Pipe,
     Http,
+    /// HTTP+SSE, to which the client falls back.
+    Sse,
 }
 
 /// A server and a client of it.
@@ -176,6 +185,12 @@ pub(crate) async fn connected_with(
         Transport::Pipe => {
             let (world, reader, writer) = piped(Limits::default());
             let client = Client::connect(reader, writer, options).await.unwrap();
+            (world, client)
+        }
+        Transport::Sse => {
+            let world = listening_sse(Limits::default()).await;
+            let target = HttpTarget { url: world.url(), ..HttpTarget::default() };
+            let client = Client::http(target, options).await.unwrap();
             (world, client)
         }
         Transport::Http => {
@@ -213,6 +228,28 @@ pub(crate) async fn listening(limits: Limits) -> World {
     let endpoint = HttpEndpoint::new(world.server.clone(), HttpOptions::default());
     let serving = tokio::spawn(async move {
         serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap()
+    });
+    World { address: Some(address), _serving: Some(serving), ..world }
+}
+
+/// The same over HTTP+SSE.
+async fn listening_sse(limits: Limits) -> World {
+    let (world, stop) = world(limits);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let endpoint =
+        LegacySseEndpoint::new(world.server.clone(), HttpOptions::default(), "/messages");
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let endpoint = endpoint.clone();
+        async move {
+            Ok::<_, Infallible>(match request.uri().path() {
+                "/messages" => endpoint.message(request).await,
+                _ => endpoint.stream(&request),
+            })
+        }
+    });
+    let serving = tokio::spawn(async move {
+        serve(listener, service, ServeOptions::default(), stop).await.unwrap()
     });
     World { address: Some(address), _serving: Some(serving), ..world }
 }

@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::DropGuard;
 
+use super::replay::Log;
 use crate::server::outgoing::Outgoing;
 
 /// The body of an answer.
@@ -26,10 +28,14 @@ enum Kind {
 }
 
 struct Events {
+    /// Sent before all, as it is.
+    preamble: Option<Bytes>,
     /// What was there when the stream was opened: it leaves together with the head.
-    first: Option<Bytes>,
-    messages: mpsc::Receiver<Outgoing>,
+    first: Option<Outgoing>,
+    messages: Option<mpsc::Receiver<Outgoing>>,
     keep_alive: Interval,
+    /// Keeps what was sent, for a client whose connection breaks.
+    log: Option<Arc<Log>>,
     /// Tells those who produce that nobody reads any more.
     _on_drop: Option<DropGuard>,
 }
@@ -51,15 +57,41 @@ impl ResponseBody {
         Self(Kind::Whole(None))
     }
 
+    /// A stream of `first` and `messages`.
     pub(super) fn events(
-        first: Option<Bytes>,
+        first: Option<Outgoing>,
         messages: mpsc::Receiver<Outgoing>,
         on_drop: Option<DropGuard>,
     ) -> Self {
         let mut keep_alive =
             tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self(Kind::Events(Box::new(Events { first, messages, keep_alive, _on_drop: on_drop })))
+        Self(Kind::Events(Box::new(Events {
+            preamble: None,
+            first,
+            messages: Some(messages),
+            keep_alive,
+            log: None,
+            _on_drop: on_drop,
+        })))
+    }
+
+    /// The same, which starts with `preamble`, whole events already.
+    pub(super) fn after(mut self, preamble: impl Into<Bytes>) -> Self {
+        if let Kind::Events(events) = &mut self.0 {
+            events.preamble = Some(preamble.into());
+        }
+        self
+    }
+
+    /// The same, kept in `log`. It starts with the id of its opening, so that a client can come back that has seen
+    /// nothing else yet (2025-11-25, "Sending Messages to the Server").
+    pub(super) fn logged(mut self, log: Arc<Log>) -> Self {
+        let opening = format!("id: {}\ndata:\n\n", log.opening());
+        if let Kind::Events(events) = &mut self.0 {
+            events.log = Some(log);
+        }
+        self.after(opening)
     }
 }
 
@@ -98,31 +130,61 @@ impl Events {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         const AT_ONCE: usize = 64 << 10;
         let mut piece = BytesMut::new();
+        if let Some(preamble) = self.preamble.take() {
+            piece.extend_from_slice(&preamble);
+        }
         if let Some(first) = self.first.take() {
-            append(&mut piece, &first);
+            self.append(&mut piece, &first);
         }
         while piece.len() < AT_ONCE {
-            match self.messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => append(&mut piece, &message.bytes),
-                Poll::Ready(None) if piece.is_empty() => return Poll::Ready(None),
-                Poll::Ready(None) | Poll::Pending => break,
+            let Some(messages) = &mut self.messages else { break };
+            match messages.poll_recv(cx) {
+                Poll::Ready(Some(message)) => self.append(&mut piece, &message),
+                Poll::Ready(None) => {
+                    self.messages = None;
+                    if let Some(log) = self.log.take() {
+                        log.end();
+                    }
+                }
+                Poll::Pending => break,
             }
         }
-        if piece.is_empty() {
-            if self.keep_alive.poll_tick(cx).is_pending() {
-                return Poll::Pending;
-            }
-            return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
+        if !piece.is_empty() {
+            self.keep_alive.reset();
+            return Poll::Ready(Some(piece.freeze()));
         }
-        self.keep_alive.reset();
-        Poll::Ready(Some(piece.freeze()))
+        if self.messages.is_none() {
+            return Poll::Ready(None);
+        }
+        if self.keep_alive.poll_tick(cx).is_pending() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+    }
+
+    /// One event. Our messages have no line feed in them (see [`crate::envelope`]), so that one `data` line holds them.
+    fn append(&self, out: &mut BytesMut, message: &Outgoing) {
+        let id = message.id.or_else(|| self.log.as_ref().map(|log| log.append(&message.bytes)));
+        out.reserve(message.bytes.len() + 32);
+        if let Some(id) = id {
+            out.extend_from_slice(format!("id: {id}\n").as_bytes());
+        }
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(&message.bytes);
+        out.extend_from_slice(b"\n\n");
     }
 }
 
-/// One event. Our messages have no line feed in them (see [`crate::envelope`]), so that one `data` line holds them.
-fn append(out: &mut BytesMut, message: &[u8]) {
-    out.reserve(message.len() + 8);
-    out.extend_from_slice(b"data: ");
-    out.extend_from_slice(message);
-    out.extend_from_slice(b"\n\n");
+impl Drop for Events {
+    /// The connection broke before the end: what is still to come is kept.
+    fn drop(&mut self) {
+        let (Some(log), Some(messages)) = (self.log.take(), self.messages.take()) else { return };
+        if let Some(first) = self.first.take() {
+            log.append(&first.bytes);
+        }
+        // Without a runtime nobody will come back.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            log.take_over(messages);
+        }
+    }
 }

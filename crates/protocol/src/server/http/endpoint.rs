@@ -10,20 +10,21 @@ use http::{
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::DropGuard;
 
 use super::{
     body::ResponseBody,
     guard::HostGuard,
+    replay::Replay,
     sessions::{Session, Sessions},
     standard_headers,
 };
 use crate::{
-    Era, Message, Request, Revision, RpcError, error_code,
+    Era, Incoming, Message, Request, Revision, RpcError, error_code,
     server::{
         Server,
-        call::{Accepted, stateless_revision},
+        call::stateless_revision,
         conversation::Conversation,
         outgoing::{Kind, Outgoing, nowhere},
     },
@@ -65,7 +66,7 @@ struct Inner {
     stateless: Arc<Semaphore>,
 }
 
-type Response = HttpResponse<ResponseBody>;
+pub(super) type Response = HttpResponse<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -117,12 +118,13 @@ impl HttpEndpoint {
                 "accept must name application/json and text/event-stream",
             );
         }
-        let bytes = match self.read(body).await {
+        let most = self.inner.server.limits().max_message_bytes;
+        let bytes = match read_body(body, most, self.inner.options.body_timeout).await {
             Ok(bytes) => bytes,
-            Err(response) => return response,
+            Err(response) => return *response,
         };
-        match Message::parse(&bytes, self.inner.server.limits().max_nesting) {
-            Ok(Message::Request(request)) => match version_in_meta(&request) {
+        match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
+            Ok(Incoming::Message(Message::Request(request))) => match version_in_meta(&request) {
                 Some(version) => self.stateless(headers, &request, &version, accepts).await,
                 None if names_stateless_version(headers) => {
                     let error = RpcError::invalid_params(format!(
@@ -140,23 +142,12 @@ impl HttpEndpoint {
                     Err((status, why)) => refused(status, why),
                 },
             },
-            Ok(Message::Notification(_)) if names_stateless_version(headers) => {
+            Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
                 // Cancellation is the end of the connection here, and no other notification is known.
                 empty(StatusCode::ACCEPTED)
             }
-            Ok(message) => match self.session(headers) {
-                Ok(session) => {
-                    match message {
-                        Message::Notification(notification) => {
-                            self.inner.server.notified(&session.conversation, &notification);
-                        }
-                        Message::Response(response) => {
-                            session.conversation.questions.answered(response)
-                        }
-                        Message::Request(_) => {}
-                    }
-                    empty(StatusCode::ACCEPTED)
-                }
+            Ok(incoming) => match self.session(headers) {
+                Ok(session) => self.without_answer(&session, incoming, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
             Err(error) => answered(
@@ -166,34 +157,37 @@ impl HttpEndpoint {
         }
     }
 
-    /// The whole message, within the limits of size and time.
-    async fn read<B>(&self, body: B) -> Result<Bytes, Response>
-    where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let most = self.inner.server.limits().max_message_bytes;
-        let too_large = || {
-            let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
-            let mut response =
-                answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
-        };
-        if body.size_hint().lower() > most as u64 {
-            return Err(too_large());
-        }
-        let collected = Limited::new(Box::pin(body), most).collect();
-        match tokio::time::timeout(self.inner.options.body_timeout, collected).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(refused(
-                StatusCode::BAD_REQUEST,
-                format!("the message did not arrive: {error}"),
-            )),
-            Err(_) => {
-                Err(refused(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time"))
+    /// What comes in a session beside a request: notifications, answers to our questions, batches.
+    async fn without_answer(
+        &self,
+        session: &Session,
+        incoming: Incoming<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let conversation = &session.conversation;
+        let messages = match incoming {
+            Incoming::Batch(messages) => messages,
+            Incoming::Message(message) => {
+                match message {
+                    Message::Notification(notification) => {
+                        self.inner.server.notified(conversation, &notification)
+                    }
+                    Message::Response(response) => conversation.questions.answered(response),
+                    // Seen to before.
+                    Message::Request(_) => {}
+                }
+                return empty(StatusCode::ACCEPTED);
             }
+        };
+        match self.inner.server.accept_batch(conversation, messages) {
+            Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
+            Ok(batch) => {
+                let held = conversation.clone();
+                let work = move |before| async move { (batch.run(before).await, held).0 };
+                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
+                    .await
+            }
+            Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
     }
 
@@ -224,7 +218,12 @@ impl HttpEndpoint {
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
         let conversation = Arc::new(Conversation::new(None, 1));
         match self.inner.server.accept(&conversation, request) {
-            Ok(call) => self.run(&conversation, call, accepts, Some(permit)).await,
+            Ok(call) => {
+                // The end of the connection is the cancellation of its request.
+                let kept = Kept::Cancelled(call.cancellation().drop_guard());
+                let work = move |before| async move { (call.run(before).await, permit).0 };
+                self.run(work, accepts, stateless_status, kept).await
+            }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
     }
@@ -246,7 +245,11 @@ impl HttpEndpoint {
         if answer.kind != Kind::Answer(None) {
             return answered(StatusCode::OK, answer.bytes);
         }
-        if let Err(most) = self.inner.sessions.insert(id.clone(), conversation) {
+        if let Err(most) = self.inner.sessions.insert(
+            id.clone(),
+            conversation,
+            Replay::new(limits.replay_bytes, limits.replay_time),
+        ) {
             let error =
                 RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
             return answered(
@@ -267,44 +270,48 @@ impl HttpEndpoint {
         request: &Request<'_>,
         accepts: Accepts,
     ) -> Response {
-        match self.inner.server.accept(&session.conversation, request) {
-            Ok(call) => self.run(&session.conversation, call, accepts, None).await,
+        let conversation = &session.conversation;
+        match self.inner.server.accept(conversation, request) {
+            Ok(call) => {
+                let held = conversation.clone();
+                let work = move |before| async move { (call.run(before).await, held).0 };
+                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
+                    .await
+            }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
     }
 
-    /// Runs a call on a task of its own: in the session era it goes on when its connection breaks; in the stateless
-    /// era the end of the connection is its cancellation.
-    async fn run(
+    /// Does some work on a task of its own: in the session era it goes on when its connection breaks.
+    async fn run<F>(
         &self,
-        conversation: &Arc<Conversation>,
-        call: Accepted,
+        work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
         accepts: Accepts,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Response {
-        let stateless = call.is_stateless();
-        let on_drop = stateless.then(|| call.cancellation().drop_guard());
+        status: fn(Option<i32>) -> StatusCode,
+        kept: Kept,
+    ) -> Response
+    where
+        F: Future<Output = Option<Outgoing>> + Send + 'static,
+    {
         let (sender, mut messages) = mpsc::channel(self.inner.server.limits().max_queued_messages);
         // To a client that reads no events, what is said before the answer is lost.
-        let before = if accepts.events { sender.clone() } else { nowhere() };
-        let kept = (conversation.clone(), permit);
+        let work = work(if accepts.events { sender.clone() } else { nowhere() });
         tokio::spawn(async move {
-            let _kept = kept;
-            if let Some(answer) = call.run(before).await {
+            if let Some(answer) = work.await {
                 _ = sender.send(answer).await;
             }
         });
         let first = tokio::select! {
             first = messages.recv() => first,
             () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
-                return stream(None, messages, on_drop);
+                return kept.stream(None, messages);
             }
         };
         match first {
-            Some(Outgoing { bytes, kind: Kind::Answer(error) }) if accepts.json => {
-                answered(if stateless { stateless_status(error) } else { StatusCode::OK }, bytes)
+            Some(Outgoing { bytes, kind: Kind::Answer(error), .. }) if accepts.json => {
+                answered(status(error), bytes)
             }
-            Some(first) => stream(Some(first.bytes), messages, on_drop),
+            Some(first) => kept.stream(Some(first), messages),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
             None => empty(StatusCode::ACCEPTED),
         }
@@ -321,6 +328,18 @@ impl HttpEndpoint {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
+        if let Some(last) = headers.get("last-event-id") {
+            let last = last.to_str().ok().and_then(|last| last.parse().ok());
+            let most_queued = self.inner.server.limits().max_queued_messages;
+            return match last.and_then(|last| session.replay.resume(last, most_queued)) {
+                Some(messages) => events(ResponseBody::events(None, messages, None)),
+                // Not 404: that would say that the session is gone.
+                None => refused(
+                    StatusCode::BAD_REQUEST,
+                    "what came after that event is no longer known",
+                ),
+            };
+        }
         let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone())
         else {
             return refused(StatusCode::BAD_REQUEST, "the session is not initialized");
@@ -348,7 +367,7 @@ impl HttpEndpoint {
                 () = replaced.cancelled() => {}
             }
         });
-        stream(None, messages, Some(stream_open.drop_guard()))
+        events(ResponseBody::events(None, messages, Some(stream_open.drop_guard())))
     }
 
     fn delete(&self, headers: &HeaderMap) -> Response {
@@ -381,6 +400,41 @@ impl HttpEndpoint {
     }
 }
 
+/// The whole message, within the limits of size and time; or the refusal.
+pub(super) async fn read_body<B>(
+    body: B,
+    most: usize,
+    timeout: Duration,
+) -> Result<Bytes, Box<Response>>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_large = || {
+        let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+        let mut response =
+            answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        Box::new(response)
+    };
+    if body.size_hint().lower() > most as u64 {
+        return Err(too_large());
+    }
+    let collected = Limited::new(Box::pin(body), most).collect();
+    match tokio::time::timeout(timeout, collected).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => {
+            let why = format!("the message did not arrive: {error}");
+            Err(Box::new(refused(StatusCode::BAD_REQUEST, why)))
+        }
+        Err(_) => Err(Box::new(refused(
+            StatusCode::REQUEST_TIMEOUT,
+            "the message did not arrive in time",
+        ))),
+    }
+}
+
 /// Which forms of answer a client takes.
 #[derive(Clone, Copy)]
 struct Accepts {
@@ -409,7 +463,7 @@ impl Accepts {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let value =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
@@ -438,7 +492,7 @@ fn version_in_meta(request: &Request<'_>) -> Option<String> {
 }
 
 /// A new session's id: 128 random bits, which nobody guesses.
-fn session_id() -> Option<Arc<str>> {
+pub(super) fn session_id() -> Option<Arc<str>> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
@@ -465,7 +519,7 @@ fn refused_status(kind: Kind) -> StatusCode {
     }
 }
 
-fn answered(status: StatusCode, json: Bytes) -> Response {
+pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
     HttpResponse::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/json")
@@ -473,32 +527,47 @@ fn answered(status: StatusCode, json: Bytes) -> Response {
         .expect("a plain head")
 }
 
-fn stream(
-    first: Option<Bytes>,
-    messages: mpsc::Receiver<Outgoing>,
-    on_drop: Option<DropGuard>,
-) -> Response {
+/// What becomes of a stream whose connection breaks.
+enum Kept {
+    /// Its request is cancelled: the stateless era.
+    Cancelled(DropGuard),
+    /// It goes on, and is kept for a client that comes back: a session.
+    InReplay(Arc<Replay>),
+}
+
+impl Kept {
+    fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
+        events(match self {
+            Self::Cancelled(guard) => ResponseBody::events(first, messages, Some(guard)),
+            Self::InReplay(replay) => {
+                ResponseBody::events(first, messages, None).logged(replay.open())
+            }
+        })
+    }
+}
+
+pub(super) fn events(body: ResponseBody) -> Response {
     HttpResponse::builder()
         .header(header::CONTENT_TYPE, "text/event-stream")
         .header(header::CACHE_CONTROL, "no-store")
         // nginx would collect events before it hands them on.
         .header("x-accel-buffering", "no")
-        .body(ResponseBody::events(first, messages, on_drop))
+        .body(body)
         .expect("a plain head")
 }
 
 /// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
-fn refused(status: StatusCode, why: impl Display) -> Response {
+pub(super) fn refused(status: StatusCode, why: impl Display) -> Response {
     answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
 }
 
-fn not_allowed(methods: &'static str) -> Response {
+pub(super) fn not_allowed(methods: &'static str) -> Response {
     let mut response =
         refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response
 }
 
-fn empty(status: StatusCode) -> Response {
+pub(super) fn empty(status: StatusCode) -> Response {
     HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")
 }

@@ -8,12 +8,16 @@ mod accept;
 mod body;
 mod endpoint;
 mod guard;
+mod legacy;
+mod replay;
 mod sessions;
 mod standard_headers;
 
+pub(super) use self::replay::EventId;
 pub use self::{
     accept::{ServeOptions, serve},
     body::ResponseBody,
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},
+    legacy::LegacySseEndpoint,
 };

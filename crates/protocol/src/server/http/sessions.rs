@@ -8,6 +8,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use super::replay::Replay;
 use crate::server::conversation::Conversation;
 
 /// The sessions that are open, at most so many, each for so long without a request.
@@ -20,6 +21,8 @@ pub(super) struct Sessions {
 /// One session.
 pub(super) struct Session {
     pub(super) conversation: Arc<Conversation>,
+    /// What its streams have said.
+    pub(super) replay: Arc<Replay>,
     last_used: Mutex<Instant>,
     /// The GET stream that is open, if one is.
     stream: Mutex<Option<CancellationToken>>,
@@ -38,6 +41,7 @@ impl Sessions {
         &self,
         id: Arc<str>,
         conversation: Arc<Conversation>,
+        replay: Arc<Replay>,
     ) -> Result<(), usize> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut over = Vec::new();
@@ -59,6 +63,7 @@ impl Sessions {
         }
         let session = Session {
             conversation,
+            replay,
             last_used: Mutex::new(Instant::now()),
             stream: Mutex::default(),
         };
@@ -116,10 +121,10 @@ mod tests {
     fn the_longest_idle_session_makes_room() {
         let sessions = Sessions::new(2, Duration::from_secs(60));
         for id in ["a", "b"] {
-            sessions.insert(id.into(), conversation()).unwrap();
+            sessions.insert(id.into(), conversation(), replay()).unwrap();
         }
         sessions.get("a").unwrap();
-        sessions.insert("c".into(), conversation()).unwrap();
+        sessions.insert("c".into(), conversation(), replay()).unwrap();
         assert!(sessions.get("b").is_none());
         assert!(sessions.get("a").is_some());
     }
@@ -129,10 +134,10 @@ mod tests {
         let sessions = Sessions::new(1, Duration::ZERO);
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into()).unwrap();
-        sessions.insert("a".into(), busy).unwrap();
-        assert_eq!(sessions.insert("b".into(), conversation()), Err(1));
+        sessions.insert("a".into(), busy, replay()).unwrap();
+        assert_eq!(sessions.insert("b".into(), conversation(), replay()), Err(1));
         drop(call);
-        assert_eq!(sessions.insert("b".into(), conversation()), Ok(()));
+        assert_eq!(sessions.insert("b".into(), conversation(), replay()), Ok(()));
         assert!(sessions.get("a").is_none());
     }
 
@@ -141,7 +146,7 @@ mod tests {
         let sessions = Sessions::new(1, Duration::from_secs(60));
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into()).unwrap();
-        sessions.insert("a".into(), busy).unwrap();
+        sessions.insert("a".into(), busy, replay()).unwrap();
         assert!(sessions.end("a"));
         assert!(call.cancel.is_cancelled());
         assert!(!sessions.end("a"));
@@ -149,5 +154,9 @@ mod tests {
 
     fn conversation() -> Arc<Conversation> {
         Arc::new(Conversation::new(None, 8))
+    }
+
+    fn replay() -> Arc<Replay> {
+        Replay::new(0, Duration::ZERO)
     }
 }

@@ -1,0 +1,199 @@
+//! HTTP+SSE, the transport of 2024-11-05: messages come on one stream, and go to an address that the stream names.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::{
+    io::{AsyncWriteExt, BufReader, SimplexStream, WriteHalf},
+    sync::oneshot,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HttpTarget, endpoint as endpoint_of,
+    endpoint::{Endpoint, is_events},
+};
+use crate::{
+    Revision,
+    client::{
+        ClientError, ClientOptions,
+        link::{CloseReason, Link, Shared},
+        pipe::PipeLink,
+        sse::{Event, SseParser},
+    },
+    line::{Line, read_line},
+};
+
+/// How much may be on its way between the stream and its reader, in bytes.
+const ON_ITS_WAY: usize = 64 << 10;
+
+/// Opens the stream; none when the server has none at that address.
+pub(in crate::client) async fn connect(
+    target: &HttpTarget,
+    options: &ClientOptions,
+) -> Result<Option<Link>, ClientError> {
+    let shared = Arc::new(Shared::new(options));
+    let stream = endpoint_of(target, shared.clone(), options)?;
+    let response = stream.send(stream.get(Revision::V2024_11_05)).await?;
+    if !response.status().is_success() || !is_events(&response) {
+        return Ok(None);
+    }
+
+    // Messages as lines, so that from here on it is a pipe like any other.
+    let (reader, incoming) = tokio::io::simplex(ON_ITS_WAY);
+    let (outgoing, writer) = tokio::io::simplex(ON_ITS_WAY);
+    let (named, address) = oneshot::channel();
+    let stop = CancellationToken::new();
+    let reading = read(response.into_body(), incoming, named, options.max_message_bytes);
+    let ended = shared.clone();
+    tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        let reason = reading.await;
+        ended.end(reason);
+    }));
+    let address = tokio::time::timeout(options.connect_timeout, address)
+        .await
+        .map_err(|_| ClientError::Timeout(options.connect_timeout))?
+        .map_err(|_| {
+            ClientError::Protocol("stream ended before it named an address for messages".to_owned())
+        })?;
+    let url = resolved(&target.url, &address)?;
+    let post =
+        endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
+    tokio::spawn(stop.clone().run_until_cancelled_owned(write(
+        post,
+        outgoing,
+        options.max_message_bytes,
+    )));
+    Ok(Some(Link::Pipe(PipeLink::over(
+        reader,
+        writer,
+        shared,
+        options,
+        stop,
+        nothing_else_to_end(),
+    ))))
+}
+
+fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {
+    let gone = Arc::new(tokio::sync::Notify::new());
+    gone.notify_one();
+    gone
+}
+
+/// Hands each message of the stream on as a line.
+async fn read(
+    mut body: Incoming,
+    mut lines: WriteHalf<SimplexStream>,
+    named: oneshot::Sender<String>,
+    most: usize,
+) -> CloseReason {
+    let mut parser = SseParser::new(most);
+    let mut named = Some(named);
+    loop {
+        let data = match body.frame().await {
+            None => return CloseReason::Ended("server has closed its stream".to_owned()),
+            Some(Err(error)) => return CloseReason::Ended(format!("stream broke: {error}")),
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+        };
+        let mut whole = Vec::new();
+        let parsed = parser.push(&data, |Event { name, data }| match name {
+            "endpoint" => {
+                if let Some(named) = named.take() {
+                    _ = named.send(String::from_utf8_lossy(data).trim().to_owned());
+                }
+            }
+            _ => {
+                // A message laid out on several lines is still one message.
+                whole.extend(data.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
+                whole.push(b'\n');
+            }
+        });
+        if parsed.is_err() {
+            return CloseReason::Broken(format!("server sent an event of more than {most} bytes"));
+        }
+        if lines.write_all(&whole).await.is_err() {
+            return CloseReason::Asked;
+        }
+    }
+}
+
+/// Posts each line.
+async fn write(post: Endpoint, lines: tokio::io::ReadHalf<SimplexStream>, most: usize) {
+    let mut lines = BufReader::new(lines);
+    let mut buffer = Vec::new();
+    loop {
+        match read_line(&mut lines, &mut buffer, most).await {
+            Ok(Line::Whole) => {
+                if let Err(error) =
+                    post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await
+                {
+                    post.shared
+                        .end(CloseReason::Ended(format!("server takes no messages: {error}")));
+                    return;
+                }
+            }
+            Ok(Line::Blank) => {}
+            Ok(Line::TooLong) => {
+                post.shared.end(CloseReason::Broken(format!(
+                    "a message of ours has more than {most} bytes"
+                )));
+                return;
+            }
+            Ok(Line::End) | Err(_) => return,
+        }
+    }
+}
+
+/// The address that the stream names, which must be of the same origin: whoever speaks on the stream must not make us
+/// send our headers elsewhere.
+fn resolved(base: &str, address: &str) -> Result<String, ClientError> {
+    let refused =
+        |why: &str| ClientError::Protocol(format!("address for messages '{address}' {why}"));
+    let scheme = base.find("://").ok_or_else(|| refused("has no base"))?;
+    let host = scheme + "://".len();
+    let origin_end = base[host..].find(['/', '?', '#']).map_or(base.len(), |end| host + end);
+    let origin = &base[..origin_end];
+    if address.starts_with("//") {
+        return Err(refused("is of another origin"));
+    }
+    if address.contains("://") {
+        let rest = address.strip_prefix(origin).ok_or_else(|| refused("is of another origin"))?;
+        return match rest.is_empty() || rest.starts_with(['/', '?']) {
+            true => Ok(address.to_owned()),
+            false => Err(refused("is of another origin")),
+        };
+    }
+    if address.starts_with('/') {
+        return Ok(format!("{origin}{address}"));
+    }
+    let path = &base[origin_end..];
+    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
+    let folder = path.rfind('/').map_or("/", |slash| &path[..=slash]);
+    Ok(format!("{origin}{folder}{address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resolved;
+
+    #[test]
+    fn addresses_stay_with_their_origin() {
+        for (address, want) in [
+            ("/messages?id=1", Some("http://127.0.0.1:1/messages?id=1")),
+            ("messages", Some("http://127.0.0.1:1/a/messages")),
+            ("http://127.0.0.1:1/m", Some("http://127.0.0.1:1/m")),
+            ("http://127.0.0.1:12/m", None),
+            ("http://127.0.0.1:1.evil.example/m", None),
+            ("https://127.0.0.1:1/m", None),
+            ("//evil.example/m", None),
+        ] {
+            assert_eq!(
+                resolved("http://127.0.0.1:1/a/sse?x=/y", address).ok().as_deref(),
+                want,
+                "{address}"
+            );
+        }
+        assert_eq!(resolved("http://h", "/m").unwrap(), "http://h/m");
+    }
+}

@@ -1,0 +1,236 @@
+//! A client over Streamable HTTP.
+
+mod endpoint;
+mod headers;
+mod legacy;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http_body_util::Full;
+use hyper_util::{
+    client::legacy::{Client as HyperClient, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use serde_json::value::RawValue;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::endpoint::{Endpoint, Heard};
+pub(super) use self::legacy::connect as connect_legacy;
+use super::{
+    ClientError, ClientOptions, ServerPeer,
+    handshake::listen_params,
+    link::{CloseReason, Outgoing, Shared},
+    params::{self, Asks},
+};
+use crate::{Era, RequestId, Revision, envelope};
+
+/// Where a server is.
+#[derive(Clone, Debug, Default)]
+pub struct HttpTarget {
+    /// Its endpoint, `http:` or (with the feature `tls`) `https:`.
+    pub url: String,
+    /// Headers to send with each request, for example `Authorization`.
+    pub headers: BTreeMap<String, String>,
+}
+
+#[cfg(feature = "tls")]
+type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+#[cfg(not(feature = "tls"))]
+type Connector = HttpConnector;
+
+/// One server's endpoint, and the session that we have there.
+pub(super) struct HttpLink {
+    shared: Arc<Shared>,
+    post: Arc<Endpoint>,
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+}
+
+impl HttpLink {
+    pub(super) fn new(target: &HttpTarget, options: &ClientOptions) -> Result<Self, ClientError> {
+        let shared = Arc::new(Shared::new(options));
+        let post = Arc::new(endpoint(target, shared.clone(), options)?);
+        let stop = CancellationToken::new();
+        Ok(Self { shared, post, _stop_on_drop: stop.clone().drop_guard(), stop })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) async fn request(
+        &self,
+        revision: Revision,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        if self.shared.is_closed() {
+            return Err(ClientError::Closed(self.shared.closed().await));
+        }
+        // A stateless request is cancelled by the end of its connection; a session has to be told.
+        let told = CancelOnDrop {
+            post: (revision.era() == Era::Session && outgoing.method != "initialize")
+                .then(|| self.post.clone()),
+            revision,
+            id: outgoing.id.clone(),
+        };
+        let result = tokio::select! {
+            result = self.post.exchange(revision, &outgoing) => result,
+            () = self.shared.ended().cancelled() => Err(ClientError::Closed(self.shared.closed().await)),
+        };
+        told.forget();
+        result
+    }
+
+    pub(super) async fn notify(
+        &self,
+        revision: Revision,
+        method: &str,
+        message: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        // Stateless servers take none over HTTP (2026-07-28).
+        if revision.era() == Era::Stateless {
+            return Ok(());
+        }
+        let _ = method;
+        self.post.tell(revision, message).await
+    }
+
+    /// Takes the server's announcements: by GET in a session, by `subscriptions/listen` without one. The stream is
+    /// opened anew when it ends, with growing pauses; servers that have no such stream say so with a status.
+    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        let Some(wanted) = listen_params(&server.capabilities) else { return };
+        let asks = Asks { revision: server.revision, options, progress_token: None };
+        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
+        let (post, revision, shared) = (self.post.clone(), server.revision, self.shared.clone());
+        let work = async move {
+            const FIRST: Duration = Duration::from_secs(1);
+            const LONGEST: Duration = Duration::from_secs(30);
+            let mut pause = FIRST;
+            let mut failures = 0_u32;
+            while !shared.is_closed() {
+                match post.listen(revision, params.as_deref()).await {
+                    Ok(Heard::NoStream) => return,
+                    Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
+                    Ok(Heard::Nothing) => failures = 0,
+                    Err(error) => {
+                        failures += 1;
+                        tracing::debug!(%error, "announcements cannot be heard");
+                        if failures >= 5 {
+                            shared.end(CloseReason::Ended(format!(
+                                "server cannot be reached: {error}"
+                            )));
+                        }
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST);
+            }
+        };
+        tokio::spawn(self.stop.clone().run_until_cancelled_owned(work));
+    }
+
+    pub(super) async fn close(&self, revision: Revision) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let was_open = !self.shared.is_closed();
+        self.shared.end(CloseReason::Asked);
+        self.stop.cancel();
+        if was_open && revision.era() == Era::Session && self.post.session_id().is_some() {
+            let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
+            let Ok(request) = request else { return };
+            // The server may refuse, or be gone; the session's time runs out there.
+            _ = tokio::time::timeout(PATIENCE, self.post.client.request(request)).await;
+        }
+    }
+}
+
+/// Checks the target and makes the endpoint.
+fn endpoint(
+    target: &HttpTarget,
+    shared: Arc<Shared>,
+    options: &ClientOptions,
+) -> Result<Endpoint, ClientError> {
+    let not_valid = |what: String| ClientError::io(what, "not valid");
+    let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{}'", target.url)))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") if cfg!(feature = "tls") => {}
+        _ => {
+            return Err(ClientError::io(
+                format!("URL '{}'", target.url),
+                "must start with http: or https:",
+            ));
+        }
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &target.headers {
+        let name: HeaderName =
+            name.parse().map_err(|_| not_valid(format!("header name '{name}'")))?;
+        // Its value may be a secret.
+        let mut value: HeaderValue =
+            value.parse().map_err(|_| not_valid(format!("value of header '{name}'")))?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    let client =
+        HyperClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector());
+    Ok(Endpoint {
+        shared,
+        client,
+        uri,
+        headers,
+        session: Default::default(),
+        most: options.max_message_bytes,
+    })
+}
+
+/// A request that waits; dropped before its answer came, it is cancelled at the server.
+struct CancelOnDrop {
+    post: Option<Arc<Endpoint>>,
+    revision: Revision,
+    id: RequestId,
+}
+
+impl CancelOnDrop {
+    fn forget(mut self) {
+        self.post = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some(post) = self.post.take() else { return };
+        let params =
+            serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let (Ok(params), Ok(runtime)) =
+            (serde_json::value::to_raw_value(&params), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let message = envelope::write_notification("notifications/cancelled", Some(&params));
+        let revision = self.revision;
+        runtime.spawn(async move {
+            if let Err(error) = post.tell(revision, message).await {
+                tracing::debug!(%error, "a cancellation was not delivered");
+            }
+        });
+    }
+}
+
+fn connector() -> Connector {
+    let mut http = HttpConnector::new();
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(Duration::from_secs(10)));
+    #[cfg(feature = "tls")]
+    {
+        http.enforce_http(false);
+        hyper_rustls::HttpsConnectorBuilder::new()
+            .with_webpki_roots()
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http)
+    }
+    #[cfg(not(feature = "tls"))]
+    http
+}

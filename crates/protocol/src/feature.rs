@@ -1,0 +1,156 @@
+//! Which feature exists in which revision.
+
+use crate::Revision;
+
+/// Something that not every revision of the protocol has.
+///
+/// | feature | 2024-10-07 | 2024-11-05 | 2025-03-26 | 2025-06-18 | 2025-11-25 | 2026-07-28 |
+/// |---|---|---|---|---|---|---|
+/// | `Sessions` | yes | yes | yes | yes | yes | no |
+/// | `Batches` | no | no | yes | no | no | no |
+/// | `Pagination` | no | yes | yes | yes | yes | yes |
+/// | `EmbeddedResources` | no | yes | yes | yes | yes | yes |
+/// | `Roots` | no | yes | yes | yes | yes | yes |
+/// | `EightLogLevels` | no | yes | yes | yes | yes | yes |
+/// | `ContentList` | no | yes | yes | yes | yes | yes |
+/// | `ToolAnnotations` | no | no | yes | yes | yes | yes |
+/// | `Audio` | no | no | yes | yes | yes | yes |
+/// | `ProgressMessages` | no | no | yes | yes | yes | yes |
+/// | `CompletionsCapability` | no | no | yes | yes | yes | yes |
+/// | `StructuredContent` | no | no | no | yes | yes | yes |
+/// | `ResourceLinks` | no | no | no | yes | yes | yes |
+/// | `Titles` | no | no | no | yes | yes | yes |
+/// | `Elicitation` | no | no | no | yes | yes | yes |
+/// | `Icons` | no | no | no | no | yes | yes |
+/// | `UrlElicitation` | no | no | no | no | yes | yes |
+/// | `SamplingTools` | no | no | no | no | yes | yes |
+/// | `Listen` | no | no | no | no | no | yes |
+/// | `InputRequired` | no | no | no | no | no | yes |
+/// | `CacheHints` | no | no | no | no | no | yes |
+///
+/// What a revision lacks is left out of what goes to a client of it, with the nearest text instead where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// `initialize`, and what belongs to it.
+    Sessions,
+    /// Several messages in one array.
+    Batches,
+    /// Cursors in lists.
+    Pagination,
+    /// Resources as items of tool answers and prompts.
+    EmbeddedResources,
+    /// `roots/list`
+    Roots,
+    /// Eight levels of log messages; four before.
+    EightLogLevels,
+    /// A tool's answer is a list of items; a `toolResult` before.
+    ContentList,
+    /// Hints about what a tool does.
+    ToolAnnotations,
+    /// Sound as an item.
+    Audio,
+    /// Progress in words.
+    ProgressMessages,
+    /// The capability `completions`; the method is older.
+    CompletionsCapability,
+    /// A tool's answer as data, and its schema.
+    StructuredContent,
+    /// Links to resources as items.
+    ResourceLinks,
+    /// Names for people beside those for programs, and `_meta` on most objects.
+    Titles,
+    /// Forms for the user.
+    Elicitation,
+    /// Pictures of tools, prompts, resources and servers.
+    Icons,
+    /// Pages for the user.
+    UrlElicitation,
+    /// Tools for the client's model.
+    SamplingTools,
+    /// `subscriptions/listen`
+    Listen,
+    /// Questions as results.
+    InputRequired,
+    /// How long a result stays good, and for whom.
+    CacheHints,
+}
+
+impl Feature {
+    /// Every feature, in the order of the table.
+    pub const ALL: [Self; 21] = [
+        Self::Sessions,
+        Self::Batches,
+        Self::Pagination,
+        Self::EmbeddedResources,
+        Self::Roots,
+        Self::EightLogLevels,
+        Self::ContentList,
+        Self::ToolAnnotations,
+        Self::Audio,
+        Self::ProgressMessages,
+        Self::CompletionsCapability,
+        Self::StructuredContent,
+        Self::ResourceLinks,
+        Self::Titles,
+        Self::Elicitation,
+        Self::Icons,
+        Self::UrlElicitation,
+        Self::SamplingTools,
+        Self::Listen,
+        Self::InputRequired,
+        Self::CacheHints,
+    ];
+}
+
+impl Revision {
+    /// Whether the revision has the feature.
+    #[must_use]
+    pub fn has(self, feature: Feature) -> bool {
+        match feature {
+            Feature::Sessions => self < Self::V2026_07_28,
+            Feature::Batches => self == Self::V2025_03_26,
+            Feature::Pagination
+            | Feature::EmbeddedResources
+            | Feature::Roots
+            | Feature::EightLogLevels
+            | Feature::ContentList => self >= Self::V2024_11_05,
+            Feature::ToolAnnotations
+            | Feature::Audio
+            | Feature::ProgressMessages
+            | Feature::CompletionsCapability => self >= Self::V2025_03_26,
+            Feature::StructuredContent
+            | Feature::ResourceLinks
+            | Feature::Titles
+            | Feature::Elicitation => self >= Self::V2025_06_18,
+            Feature::Icons | Feature::UrlElicitation | Feature::SamplingTools => {
+                self >= Self::V2025_11_25
+            }
+            Feature::Listen | Feature::InputRequired | Feature::CacheHints => {
+                self >= Self::V2026_07_28
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_true() {
+        let rows: Vec<&str> = include_str!("feature.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("/// | `"))
+            .collect();
+        assert_eq!(rows.len(), Feature::ALL.len());
+        for (row, feature) in rows.iter().zip(Feature::ALL) {
+            let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+            assert_eq!(cells[0].trim_end_matches('`'), format!("{feature:?}"));
+            for (cell, revision) in cells[1..].iter().zip(Revision::ALL) {
+                assert_eq!(*cell == "yes", revision.has(feature), "{feature:?} in {revision}");
+            }
+            assert_eq!(cells.len(), 1 + Revision::ALL.len());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A client whose messages, both ways, share one channel: a pipe, or a stream of HTTP+SSE.
+
+use std::{future::Future, sync::Arc};
+
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::{Server, conversation::Conversation, outgoing::Outgoing};
+use crate::{Incoming, Message};
+
+/// One client, and the way to it.
+pub(super) struct Channel {
+    pub(super) server: Server,
+    pub(super) conversation: Arc<Conversation>,
+    pub(super) outbound: mpsc::Sender<Outgoing>,
+    pub(super) calls: TaskTracker,
+}
+
+impl Channel {
+    /// A channel, and what is to be sent through it.
+    pub(super) fn new(server: Server, id: Option<Arc<str>>) -> (Self, mpsc::Receiver<Outgoing>) {
+        let limits = server.limits();
+        let (outbound, queue) = mpsc::channel(limits.max_queued_messages);
+        let conversation = Arc::new(Conversation::new(id, limits.max_in_flight));
+        (Self { server, conversation, outbound, calls: TaskTracker::new() }, queue)
+    }
+
+    /// Takes what the client has sent. Waits while the client reads more slowly than we answer.
+    pub(super) async fn take(&self, bytes: &[u8]) {
+        match Incoming::parse(bytes, self.server.limits().max_nesting) {
+            Ok(Incoming::Message(Message::Request(request))) => {
+                match self.server.accept(&self.conversation, &request) {
+                    // What comes after it counts on the session.
+                    Ok(call) if request.method == "initialize" => {
+                        self.answer(call.run(self.outbound.clone())).await;
+                        self.forward_announcements();
+                    }
+                    Ok(call) => _ = self.calls.spawn(self.answer(call.run(self.outbound.clone()))),
+                    Err(refused) => self.send(refused).await,
+                }
+            }
+            Ok(Incoming::Message(Message::Notification(notification))) => {
+                self.server.notified(&self.conversation, &notification);
+            }
+            Ok(Incoming::Message(Message::Response(response))) => {
+                self.conversation.questions.answered(response)
+            }
+            Ok(Incoming::Batch(messages)) => match self
+                .server
+                .accept_batch(&self.conversation, messages)
+            {
+                Ok(batch) => _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone()))),
+                Err(refused) => self.send(refused).await,
+            },
+            Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
+        }
+    }
+
+    /// Does some work and sends its answer.
+    fn answer(
+        &self,
+        work: impl Future<Output = Option<Outgoing>> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let outbound = self.outbound.clone();
+        async move {
+            if let Some(answer) = work.await {
+                _ = outbound.send(answer).await;
+            }
+        }
+    }
+
+    /// Sends the server's announcements from now on, until the pipe is left.
+    fn forward_announcements(&self) {
+        let Some(facts) = self.conversation.session.get() else { return };
+        let (listener, outbound) = (facts.listener.clone(), self.outbound.clone());
+        let ending = self.conversation.ending.clone();
+        tokio::spawn(ending.run_until_cancelled_owned(async move {
+            while outbound.send(Outgoing::notification(listener.next().await)).await.is_ok() {}
+        }));
+    }
+
+    pub(super) async fn send(&self, message: Outgoing) {
+        _ = self.outbound.send(message).await;
+    }
+}

@@ -1,0 +1,254 @@
+//! Results in the form of the revision that they go to.
+
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{Feature, Revision, RpcError, types::JsonObject};
+
+/// The result of `method` as a client of `revision` knows it. What that revision lacks is left out, with the nearest
+/// text instead.
+///
+/// # Errors
+/// In 2024-10-07 a tool cannot say that it failed but by an error.
+pub(super) fn shape(
+    method: &str,
+    revision: Revision,
+    result: Box<RawValue>,
+) -> Result<Box<RawValue>, RpcError> {
+    // The last two revisions are what handlers speak.
+    if revision >= Revision::V2025_11_25 {
+        return Ok(result);
+    }
+    let Ok(Value::Object(mut object)) = serde_json::from_str::<Value>(result.get()) else {
+        return Ok(result);
+    };
+    match method {
+        "initialize" => initialize(&mut object, revision),
+        "tools/list" => list(&mut object, "tools", revision),
+        "prompts/list" => list(&mut object, "prompts", revision),
+        "resources/list" => list(&mut object, "resources", revision),
+        "resources/templates/list" => list(&mut object, "resourceTemplates", revision),
+        "tools/call" => return tool_answer(object, revision),
+        "prompts/get" => {
+            for message in
+                object.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                if let Some(content) = message.get_mut("content") {
+                    item(content, revision);
+                }
+            }
+        }
+        _ => return Ok(result),
+    }
+    raw(&Value::Object(object))
+}
+
+fn raw(value: &Value) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+fn initialize(object: &mut JsonObject, revision: Revision) {
+    if let Some(info) = object.get_mut("serverInfo").and_then(Value::as_object_mut) {
+        described(info, revision);
+    }
+    if let Some(capabilities) = object.get_mut("capabilities").and_then(Value::as_object_mut) {
+        if !revision.has(Feature::CompletionsCapability) {
+            capabilities.remove("completions");
+        }
+        capabilities.remove("tasks");
+        capabilities.remove("extensions");
+    }
+    if revision == Revision::V2024_10_07 {
+        object.remove("instructions");
+    }
+}
+
+fn list(object: &mut JsonObject, member: &str, revision: Revision) {
+    for entry in object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            described(entry, revision);
+            if member == "tools" {
+                entry.remove("execution");
+                if !revision.has(Feature::StructuredContent) {
+                    entry.remove("outputSchema");
+                }
+                if !revision.has(Feature::ToolAnnotations) {
+                    entry.remove("annotations");
+                }
+            }
+        }
+    }
+    if !revision.has(Feature::Pagination) {
+        object.remove("nextCursor");
+    }
+}
+
+/// What people are shown of tools, prompts, resources and servers.
+fn described(entry: &mut JsonObject, revision: Revision) {
+    if !revision.has(Feature::Icons) {
+        entry.remove("icons");
+        entry.remove("websiteUrl");
+    }
+    if !revision.has(Feature::Titles) {
+        entry.remove("title");
+        entry.remove("_meta");
+    }
+}
+
+fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {
+    let structured = match revision.has(Feature::StructuredContent) {
+        true => None,
+        false => object.remove("structuredContent"),
+    };
+    let mut content = match object.remove("content") {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    content.iter_mut().for_each(|content| item(content, revision));
+    if let (true, Some(structured)) = (content.is_empty(), structured) {
+        content.push(text(structured.to_string()));
+    }
+    if revision.has(Feature::ContentList) {
+        object.insert("content".to_owned(), Value::Array(content));
+        return raw(&Value::Object(object));
+    }
+    let texts: Option<Vec<&str>> = content.iter().map(|item| item["text"].as_str()).collect();
+    let result = match texts {
+        Some(texts) => Value::String(texts.join("\n")),
+        None => Value::Array(content),
+    };
+    if object.get("isError") == Some(&Value::Bool(true)) {
+        let said = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
+        return Err(RpcError::internal(said));
+    }
+    raw(&json!({ "toolResult": result }))
+}
+
+/// One item of a tool answer or a prompt.
+fn item(content: &mut Value, revision: Revision) {
+    let kind = content["type"].as_str().unwrap_or_default();
+    let instead = match kind {
+        "audio" if !revision.has(Feature::Audio) => {
+            let mime_type = content["mimeType"].as_str().unwrap_or("of unknown type");
+            format!("[sound, {mime_type}; revision {revision} of the protocol cannot carry it]")
+        }
+        "resource_link" if !revision.has(Feature::ResourceLinks) => {
+            let part = |name: &str| content[name].as_str().unwrap_or_default();
+            let (name, uri, description) = (part("name"), part("uri"), part("description"));
+            format!(
+                "[resource {name} at {uri}{}]",
+                if description.is_empty() { String::new() } else { format!(": {description}") }
+            )
+        }
+        "resource" if !revision.has(Feature::EmbeddedResources) => {
+            let resource = &content["resource"];
+            match resource["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None => format!("[resource at {}]", resource["uri"].as_str().unwrap_or_default()),
+            }
+        }
+        _ => {
+            if let (Some(content), false) = (content.as_object_mut(), revision.has(Feature::Titles))
+            {
+                content.remove("_meta");
+            }
+            return;
+        }
+    };
+    *content = text(instead);
+}
+
+fn text(text: String) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_revision_lacks_becomes_text() {
+        let answer = json!({
+            "content": [
+                { "type": "text", "text": "a", "_meta": { "x": 1 } },
+                { "type": "audio", "data": "", "mimeType": "audio/wav" },
+                { "type": "resource_link", "uri": "test://one", "name": "one", "description": "first" },
+                { "type": "resource", "resource": { "uri": "test://two", "text": "2" } },
+            ],
+            "structuredContent": { "a": 1 },
+        });
+        check("tools/call", Revision::V2025_11_25, &answer, &answer);
+        check("tools/call", Revision::V2025_06_18, &answer, &answer);
+        let sound = "[sound, audio/wav; revision 2024-11-05 of the protocol cannot carry it]";
+        let link = "[resource one at test://one: first]";
+        let want = json!({ "content": [
+            { "type": "text", "text": "a" },
+            { "type": "audio", "data": "", "mimeType": "audio/wav" },
+            text(link.to_owned()),
+            { "type": "resource", "resource": { "uri": "test://two", "text": "2" } },
+        ] });
+        check("tools/call", Revision::V2025_03_26, &answer, &want);
+        let mut older = want.clone();
+        older["content"][1] = text(sound.to_owned());
+        check("tools/call", Revision::V2024_11_05, &answer, &older);
+        let sound = sound.replace("2024-11-05", "2024-10-07");
+        let first = json!({ "toolResult": format!("a\n{sound}\n{link}\n2") });
+        check("tools/call", Revision::V2024_10_07, &answer, &first);
+    }
+
+    #[test]
+    fn data_alone_becomes_text_and_failures_errors() {
+        let data = json!({ "content": [], "structuredContent": { "a": 1 } });
+        check(
+            "tools/call",
+            Revision::V2024_11_05,
+            &data,
+            &json!({ "content": [text(r#"{"a":1}"#.to_owned())] }),
+        );
+        let picture =
+            json!({ "content": [{ "type": "image", "data": "", "mimeType": "image/png" }] });
+        check(
+            "tools/call",
+            Revision::V2024_10_07,
+            &picture,
+            &json!({ "toolResult": picture["content"] }),
+        );
+        let failed = to_raw_value(
+            &json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }),
+        )
+        .unwrap();
+        let error = shape("tools/call", Revision::V2024_10_07, failed).unwrap_err();
+        assert_eq!(error, RpcError::internal("no"));
+    }
+
+    #[test]
+    fn entries_of_lists_lose_what_is_newer() {
+        let tools = json!({ "nextCursor": "p1", "tools": [{
+            "name": "t", "title": "T", "icons": [], "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
+        }] });
+        let entry = |members: Value| json!({ "nextCursor": "p1", "tools": [members] });
+        check("tools/list", Revision::V2026_07_28, &tools, &tools);
+        check(
+            "tools/list",
+            Revision::V2025_06_18,
+            &tools,
+            &entry(json!({
+                "name": "t", "title": "T", "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
+            })),
+        );
+        let plain = json!({ "name": "t", "annotations": {}, "inputSchema": {} });
+        check("tools/list", Revision::V2025_03_26, &tools, &entry(plain));
+        let plain = json!({ "name": "t", "inputSchema": {} });
+        check("tools/list", Revision::V2024_11_05, &tools, &entry(plain.clone()));
+        check("tools/list", Revision::V2024_10_07, &tools, &json!({ "tools": [plain] }));
+    }
+
+    #[track_caller]
+    fn check(method: &str, revision: Revision, result: &Value, want: &Value) {
+        let shaped = shape(method, revision, to_raw_value(result).unwrap()).unwrap();
+        let got: Value = serde_json::from_str(shaped.get()).unwrap();
+        assert_eq!(got, *want, "{method} in {revision}");
+    }
+}
