@@ -8,7 +8,7 @@ use marquetry_artifacts::{
 };
 use marquetry_protocol::server::{
     Limits as ProtocolLimits, Server,
-    http::{HostGuard, HttpEndpoint, HttpOptions, ServeOptions},
+    http::{HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
 use tokio::{
@@ -22,7 +22,7 @@ use crate::{
     front::Front,
     gateway::{Changes, Gateway},
     health,
-    http::{Site, router},
+    http::{MESSAGES, Site, router},
     rest::Rest,
     tools::{Artifacts, BuiltIns, Diagrams},
 };
@@ -100,7 +100,7 @@ impl App {
         AppBuilder { config, store: None }
     }
 
-    /// Serves `/mcp`, `/api/tools`, `/api/tools/{name}` and `/healthz` until [`App::shutdown`].
+    /// Serves `/mcp`, `/sse` with `/messages`, `/api/tools`, `/api/tools/{name}` and `/healthz` until [`App::shutdown`].
     ///
     /// # Errors
     ///
@@ -203,6 +203,7 @@ impl AppBuilder {
             ..HttpOptions::default()
         };
         let router = router(Site {
+            sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
             guard,
             gateway: gateway.clone(),
@@ -221,6 +222,8 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         max_in_flight: limits.max_in_flight.get(),
         max_sessions: limits.max_sessions.get(),
         session_idle: Duration::from_millis(limits.session_idle_ms.get()),
+        replay_bytes: limits.replay_bytes,
+        replay_time: Duration::from_millis(limits.replay_ms),
         max_queued_messages: limits.max_queued_messages.get(),
         max_queued_notifications: limits.max_queued_notifications.get(),
         shutdown_grace: grace,

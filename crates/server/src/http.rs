@@ -10,7 +10,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
-use marquetry_protocol::server::http::{HostGuard, HttpEndpoint, Refusal};
+use marquetry_protocol::server::http::{HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal};
 
 use tracing::Instrument as _;
 
@@ -22,23 +22,45 @@ use crate::{
 
 const MCP: &str = "/mcp";
 
+/// Where clients of HTTP+SSE, the transport of 2024-11-05, open their stream.
+const SSE: &str = "/sse";
+
+/// Where they send their messages.
+pub(crate) const MESSAGES: &str = "/messages";
+
 /// What the routes lead to.
 pub(crate) struct Site {
     pub(crate) mcp: HttpEndpoint,
+    pub(crate) sse: LegacySseEndpoint,
     pub(crate) guard: HostGuard,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) rest: Arc<Rest>,
 }
 
-/// `/mcp`, `/api/tools`, `/api/tools/{name}`, `/healthz`.
+/// `/mcp`, `/sse`, `/messages`, `/api/tools`, `/api/tools/{name}`, `/healthz`.
 pub(crate) fn router(site: Site) -> Router {
-    let Site { mcp, guard, gateway, rest } = site;
+    let Site { mcp, sse, guard, gateway, rest } = site;
+    let messages = sse.clone();
     Router::new()
         .route(
             MCP,
             any(move |request: Request| {
                 let mcp = mcp.clone();
                 async move { mcp.handle(request).await.map(Body::new) }
+            }),
+        )
+        .route(
+            SSE,
+            any(move |request: Request| {
+                let response = sse.stream(&request).map(Body::new);
+                async move { response }
+            }),
+        )
+        .route(
+            MESSAGES,
+            any(move |request: Request| {
+                let messages = messages.clone();
+                async move { messages.message(request).await.map(Body::new) }
             }),
         )
         .route(
@@ -60,8 +82,8 @@ async fn check(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    // The MCP endpoint checks for itself, and refuses in JSON-RPC.
-    if request.uri().path() != MCP
+    // The MCP endpoints check for themselves, and refuse in JSON-RPC.
+    if ![MCP, SSE, MESSAGES].contains(&request.uri().path())
         && let Err(refusal) = guard.check(request.headers())
     {
         tracing::warn!(%refusal, "request refused");

@@ -26,6 +26,10 @@ pub struct Limits {
     pub max_sessions: NonZeroUsize,
     /// An idle session over HTTP ends after this time, in milliseconds.
     pub session_idle_ms: NonZeroU64,
+    /// What a session over HTTP keeps of its streams for a client whose connection breaks, in bytes; the oldest is forgotten first.
+    pub replay_bytes: usize,
+    /// How long a stream is kept after its end, in milliseconds.
+    pub replay_ms: u64,
     /// Messages that wait for a client to read them, for each stream; whoever produces more waits.
     pub max_queued_messages: NonZeroUsize,
     /// Announcements that wait for a client to fetch them; one more drops the oldest.
@@ -64,6 +68,8 @@ impl Default for Limits {
             max_in_flight: n(256),
             max_sessions: n(1_000),
             session_idle_ms: ms(3_600_000),
+            replay_bytes: 1 << 20,
+            replay_ms: 300_000,
             max_queued_messages: n(64),
             max_queued_notifications: n(256),
             max_upstream_message_bytes: n(64 << 20),

@@ -270,7 +270,6 @@ mod tests {
                 "{\"mcpServers\": {\n  \"a\": \"x\"}}",
                 r#"{"mcpServers": {"a": {"args": []}}}"#,
                 r#"{"mcpServers": {"a": {"command": "x", "args": "-y"}}}"#,
-                r#"{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}"#,
                 r#"{"mcpServers": {"a": {"type": "ws", "url": "ws://x"}}}"#,
                 "{\"mcpServers\": {\n  \"a\": {\"command\": \"x\",\n    \"env\": {\"K\": \"${NOT_SET}\"}}}}",
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
@@ -285,8 +284,7 @@ mod tests {
                 mcp.json:2:8: mcpServers.a: expected an object with "command" or "url"
                 mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
                 mcp.json:1:47: mcpServers.a.args: expected an array of strings
-                mcp.json:1:22: mcpServers.a: type "sse" (HTTP+SSE of 2024-11-05) is not yet supported; expected "stdio", "http" or "streamable-http"
-                mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http" or "streamable-http"
+                mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse"
                 mcp.json:3:18: mcpServers.a.env.K: the environment variable NOT_SET is not set; set it, or give a default with ${NOT_SET:-…}
                 mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
                 mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://

@@ -260,7 +260,7 @@ mod tests {
             expect![[r#"
                 m.toml:1:2: servr: unknown key; did you mean "server"?
                 m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
-                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_in_flight", "max_sessions", "session_idle_ms", "max_queued_messages", "max_queued_notifications", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes"
+                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_in_flight", "max_sessions", "session_idle_ms", "replay_bytes", "replay_ms", "max_queued_messages", "max_queued_notifications", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes"
                 m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
                 m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
                 m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?
@@ -278,7 +278,6 @@ mod tests {
                 "[limits]\nmax_nesting = -1\n",
                 "[gateway]\nseparator = '/'\n",
                 "[mcp_servers.'a b']\ncommand = 'x'\ncapture = 3\n",
-                "[mcp_servers.a]\ntype = 'sse'\nurl = 'http://x'\n",
                 "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\n",
                 "[artifacts]\nstore = 'directory'\n",
                 "[server\n",
@@ -291,7 +290,6 @@ mod tests {
                 m.toml:2:15: limits.max_nesting: invalid value: integer `-1`, expected a whole number from 1 on
                 m.toml:2:13: gateway.separator: "/" cannot separate names; expected 1 to 8 of letters, digits, _ - .
                 m.toml:3:11: mcp_servers."a b".capture: invalid type: integer `3`, expected true, false or a table of capture settings
-                m.toml:1:1: mcp_servers.a: type "sse" (HTTP+SSE of 2024-11-05) is not yet supported; expected "stdio", "http" or "streamable-http"
                 m.toml:1:1: mcp_servers.a: both "command" and "url" are given; expected one of them
                 m.toml:2:9: artifacts.store: the directory store needs "directory" in the same section
                 m.toml:1:8: unclosed table, expected `]`

@@ -297,15 +297,11 @@ impl TransportParts {
             None if self.url.is_some() => "http",
             None => return Err("expected \"command\" (a program) or \"url\" (a server)".into()),
             Some("stdio") => "stdio",
-            Some("http" | "streamable-http" | "streamableHttp") => "http",
-            Some("sse") => {
-                return Err("type \"sse\" (HTTP+SSE of 2024-11-05) is not yet supported; \
-                            expected \"stdio\", \"http\" or \"streamable-http\""
-                    .into());
-            }
+            // One client for both: it finds out which of them the server speaks.
+            Some("http" | "streamable-http" | "streamableHttp" | "sse") => "http",
             Some(other) => {
                 return Err(format!(
-                    "unknown type {other:?}; expected \"stdio\", \"http\" or \"streamable-http\""
+                    "unknown type {other:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\""
                 ));
             }
         };
