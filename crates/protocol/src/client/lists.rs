@@ -13,7 +13,8 @@ impl Client {
     /// Every tool of the server.
     ///
     /// # Errors
-    /// As [`Client::request`], and when the list is longer than [`max_list_items`](super::ClientOptions).
+    /// As [`Client::request`], and when the list has more items or bytes, or takes longer, than the
+    /// [options](super::ClientOptions) allow.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.list("tools/list", "tools").await
     }
@@ -47,26 +48,47 @@ impl Client {
         method: &str,
         member: &str,
     ) -> Result<Vec<T>, ClientError> {
-        let most = self.inner.options.max_list_items;
+        let options = &self.inner.options;
+        let whole =
+            self.all_pages(method, member, options.max_list_items, options.max_message_bytes);
+        // For all pages together: each may take long, and there may be many.
+        let timeout = options.request_timeout;
+        tokio::time::timeout(timeout, whole).await.map_err(|_| ClientError::Timeout(timeout))?
+    }
+
+    async fn all_pages<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        member: &str,
+        most_items: usize,
+        most_bytes: usize,
+    ) -> Result<Vec<T>, ClientError> {
         let mut items = Vec::new();
+        let mut bytes = 0;
         let mut cursor: Option<String> = None;
         loop {
             let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
             let params =
                 params.transpose().map_err(|error| ClientError::Protocol(error.to_string()))?;
             let result = self.request(method, params.as_deref(), CallOptions::default()).await?;
-            let (page, next) = read_page::<T>(&result, member)
-                .map_err(|error| ClientError::Protocol(format!("answer to '{method}': {error}")))?;
-            let empty = page.is_empty();
-            items.extend(page);
-            if items.len() > most {
+            bytes += result.get().len();
+            if bytes > most_bytes {
                 return Err(ClientError::Protocol(format!(
-                    "'{method}' gives more than {most} items"
+                    "'{method}' gives more than {most_bytes} bytes"
                 )));
             }
-            // A server that gives the same cursor for ever, with nothing behind it, must not keep us.
+            let (page, next) = read_page::<T>(&result, member)
+                .map_err(|error| ClientError::Protocol(format!("answer to '{method}': {error}")))?;
+            // A server that gives cursors for ever, with nothing behind them, must not keep us.
+            let empty = page.is_empty();
+            items.extend(page);
+            if items.len() > most_items {
+                return Err(ClientError::Protocol(format!(
+                    "'{method}' gives more than {most_items} items"
+                )));
+            }
             match next {
-                Some(next) if !(empty && cursor.as_ref() == Some(&next)) => cursor = Some(next),
+                Some(next) if !empty => cursor = Some(next),
                 _ => return Ok(items),
             }
         }

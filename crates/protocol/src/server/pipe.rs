@@ -1,6 +1,6 @@
 //! A server on a pair of pipes: one message a line.
 
-use std::io;
+use std::{io, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
@@ -60,7 +60,11 @@ where
         || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
     {
         conversation.end();
-        calls.wait().await;
+        if tokio::time::timeout(LAST_WORDS, calls.wait()).await.is_err() {
+            // Answers wait for a client that reads no more. Without the writer they have nowhere to go.
+            write.abort();
+            calls.wait().await;
+        }
     }
     // The last sender is gone with the last call, so the writer ends when it has written all, or soon for a client
     // that reads no more.
@@ -70,6 +74,9 @@ where
     }
     ended
 }
+
+/// How long cancelled calls may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
     let most = pipe.server.limits().max_message_bytes;

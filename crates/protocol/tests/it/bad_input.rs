@@ -6,7 +6,7 @@ use marquetry_protocol::server::Limits;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{piped, soon};
+use crate::support::{World, piped, soon};
 
 #[tokio::test]
 async fn bad_lines_get_an_error_and_the_next_one_is_served() {
@@ -102,6 +102,39 @@ async fn a_client_that_stops_reading_stops_being_read() {
         }
     };
     assert!(tokio::time::timeout(Duration::from_secs(1), flood).await.is_err(), "50 MB were taken");
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_does_not_keep_the_server_from_ending() {
+    let limits = Limits {
+        max_queued_messages: 4,
+        shutdown_grace: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    for stopped in [true, false] {
+        let (world, _reader, mut writer) = piped(limits.clone());
+        let text = "x".repeat(2_000);
+        let call = |id: u64| {
+            let params = json!({ "name": "echo", "arguments": { "text": text } });
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        };
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let open = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        let flood = async {
+            writer.write_all(format!("{open}\n").as_bytes()).await.unwrap();
+            for id in 1..100 {
+                writer.write_all(format!("{}\n", call(id)).as_bytes()).await.unwrap();
+            }
+        };
+        _ = tokio::time::timeout(Duration::from_millis(300), flood).await;
+        let World { stop, serving, .. } = world;
+        if stopped {
+            drop(stop);
+        } else {
+            writer.shutdown().await.unwrap();
+        }
+        soon("the end", serving.unwrap()).await.unwrap();
+    }
 }
 
 #[tokio::test]

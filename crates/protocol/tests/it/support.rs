@@ -153,8 +153,8 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) cancelled: mpsc::UnboundedReceiver<()>,
     pub(crate) address: Option<SocketAddr>,
-    _stop: DropGuard,
-    _serving: Option<JoinHandle<()>>,
+    pub(crate) stop: DropGuard,
+    pub(crate) serving: Option<JoinHandle<()>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +217,7 @@ pub(crate) fn piped(
     let serving =
         tokio::spawn(async move { serve_pipe(&server, reader, writer, stop).await.unwrap() });
     let (reader, writer) = tokio::io::split(ours);
-    (World { _serving: Some(serving), ..world }, reader, writer)
+    (World { serving: Some(serving), ..world }, reader, writer)
 }
 
 /// A server on a free port.
@@ -229,7 +229,7 @@ pub(crate) async fn listening(limits: Limits) -> World {
     let serving = tokio::spawn(async move {
         serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap()
     });
-    World { address: Some(address), _serving: Some(serving), ..world }
+    World { address: Some(address), serving: Some(serving), ..world }
 }
 
 /// The same over HTTP+SSE.
@@ -251,20 +251,15 @@ async fn listening_sse(limits: Limits) -> World {
     let serving = tokio::spawn(async move {
         serve(listener, service, ServeOptions::default(), stop).await.unwrap()
     });
-    World { address: Some(address), _serving: Some(serving), ..world }
+    World { address: Some(address), serving: Some(serving), ..world }
 }
 
 fn world(limits: Limits) -> (World, CancellationToken) {
     let (sender, cancelled) = mpsc::unbounded_channel();
     let server = Server::with_limits(Everything { cancelled: sender }, limits);
     let stop = CancellationToken::new();
-    let world = World {
-        server,
-        cancelled,
-        address: None,
-        _stop: stop.clone().drop_guard(),
-        _serving: None,
-    };
+    let world =
+        World { server, cancelled, address: None, stop: stop.clone().drop_guard(), serving: None };
     (world, stop)
 }
 

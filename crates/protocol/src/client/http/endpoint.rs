@@ -32,6 +32,8 @@ pub(super) struct Endpoint {
     pub(super) shared: Arc<Shared>,
     pub(super) client: HyperClient<Connector, Full<Bytes>>,
     pub(super) uri: Uri,
+    /// The URI for messages, without secrets.
+    pub(super) shown: String,
     pub(super) headers: HeaderMap,
     pub(super) session: Mutex<Option<HeaderValue>>,
     pub(super) most: usize,
@@ -88,7 +90,7 @@ impl Endpoint {
             .last()
             .map(ToString::to_string)
             .unwrap_or_default();
-            ClientError::io(format!("cannot reach {}", self.uri), cause)
+            ClientError::io(format!("cannot reach {}", self.shown), cause)
         })
     }
 
@@ -145,7 +147,10 @@ impl Endpoint {
     pub(super) async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
         let body = Limited::new(response.into_body(), self.most).collect().await;
         body.map(http_body_util::Collected::to_bytes).map_err(|error| {
-            ClientError::io(format!("answer of {} (at most {} bytes)", self.uri, self.most), error)
+            ClientError::io(
+                format!("answer of {} (at most {} bytes)", self.shown, self.most),
+                error,
+            )
         })
     }
 
@@ -214,8 +219,8 @@ impl Endpoint {
         let mut more = true;
         while more {
             let Some(frame) = body.frame().await else { break };
-            let frame =
-                frame.map_err(|error| ClientError::io(format!("stream of {}", self.uri), error))?;
+            let frame = frame
+                .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
             let Ok(data) = frame.into_data() else { continue };
             let parsed = parser.push(&data, |Event { data, .. }| {
                 match Message::parse(data, DEFAULT_MAX_NESTING) {

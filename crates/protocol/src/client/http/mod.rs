@@ -152,13 +152,14 @@ fn endpoint(
     options: &ClientOptions,
 ) -> Result<Endpoint, ClientError> {
     let not_valid = |what: String| ClientError::io(what, "not valid");
-    let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{}'", target.url)))?;
+    let shown = without_secrets(&target.url);
+    let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{shown}'")))?;
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") if cfg!(feature = "tls") => {}
         _ => {
             return Err(ClientError::io(
-                format!("URL '{}'", target.url),
+                format!("URL '{shown}'"),
                 "must start with http: or https:",
             ));
         }
@@ -179,6 +180,7 @@ fn endpoint(
         shared,
         client,
         uri,
+        shown,
         headers,
         session: Default::default(),
         most: options.max_message_bytes,
@@ -233,4 +235,30 @@ fn connector() -> Connector {
     }
     #[cfg(not(feature = "tls"))]
     http
+}
+
+/// A URL for messages and logs: user, password and query may be secrets.
+fn without_secrets(url: &str) -> String {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        for (url, shown) in [
+            ("http://user:pw@h:1/p/q?key=hush#x", "http://h:1/p/q"),
+            ("https://h", "https://h"),
+            ("https://a@b@h/p@q", "https://h/p@q"),
+            ("nonsense?x", "nonsense"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
 }
