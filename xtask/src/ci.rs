@@ -129,6 +129,12 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("test --package interop")]),
     },
     Step {
+        name: "conformance",
+        about: "the official conformance suite",
+        needs: Some(("npm", "it comes with Node.js")),
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- conformance")]),
+    },
+    Step {
         name: "deny",
         about: "licences, duplicate versions and sources of dependencies",
         needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),

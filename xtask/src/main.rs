@@ -1,6 +1,7 @@
 //! What a person runs to work on Marquetry: `cargo xtask --help`.
 
 mod ci;
+mod conformance;
 mod run;
 mod scenario;
 mod schema;
@@ -39,6 +40,9 @@ Examples:
     /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
+    /// Run the official conformance suite against the server of crates/protocol.
+    #[command(after_help = conformance::EXAMPLES)]
+    Conformance(conformance::Options),
     /// Write the JSON Schema of the scenario language, for editors.
     #[command(after_help = "\
 Examples:
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::TestScenarios(options) => run::run(&options),
         Task::Ci(options) => ci::run(&options),
+        Task::Conformance(options) => conformance::run(&options),
         Task::Schema(options) => schema::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),
     };
