@@ -38,6 +38,10 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
                 facts.limit
             )
         }
+        (Some(cut), _) if cut.total_bytes == 0 => format!(
+            "The answer of tool '{tool}' has {size} bytes, more than the limit of {}; it has no text that could be shown.",
+            facts.limit
+        ),
         (Some(cut), _) if cut.shown_bytes == cut.total_bytes => {
             let rest =
                 if report.structured.is_some() { ", its structured content is not" } else { "" };

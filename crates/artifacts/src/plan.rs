@@ -15,8 +15,6 @@ use crate::{
     source::Ids,
 };
 
-/// Of an answer over the limit, at most this many items are shown, however small they are.
-const MAX_SHOWN_ITEMS: usize = 1000;
 /// What a text item may hold beside its text before it counts as text too.
 const FREE_BYTES: u64 = 64;
 
@@ -218,17 +216,10 @@ impl<'a> Planner<'a> {
 
         let mut budget = Budget::new(self.limit());
         let mut total_bytes = 0;
-        let mut shown_items = 0;
         let mut items = Vec::with_capacity(parts.items.len());
         for (index, item) in parts.items.iter().enumerate() {
             let task = self.task(index, item, raw);
-            let mut show = self.show(index, item, &task, &mut budget, &mut total_bytes);
-            if self.is_oversize && !matches!(show, Show::Nothing | Show::Link { .. }) {
-                shown_items += 1;
-                if shown_items > MAX_SHOWN_ITEMS {
-                    show = Show::Nothing;
-                }
-            }
+            let show = self.show(index, item, &task, &mut budget, &mut total_bytes);
             items.push(Planned { kind: item.type_name(), task, show });
         }
         let instead = parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
@@ -321,7 +312,8 @@ impl<'a> Planner<'a> {
                         if matches!(item.kind, Kind::Image)
                             && artifact.content().len() as u64
                                 <= settings.inline_image_max_bytes
-                            && (!self.is_oversize || settings.oversize != Oversize::Withhold) =>
+                            && (!self.is_oversize
+                                || (settings.oversize != Oversize::Withhold && budget.take(0))) =>
                     {
                         Show::SentAndLink(sent)
                     }

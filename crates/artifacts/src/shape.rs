@@ -3,33 +3,40 @@
 /// Ends a text that was cut.
 pub(crate) const CUT_MARK: &str = "\n[cut here: the answer is too large]";
 
+/// Of an answer over the limit, at most this many items are shown, however small they are.
+pub(crate) const MAX_SHOWN_ITEMS: usize = 1000;
+
 /// A share of the limit, spent from the front of the answer to its end.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
+    items_left: usize,
     /// Bytes of the answer's own text that were let through.
     pub(crate) shown: u64,
 }
 
 impl Budget {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: limit, shown: 0 }
+        Self { left: limit, items_left: MAX_SHOWN_ITEMS, shown: 0 }
     }
 
-    /// Spends on something that is not text.
+    /// Spends on an item that is not text.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.left;
+        let fits = bytes <= self.left && self.items_left > 0;
         if fits {
             self.left -= bytes;
+            self.items_left -= 1;
         }
         fits
     }
 
-    /// Spends on a text: what of it may be shown. `beside` are further bytes that come with any part of it.
+    /// Spends on a text item: what of it may be shown. `beside` are further bytes that come with any part of it.
     pub(crate) fn text<'t>(&mut self, text: &'t str, beside: u64) -> Shown<'t> {
-        if !self.take(beside) {
+        if beside > self.left || self.items_left == 0 {
             self.left = 0;
+            return Shown::Nothing;
         }
+        self.left -= beside;
         if self.take(text.len() as u64) {
             self.shown += text.len() as u64;
             return Shown::Whole;
@@ -89,6 +96,18 @@ mod tests {
         assert_eq!(budget.shown, 10);
         assert_eq!(Budget::new(5).text("abc", 3), Shown::Front("ab", ""));
         assert_eq!(Budget::new(5).text("abc", 6), Shown::Nothing);
+    }
+
+    #[test]
+    fn only_so_many_items_are_shown() {
+        let mut budget = Budget::new(u64::MAX);
+        assert!(budget.take(1));
+        for _ in 1..MAX_SHOWN_ITEMS {
+            assert_eq!(budget.text("a", 0), Shown::Whole);
+        }
+        assert_eq!(budget.text("a", 0), Shown::Nothing);
+        assert!(!budget.take(0));
+        assert_eq!(budget.shown, MAX_SHOWN_ITEMS as u64 - 1);
     }
 
     proptest! {

@@ -170,6 +170,24 @@ async fn several_texts_share_the_limit() {
 }
 
 #[tokio::test]
+async fn whole_is_said_only_of_what_is_shown_whole() {
+    let answer = json!({"content": vec![json!({"type": "text", "text": "a"}); 3000]});
+    let seen = capture(&Settings::default(), answer).await;
+    assert_eq!(seen.texts().len(), 1000);
+    let cut = seen.report().truncated.unwrap();
+    assert_eq!((cut.shown_bytes, cut.total_bytes), (1000, 3000));
+    assert!(
+        seen.notice().contains("1000 of the 3000 bytes of its text are shown"),
+        "{}",
+        seen.notice()
+    );
+
+    let seen = capture(&Settings::default(), json!({"foo": "x".repeat(50_000)})).await;
+    assert!(seen.texts().is_empty());
+    assert!(seen.notice().contains("it has no text that could be shown"), "{}", seen.notice());
+}
+
+#[tokio::test]
 async fn a_limit_smaller_than_any_mark_still_holds() {
     for show in 0..80 {
         let answer = json!({"content": [{"type": "text", "text": "ä".repeat(200)}]});
