@@ -329,6 +329,7 @@ impl Saved {
             estimated_tokens: self.plan.size.div_ceil(4),
             message: String::new(),
             truncated: self.plan.oversize,
+            left_out: self.plan.left_out.clone(),
             save,
             items: self.item_reports(),
             items_not_listed: self.outcomes.len().saturating_sub(MAX_LISTED_ITEMS),
@@ -476,13 +477,16 @@ impl Saved {
         let structured = self.plan.structured.as_ref().zip(self.structured.as_ref());
         let structured =
             structured.is_some_and(|(planned, done)| !planned.is_kept && done.artifact.is_none());
-        items || structured || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
+        let aside = self.plan.left_out.is_some();
+        items
+            || structured
+            || aside
+            || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
     }
 
     /// The new answer: the upstream's members in their order, with what has to change.
     fn result(&self, answer: &RawValue, report: &Report, notice: &str) -> Box<RawValue> {
         let mut members = Vec::new();
-        let mut meta = None;
         for (key, span) in &self.plan.members {
             let value = &answer.get()[span.clone()];
             match key.as_str() {
@@ -490,14 +494,13 @@ impl Saved {
                 "structuredContent" => {
                     members.push(("structuredContent", self.structured_content(value, report)))
                 }
-                "_meta" => meta = Some(value),
                 _ => members.push((key, value.to_owned())),
             }
         }
         if !members.iter().any(|(key, _)| *key == "content") {
             members.insert(0, ("content", self.content(answer, notice)));
         }
-        members.push(("_meta", meta_with(meta, report)));
+        members.push(("_meta", self.meta_with(answer, report)));
         object(&members)
     }
 
@@ -525,6 +528,16 @@ impl Saved {
         format!("[{}]", items.join(","))
     }
 
+    /// The upstream's `_meta` with the report in it.
+    fn meta_with(&self, answer: &RawValue, report: &Report) -> String {
+        let report = serde_json::to_string(report).expect("a report has only text keys");
+        let kept = self.plan.meta.iter();
+        let mut all: Vec<_> =
+            kept.map(|(key, span)| (key.as_str(), answer.get()[span.clone()].to_owned())).collect();
+        all.push((META_KEY, report));
+        object(&all).get().to_owned()
+    }
+
     fn structured_content(&self, value: &str, report: &Report) -> String {
         if self.plan.structured.as_ref().is_none_or(|planned| planned.is_kept) {
             return value.to_owned();
@@ -539,17 +552,6 @@ impl Saved {
         });
         object(&[(META_KEY, note.to_string())]).get().to_owned()
     }
-}
-
-/// The upstream's `_meta` with the report in it.
-fn meta_with(meta: Option<&str>, report: &Report) -> String {
-    let report = serde_json::to_string(report).expect("a report has only text keys");
-    let members = meta.and_then(|meta| serde_json::from_str::<crate::json::Members<'_>>(meta).ok());
-    let kept =
-        members.iter().flat_map(crate::json::Members::iter).filter(|(key, _)| *key != META_KEY);
-    let mut all: Vec<_> = kept.map(|(key, value)| (key, value.get().to_owned())).collect();
-    all.push((META_KEY, report));
-    object(&all).get().to_owned()
 }
 
 /// A JSON object of values that are JSON already.

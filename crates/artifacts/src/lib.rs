@@ -38,6 +38,8 @@
 //!
 //! - An answer of more than [`mcp_tool_llm_return_max_bytes`](Settings::mcp_tool_llm_return_max_bytes) shows at most
 //!   that much of its text. The notice comes on top: at most 4 KiB, 10 artifacts and 10 unsaved items by name.
+//!   So do at most 2 KiB of other members of the answer and of its `_meta`: of those, what does not fit is left out,
+//!   told, and saved with the whole answer.
 //! - Of an answer, the first [`max_content_items`](Processing::max_content_items) are saved, each up to
 //!   [`max_single_item_size_mb`](Processing::max_single_item_size_mb). The report lists 1000 items and counts the rest.
 //! - JSON is read whole to know it as such. CSV and NDJSON are judged by the first 256 KiB, Markdown and YAML by the
@@ -84,8 +86,8 @@ pub use crate::{
     metadata::{ContentType, Metadata, ResourceMetadata, Schema, Summary},
     name::{ArtifactName, ArtifactUri, NameError, UriError},
     report::{
-        ItemReport, Outcome, Report, Save, SaveStatus, SavedArtifact, Status, StructuredReport,
-        Truncated,
+        ItemReport, LeftOut, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,
+        StructuredReport, Truncated,
     },
     settings::{
         InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,

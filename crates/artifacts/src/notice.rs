@@ -55,6 +55,16 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
             facts.limit, cut.shown_bytes, cut.total_bytes
         ),
     };
+    if let Some(left_out) = &report.left_out {
+        let names: Vec<_> = left_out.names.iter().map(|name| plain(name, MAX_KEY_BYTES)).collect();
+        let more = if left_out.count > names.len() { ", …" } else { "" };
+        let _ = write!(
+            text,
+            " Left out are {} bytes beside the content ({}{more}).",
+            left_out.bytes,
+            names.join(", ")
+        );
+    }
     let save = &report.save;
     let single = match (&save.artifacts[..], &save.fallback_artifact) {
         ([single], None) | ([], Some(single)) => Some(single),

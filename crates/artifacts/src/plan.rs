@@ -6,17 +6,24 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
+    capture::META_KEY,
     item::{Item, Kind, Maker, Task},
     json::{self, Members},
     measure, redact,
-    report::Truncated,
+    report::{LeftOut, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings},
     shape::{Budget, Shown},
     source::Ids,
+    structure::shortened,
 };
 
 /// What a text item may hold beside its text before it counts as text too.
 const FREE_BYTES: u64 = 64;
+/// Of an answer over the limit, what stands beside content and structured content is kept up to this many bytes.
+const MAX_ASIDE_BYTES: usize = 2048;
+/// Members of the protocol's own, which are kept whatever else there is while they are as short as they should be.
+const PROTOCOL_MEMBERS: [&str; 2] = ["isError", "resultType"];
+const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
 
 /// One call and its surroundings.
 pub(crate) struct Call<'a> {
@@ -43,8 +50,12 @@ pub(crate) struct Plan {
     pub(crate) malformed: Option<&'static str>,
     /// What is shown of an answer that has no items: one JSON item.
     pub(crate) instead: Option<String>,
-    /// The members of the answer, in order.
+    /// The members of the answer, in order, that the new answer has too; all but `_meta`.
     pub(crate) members: Vec<(String, Range<usize>)>,
+    /// The same of its `_meta`.
+    pub(crate) meta: Vec<(String, Range<usize>)>,
+    /// What of both the new answer does not have.
+    pub(crate) left_out: Option<LeftOut>,
 }
 
 #[derive(Debug)]
@@ -208,6 +219,7 @@ impl<'a> Planner<'a> {
             save_raw_alongside_intelligent,
             ..
         } = self.maker.settings.mcp_intelligent_processing;
+        let aside = self.aside(parts.members.as_ref());
         let raw = match (
             enable_intelligent_processing,
             save_raw_alongside_intelligent,
@@ -215,6 +227,8 @@ impl<'a> Planner<'a> {
         ) {
             (false, _, _) => RawPlan::Instead,
             (true, true, _) => RawPlan::Beside,
+            // Only the whole answer has what is left out.
+            (true, false, true) if aside.left_out.is_some() => RawPlan::Beside,
             (true, false, true) => RawPlan::IfNothingElse,
             (true, false, false) => RawPlan::Never,
         };
@@ -242,9 +256,6 @@ impl<'a> Planner<'a> {
         if nothing_to_do {
             return None;
         }
-        let members = parts.members.iter().flat_map(Members::iter);
-        let members =
-            members.map(|(key, value)| (key.to_owned(), json::span(self.answer, value))).collect();
         let shown_bytes = budget.shown;
         Some(Plan {
             size: self.size,
@@ -255,8 +266,43 @@ impl<'a> Planner<'a> {
             raw,
             malformed: parts.malformed,
             instead,
-            members,
+            members: aside.members,
+            meta: aside.meta,
+            left_out: aside.left_out,
         })
+    }
+
+    /// What the new answer has beside its content: everything, or of an answer over the limit what is small.
+    fn aside(&self, members: Option<&Members<'a>>) -> Aside {
+        let mut aside = Aside::default();
+        let mut left = if self.is_oversize { MAX_ASIDE_BYTES } else { usize::MAX };
+        for (key, value) in members.iter().flat_map(|members| members.iter()) {
+            let span = json::span(self.answer, value);
+            let is_short = span.len() <= MAX_PROTOCOL_MEMBER_BYTES;
+            match key {
+                "content" | "structuredContent" => aside.members.push((key.to_owned(), span)),
+                _ if is_short && PROTOCOL_MEMBERS.contains(&key) => {
+                    aside.members.push((key.to_owned(), span));
+                }
+                "_meta" => {
+                    let meta = Members::read(value);
+                    // Our report's place is nobody else's.
+                    let meta =
+                        meta.iter().flat_map(Members::iter).filter(|(key, _)| *key != META_KEY);
+                    for (key, value) in meta {
+                        let span = json::span(self.answer, value);
+                        if fits(key, &span, &mut left) {
+                            aside.meta.push((key.to_owned(), span));
+                        } else {
+                            aside.leave_out(format!("_meta/{key}"), &span);
+                        }
+                    }
+                }
+                _ if fits(key, &span, &mut left) => aside.members.push((key.to_owned(), span)),
+                _ => aside.leave_out(key.to_owned(), &span),
+            }
+        }
+        aside
     }
 
     fn limit(&self) -> u64 {
@@ -323,6 +369,7 @@ impl<'a> Planner<'a> {
                 match task {
                     Task::Save(artifact)
                         if matches!(item.kind, Kind::Image)
+                            && sent.len() <= artifact.content().len() * 4 / 3 + MAX_ASIDE_BYTES
                             && artifact.content().len() as u64
                                 <= settings.inline_image_max_bytes
                             && (!self.is_oversize
@@ -389,6 +436,36 @@ impl<'a> Planner<'a> {
             || StructuredTask::Item(self.maker.structured(raw)),
             StructuredTask::SameAs,
         )
+    }
+}
+
+/// What an answer has beside its content.
+#[derive(Default)]
+struct Aside {
+    members: Vec<(String, Range<usize>)>,
+    meta: Vec<(String, Range<usize>)>,
+    left_out: Option<LeftOut>,
+}
+
+impl Aside {
+    fn leave_out(&mut self, name: String, span: &Range<usize>) {
+        let left_out = self.left_out.get_or_insert_default();
+        left_out.count += 1;
+        left_out.bytes += (name.len() + span.len()) as u64;
+        if left_out.names.len() < LeftOut::MAX_NAMES {
+            left_out.names.push(shortened(&name, LeftOut::MAX_NAME_BYTES));
+        }
+    }
+}
+
+/// Whether there is room for a member; it takes its room then.
+fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
+    match left.checked_sub(key.len() + span.len()) {
+        Some(rest) => {
+            *left = rest;
+            true
+        }
+        None => false,
     }
 }
 

@@ -26,6 +26,10 @@ pub struct Report {
     /// How much text is shown; only when the answer was over the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
+    /// What the upstream's answer had beside its content that is not in the answer now; only when the answer was over
+    /// the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// What was saved.
     pub save: Save,
     /// One record for each item of the answer, in order; the first 1000.
@@ -67,6 +71,25 @@ pub struct Truncated {
     pub total_bytes: u64,
     /// What of them is in the answer now; never more than the limit.
     pub shown_bytes: u64,
+}
+
+/// Members of an answer and of its `_meta` that are not in the answer now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// How many there are.
+    pub count: usize,
+    /// Names and values together, in bytes of JSON as sent.
+    pub bytes: u64,
+    /// The names of the first 8, long ones shortened; those of `_meta` begin with `_meta/`.
+    pub names: Vec<String>,
+}
+
+impl LeftOut {
+    /// The most names.
+    pub(crate) const MAX_NAMES: usize = 8;
+    /// The longest name.
+    pub(crate) const MAX_NAME_BYTES: usize = 40;
 }
 
 /// What was saved.

@@ -302,6 +302,45 @@ async fn what_the_upstream_said_beside_the_content_is_kept() {
 }
 
 #[tokio::test]
+async fn nothing_beside_the_content_evades_the_limit() {
+    let long = "x".repeat(50_000);
+    let many: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("k{n}"), json!(n))).collect();
+    let of = |member: &str, value: serde_json::Value| {
+        let mut answer = json!({"isError": true, "resultType": "complete", "content": [{"type": "text", "text": "hi"}]});
+        answer[member] = value;
+        answer
+    };
+    for (answer, name) in [
+        (of("foo", json!(long)), "foo"),
+        (of("_meta", json!({"a": {"b": long}, "small": 1})), "_meta/a"),
+        (of("_meta", json!(many)), "_meta/k"),
+        (of("resultType", json!(long)), "resultType"),
+        (of(&long, json!(1)), "xxx"),
+    ] {
+        let seen = capture(&Settings::default(), answer.clone()).await;
+        assert!(seen.raw_result().len() < 10_000, "{name}: {}", seen.raw_result().len());
+        let left_out = seen.report().left_out.clone().unwrap();
+        assert!(left_out.names.len() <= 8 && left_out.names[0].starts_with(name), "{left_out:?}");
+        assert!(seen.notice().contains(" bytes beside the content ("), "{}", seen.notice());
+        let result = seen.result();
+        assert_eq!((&result["isError"], seen.texts()), (&json!(true), vec!["hi".to_owned()]));
+        assert!(name != "_meta/a" || result["_meta"]["small"] == 1);
+        let whole = seen.report().save.fallback_artifact.clone().unwrap();
+        let whole = seen.artifacts.iter().find(|artifact| artifact.record.name == whole.name);
+        assert_eq!(whole.unwrap().content, seen.sent, "all of it is kept");
+
+        let failed =
+            capture_into(FailingStore::new(|_| true), &Settings::default(), &answer.to_string())
+                .await;
+        assert!(failed.notice().contains("is lost"), "{}", failed.notice());
+    }
+    // Below the limit everything stays.
+    let seen = capture(&limits(100, 60_000), of("foo", json!(long))).await;
+    assert_eq!(seen.result()["foo"], long);
+    assert!(seen.report().left_out.is_none());
+}
+
+#[tokio::test]
 async fn links_and_empty_texts_alone_are_nothing_to_save() {
     let link = json!({"type": "resource_link", "uri": "https://example.com/long", "name": "n".repeat(3000)});
     let answer = json!({"content": [link, {"type": "text", "text": ""}]});
@@ -322,4 +361,9 @@ async fn small_images_can_stay_for_models_that_see() {
         assert_eq!(seen.raw_result().contains(PNG), items == 3);
         assert_eq!(seen.artifacts.len(), 1);
     }
+    // Not with whatever else an upstream puts into the item.
+    let mut answer = answer;
+    answer["content"][0]["_meta"] = json!({"a": "x".repeat(9000)});
+    let seen = capture(&settings("inline_image_max_bytes = 70"), answer).await;
+    assert!(!seen.raw_result().contains(PNG) && seen.raw_result().len() < 9000);
 }
