@@ -344,6 +344,7 @@ impl Saved {
             limit: settings.mcp_tool_llm_return_max_bytes,
             list_tool: &capturer.list_tool,
             read_tool: &capturer.read_tool,
+            lacks_structured: self.plan.structured.as_ref().is_some_and(|planned| !planned.is_kept),
             is_lossy: self.is_lossy(),
         };
         report.message = notice::message(&report, &facts);

@@ -320,6 +320,10 @@ impl Maker<'_> {
 
     /// The answer's `structuredContent`, as sent.
     pub(crate) fn structured(&self, raw: &RawValue) -> Task {
+        // A value since revision 2026-07-28, and what some servers write for none: in either case not worth a file.
+        if raw.get() == "null" {
+            return Task::Inline("null is kept as sent".into());
+        }
         if let Err(task) = self.check_size("structured content", raw.get().len() as u64) {
             return task;
         }

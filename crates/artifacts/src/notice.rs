@@ -22,6 +22,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) limit: u64,
     pub(crate) list_tool: &'a str,
     pub(crate) read_tool: &'a str,
+    /// The structured content is replaced by a note.
+    pub(crate) lacks_structured: bool,
     /// Something of the answer is neither shown nor saved.
     pub(crate) is_lossy: bool,
 }
@@ -43,8 +45,7 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
             facts.limit
         ),
         (Some(cut), _) if cut.shown_bytes == cut.total_bytes => {
-            let rest =
-                if report.structured.is_some() { ", its structured content is not" } else { "" };
+            let rest = if facts.lacks_structured { ", its structured content is not" } else { "" };
             format!(
                 "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: its text is shown whole{rest}.",
                 facts.limit

@@ -93,6 +93,12 @@ pub(crate) struct PlannedStructured {
     pub(crate) is_kept: bool,
 }
 
+impl PlannedStructured {
+    fn is_inlined(&self) -> bool {
+        matches!(self.task, StructuredTask::Item(Task::Inline(_)))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum StructuredTask {
     Item(Task),
@@ -161,7 +167,7 @@ impl<'a> Parts<'a> {
             parts.malformed = Some("the answer is not an object");
             return parts;
         };
-        parts.structured = members.present("structuredContent");
+        parts.structured = members.get("structuredContent");
         match members.get("content") {
             // Only without content, lest a server evade the limit by a word.
             None => {
@@ -245,11 +251,11 @@ impl<'a> Planner<'a> {
 
         let structured = parts.structured.map(|structured| PlannedStructured {
             task: self.structured(structured, &items, &parts.items, raw),
-            is_kept: !self.is_oversize,
+            is_kept: !self.is_oversize || structured.get() == "null",
         });
 
         let nothing_to_do = items.iter().all(|item| matches!(item.task, Task::Inline(_)))
-            && structured.is_none()
+            && structured.as_ref().is_none_or(PlannedStructured::is_inlined)
             && parts.malformed.is_none()
             && !self.is_oversize
             && raw != RawPlan::Instead;

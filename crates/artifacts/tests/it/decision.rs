@@ -1,6 +1,6 @@
 //! The decision table: what is saved, what is shown, and which status says so.
 
-use marquetry_artifacts::{Oversize, Settings, SizeMeasure, Status};
+use marquetry_artifacts::{Outcome, Oversize, Settings, SizeMeasure, Status};
 use serde_json::json;
 
 use crate::support::{FailingStore, PNG, capture, capture_into, capture_raw, settings};
@@ -225,6 +225,25 @@ async fn structured_content_follows_the_text() {
         .find(|artifact| artifact.record.name.as_str().contains("structured"))
         .unwrap();
     assert_eq!(saved.content, format!("{{\"value\":\"{}\"}}", "x".repeat(1000)));
+}
+
+#[tokio::test]
+async fn structured_content_may_be_null() {
+    let of = |bytes: usize| {
+        let text = "x".repeat(bytes);
+        json!({"content": [{"type": "text", "text": text}], "structuredContent": null})
+    };
+    for (bytes, count) in [(10, 0), (150, 1), (1000, 1)] {
+        let seen = capture(&limits(100, 400), of(bytes)).await;
+        assert_eq!(seen.result().get("structuredContent"), Some(&json!(null)), "{bytes} bytes");
+        assert_eq!(seen.artifacts.len(), count, "{bytes} bytes");
+        if let Some(report) = seen.captured.report() {
+            let structured = report.structured.as_ref().unwrap();
+            assert_eq!(structured.outcome, Outcome::Inlined);
+            assert_eq!(structured.reason.as_deref(), Some("null is kept as sent"));
+            assert!(!seen.notice().contains("structured content"), "{}", seen.notice());
+        }
+    }
 }
 
 #[tokio::test]

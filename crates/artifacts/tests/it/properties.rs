@@ -23,8 +23,7 @@ fn item() -> impl Strategy<Value = Value> {
 }
 
 fn answer() -> impl Strategy<Value = Value> {
-    let structured =
-        prop_oneof![3 => Just(None), 1 => "\\PC{0,300}".prop_map(|text| Some(json!({"a": text})))];
+    let structured = prop_oneof![3 => Just(None), 1 => Just(Some(Value::Null)), 1 => "\\PC{0,300}".prop_map(|text| Some(json!({"a": text})))];
     let meta = prop_oneof![Just(None), Just(Some(json!({"a": 1}))), Just(Some(json!(7)))];
     let content = prop_oneof![
         20 => proptest::collection::vec(item(), 0..8).prop_map(Value::from),
