@@ -42,6 +42,8 @@ const LAYOUT: &str = "marquetry artifacts 1\n";
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 /// How often a put tries the next number when others keep taking it.
 const MAX_TRIES: u64 = 10_000;
+/// How often a directory that does not become empty is removed.
+const MAX_REMOVALS: u32 = 10;
 /// No record is as large as this; what is, was not written by us.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
 /// Names that are remembered, so that lists need not read every record.
@@ -80,9 +82,9 @@ struct Inner {
     /// With the process's own part, makes names in `tmp` that nobody else makes.
     temporary: AtomicU64,
     process: u64,
-    /// Tests stop a put here, as a killed process would.
+    /// Tests stop a put here.
     #[cfg(test)]
-    stop_at: Mutex<Option<&'static str>>,
+    stop_at: Mutex<Option<tests::Stop>>,
 }
 
 impl DirectoryStore {
@@ -284,14 +286,33 @@ impl Inner {
         let place = format!("{scope}/{}", place_of_name(&artifact.name));
         for _ in 0..MAX_TRIES {
             if let Some(number) = self.try_publish(temporary, &place)? {
-                self.step("renamed")?;
-                for path in [&place, &scope, "scopes"] {
-                    self.sync(path)?;
-                }
-                return Ok(Record::new(artifact, number));
+                let lasting = self.make_lasting(&[&place, &scope, "scopes"]);
+                return match lasting {
+                    // What is reported as failed must not be there; what cannot be taken back is not reported so.
+                    Err(error)
+                        if self.is_stopped() || self.take_back(&place, number, temporary) =>
+                    {
+                        Err(error)
+                    }
+                    _ => Ok(Record::new(artifact, number)),
+                };
             }
         }
         Err(StoreError::Contended { name: artifact.name.clone() })
+    }
+
+    /// Waits until the disk has what was published.
+    fn make_lasting(&self, directories: &[&str]) -> Result<(), StoreError> {
+        self.step("renamed")?;
+        for directory in directories {
+            self.sync(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Makes what was published temporary again, if that can be done.
+    fn take_back(&self, place: &str, number: u64, temporary: &str) -> bool {
+        self.root.rename(format!("{place}/{number}"), &self.root, temporary).is_ok()
     }
 
     /// Moves the version to the number that is free now; none when somebody else was at the place at the same time.
@@ -504,13 +525,7 @@ impl Inner {
 
     /// Removes a directory under `tmp`.
     fn remove(&self, temporary: &str) -> io::Result<()> {
-        loop {
-            match self.root.remove_dir_all(temporary) {
-                // A put that had found its place just before the place was moved here. It came before the delete, then.
-                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-                removed => return removed,
-            }
-        }
+        removed(|| self.root.remove_dir_all(temporary))
     }
 
     fn temporary(&self) -> String {
@@ -549,15 +564,30 @@ impl Inner {
     #[cfg(test)]
     fn step(&self, step: &'static str) -> Result<(), StoreError> {
         match *self.stop_at.lock().unwrap() {
-            Some(stop) if stop == step => Err(StoreError::Backend("stopped".to_owned())),
+            Some(tests::Stop::Dies(stop) | tests::Stop::Fails(stop)) if stop == step => {
+                Err(StoreError::Backend("stopped".to_owned()))
+            }
             _ => Ok(()),
         }
     }
 
     #[cfg(test)]
     fn is_stopped(&self) -> bool {
-        self.stop_at.lock().unwrap().is_some()
+        matches!(*self.stop_at.lock().unwrap(), Some(tests::Stop::Dies(_)))
     }
+}
+
+/// Removes a directory that others may still write to, in a few tries; what stays is removed when the store is opened
+/// another time.
+fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    for _ in 0..MAX_REMOVALS {
+        match remove() {
+            // A put that had found its place just before the place was moved here. It came before the delete, then.
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with a version; empty when it is simply not there.
@@ -608,6 +638,15 @@ mod tests {
 
     const QUICK: DirectoryOptions =
         DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20 };
+
+    /// What happens to a put at one of its steps.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Stop {
+        /// The process is killed: nothing more is done.
+        Dies(&'static str),
+        /// The step fails.
+        Fails(&'static str),
+    }
 
     fn artifact(text: &str) -> NewArtifact {
         let content = Bytes::copy_from_slice(text.as_bytes());
@@ -684,7 +723,7 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let store = DirectoryStore::open(root.path(), QUICK).unwrap();
             store.put(&Scope::local(), artifact("first")).await.unwrap();
-            *store.0.stop_at.lock().unwrap() = Some(step);
+            *store.0.stop_at.lock().unwrap() = Some(Stop::Dies(step));
             assert!(store.put(&Scope::local(), artifact("second")).await.is_err());
 
             let again = DirectoryStore::open(root.path(), QUICK).unwrap();
@@ -707,6 +746,36 @@ mod tests {
                 version + 1
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_put_that_fails_leaves_nothing() {
+        for step in ["made", "content", "record", "renamed"] {
+            let root = tempfile::tempdir().unwrap();
+            let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+            *store.0.stop_at.lock().unwrap() = Some(Stop::Fails(step));
+            store.put(&Scope::local(), artifact("first")).await.unwrap_err();
+            *store.0.stop_at.lock().unwrap() = None;
+
+            let name = artifact("").name;
+            let found = store.get(&Scope::local(), &name, Version::Latest).await;
+            assert!(matches!(found, Err(StoreError::NotFound { .. })), "{step}: {found:?}");
+            assert_eq!(std::fs::read_dir(root.path().join("tmp")).unwrap().count(), 0, "{step}");
+            assert_eq!(store.put(&Scope::local(), artifact("second")).await.unwrap().version, 0);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_never_becomes_empty_is_left() {
+        let mut tries = 0;
+        let left = removed(|| {
+            tries += 1;
+            Err(ErrorKind::DirectoryNotEmpty.into())
+        });
+        assert!(left.is_ok());
+        assert_eq!(tries, MAX_REMOVALS);
+        let denied = removed(|| Err(ErrorKind::PermissionDenied.into()));
+        assert_eq!(denied.unwrap_err().kind(), ErrorKind::PermissionDenied);
     }
 
     #[tokio::test]
