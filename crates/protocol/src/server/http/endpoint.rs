@@ -201,9 +201,10 @@ impl HttpEndpoint {
         let bad = |error: &RpcError| {
             answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
         };
-        if let Err(error) = standard_headers::check(headers, request, version)
+        let headers_agree = standard_headers::check(headers, request, version)
             .and_then(|()| stateless_revision(version))
-        {
+            .and_then(|_| self.check_params(headers, request));
+        if let Err(error) = headers_agree {
             return bad(&error);
         }
         let Ok(permit) = self.inner.stateless.clone().try_acquire_owned() else {
@@ -225,6 +226,17 @@ impl HttpEndpoint {
                 self.run(work, accepts, stateless_status, kept).await
             }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
+        }
+    }
+
+    fn check_params(&self, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
+        if request.method != "tools/call" {
+            return Ok(());
+        }
+        let Some(tool) = standard_headers::target(request) else { return Ok(()) };
+        match self.inner.server.shared.handler.input_schema(&tool) {
+            Some(schema) => standard_headers::check_params(headers, request, &schema),
+            None => Ok(()),
         }
     }
 
