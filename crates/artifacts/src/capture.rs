@@ -16,6 +16,7 @@ use crate::{
         StructuredReport,
     },
     settings::{Oversize, Settings},
+    shape::Shown,
     source::{Clock, Ids, RandomIds, SystemClock},
     store::{ArtifactStore, NewArtifact, Scope},
 };
@@ -311,6 +312,7 @@ impl Saved {
         if self.plan.raw == RawPlan::Instead {
             self.tell_items_of_the_whole();
         }
+        self.show_texts_without_artifacts();
         let save = self.save_report();
         let is_saved = save.status != SaveStatus::Error;
         let status = match (is_saved, &self.plan.oversize, settings.oversize) {
@@ -359,6 +361,27 @@ impl Saved {
             let reason =
                 error.clone().unwrap_or_else(|| "saved within the whole answer".to_owned());
             *done = Done { outcome, ..Done::inlined(reason.into()) };
+        }
+    }
+
+    /// What was to become a link and has no artifact is shown as far as the limit allows.
+    fn show_texts_without_artifacts(&mut self) {
+        let Plan { items, budget, oversize, .. } = &mut self.plan;
+        for (planned, done) in items.iter_mut().zip(&self.outcomes) {
+            let Show::LinkOrFront(text) = &planned.show else { continue };
+            planned.show = match &done.artifact {
+                Some(_) => Show::Link { otherwise: None },
+                None => match budget.text(text, 0) {
+                    Shown::Whole => Show::Again(text_item(text, None, None)),
+                    Shown::Front(front, mark) => {
+                        Show::Front(text_item(&format!("{front}{mark}"), None, None))
+                    }
+                    Shown::Nothing => Show::Nothing,
+                },
+            };
+        }
+        if let Some(cut) = oversize {
+            cut.shown_bytes = budget.shown;
         }
     }
 
@@ -442,7 +465,10 @@ impl Saved {
                 | Show::Again(_)
                 | Show::SentAndLink(_)
                 | Show::Link { otherwise: Some(_) } => true,
-                Show::Front(_) | Show::Link { otherwise: None } | Show::Nothing => false,
+                Show::Front(_)
+                | Show::Link { otherwise: None }
+                | Show::LinkOrFront(_)
+                | Show::Nothing => false,
             };
             let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
             !is_shown && !is_empty && done.outcome != Outcome::Saved
@@ -484,6 +510,7 @@ impl Saved {
             match &planned.show {
                 Show::Sent(span) => items.push(sent(span)),
                 Show::Again(item) | Show::Front(item) => items.push(item.clone()),
+                Show::LinkOrFront(_) => items.extend(link),
                 Show::Link { otherwise } => {
                     items.extend(link.or_else(|| otherwise.as_ref().map(sent)))
                 }

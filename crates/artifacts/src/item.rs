@@ -81,6 +81,11 @@ impl<'a> Item<'a> {
         self.member("_meta").filter(|raw| json::is_object(raw))
     }
 
+    /// The text of an embedded resource.
+    pub(crate) fn resource_text(&self) -> Option<Cow<'a, str>> {
+        self.member("resource").and_then(Members::read)?.string("text")
+    }
+
     fn member(&self, name: &str) -> Option<&'a RawValue> {
         self.members.as_ref().and_then(|members| members.present(name))
     }

@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) size: u64,
     /// What could be shown of the answer is over the limit; how much of it is.
     pub(crate) oversize: Option<Truncated>,
+    /// What is left of the limit for what turns out to have no artifact.
+    pub(crate) budget: Budget,
     pub(crate) items: Vec<Planned>,
     pub(crate) structured: Option<PlannedStructured>,
     pub(crate) raw: RawPlan,
@@ -65,6 +67,9 @@ pub(crate) enum Show {
     Link {
         otherwise: Option<Range<usize>>,
     },
+    /// A link to the artifact; without one, the front of this text, as far as the budget goes. Only as much of the text
+    /// is here as the budget can need.
+    LinkOrFront(String),
     /// The item as sent, and a link to the artifact, if there is one.
     SentAndLink(Range<usize>),
     Nothing,
@@ -244,6 +249,7 @@ impl<'a> Planner<'a> {
         Some(Plan {
             size: self.size,
             oversize: self.is_oversize.then_some(Truncated { total_bytes, shown_bytes }),
+            budget,
             items,
             structured,
             raw,
@@ -298,7 +304,14 @@ impl<'a> Planner<'a> {
                 // Half a surrogate pair makes many readers refuse the whole answer.
                 if is_exact { Show::Sent(sent) } else { Show::Again(again(item, &text)) }
             }
-            Kind::Resource { is_text: true } if self.is_oversize => Show::Link { otherwise: None },
+            Kind::Resource { is_text: true } if self.is_oversize => {
+                let text = item.resource_text().unwrap_or_default();
+                *total_bytes += text.len() as u64;
+                let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
+                // One character more than the budget ever gives, so that a cut text is known as such.
+                let most = limit.saturating_add(char::MAX.len_utf8());
+                Show::LinkOrFront(text[..text.floor_char_boundary(most)].to_owned())
+            }
             Kind::Resource { is_text: true } => Show::Sent(sent),
             Kind::Link if self.is_oversize && !budget.take(sent.len() as u64) => Show::Nothing,
             Kind::Link => Show::Sent(sent),

@@ -63,7 +63,7 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Truncated {
-    /// All text items of the answer together.
+    /// All text items and texts of embedded resources together.
     pub total_bytes: u64,
     /// What of them is in the answer now; never more than the limit.
     pub shown_bytes: u64,

@@ -311,6 +311,39 @@ async fn when_saving_fails_the_answer_is_shown_and_the_failure_told() {
     }
 }
 
+/// seed: 000/3.2, for a resource, of which a link alone would be left.
+#[tokio::test]
+async fn when_saving_fails_the_text_of_a_resource_is_shown() {
+    let resource = |bytes: usize| {
+        let text = "c".repeat(bytes);
+        json!({"type": "resource", "resource": {"uri": "file:///a.txt", "text": text}})
+    };
+    for (items, shown, total) in [
+        (json!([resource(9000)]), 4060, 9000),
+        (json!([{"type": "text", "text": "first"}, resource(9000)]), 4060, 9005),
+        (json!([resource(9000), {"type": "text", "text": "x".repeat(9000)}]), 4060, 18_000),
+        (json!([resource(2000), resource(3000)]), 4060, 5000),
+    ] {
+        let answer = json!({"content": items}).to_string();
+        let seen = capture_into(FailingStore::new(|_| true), &Settings::default(), &answer).await;
+        assert_eq!(seen.report().status, Status::ProcessedTruncatedSaveFailed);
+        let cut = seen.report().truncated.unwrap();
+        assert_eq!((cut.shown_bytes, cut.total_bytes), (shown, total));
+        let texts = seen.texts().concat();
+        assert!(texts.len() <= 4096 && texts.len() as u64 >= shown, "{}", texts.len());
+        let notice = seen.notice();
+        assert!(notice.contains(&format!("{shown} of the {total} bytes of its text")), "{notice}");
+        assert!(notice.contains("is lost") && !notice.contains("whole"), "{notice}");
+    }
+
+    // Only what has an artifact is a link.
+    let answer = json!({"content": [resource(3000), resource(3000)]}).to_string();
+    let seen = capture_into(FailingStore::new(|put| put == 1), &Settings::default(), &answer).await;
+    assert_eq!(seen.content()[0]["type"], "resource_link");
+    assert_eq!(seen.texts(), ["c".repeat(3000)]);
+    assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+}
+
 /// seed: 000/4.1
 #[tokio::test]
 async fn without_intelligent_processing_the_whole_answer_is_saved() {
