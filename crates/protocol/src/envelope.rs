@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Number, value::RawValue};
 
 use crate::{RpcError, error_code, nesting::nested_deeper_than};
@@ -63,6 +63,8 @@ pub enum RequestId {
 pub struct EnvelopeError {
     /// The id of the request that cannot be served, if it could be read.
     pub id: Option<RequestId>,
+    /// The id of the request that this is a faulty answer to, if it could be read.
+    pub answers: Option<RequestId>,
     /// What to answer.
     pub error: RpcError,
 }
@@ -87,13 +89,9 @@ impl<'a> Message<'a> {
 
     fn parse_text(text: &'a str) -> Result<Self, EnvelopeError> {
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
-            if error.is_data() {
-                refused(salvaged_id(text), error.to_string())
-            } else {
-                not_json(&error)
-            }
+            if error.is_data() { refused_in(text, error.to_string()) } else { not_json(&error) }
         })?;
-        fields.into_message().map_err(|(id, message)| refused(id, message))
+        fields.into_message().map_err(|message| refused_in(text, message))
     }
 }
 
@@ -113,13 +111,15 @@ impl<'a> Incoming<'a> {
     /// As [`Message::parse`]; an empty batch is an invalid request.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         if nested_deeper_than(bytes, max_nesting) {
-            return Err(refused(
-                None,
-                format!("message is nested more than {max_nesting} levels deep"),
-            ));
+            let why = format!("message is nested more than {max_nesting} levels deep");
+            return Err(refused_in(&String::from_utf8_lossy(bytes), why));
         }
         let text = std::str::from_utf8(bytes).map_err(|error| {
-            parse_error(format!("message is not valid UTF-8, from byte {} on", error.valid_up_to()))
+            let why = format!("message is not valid UTF-8, from byte {} on", error.valid_up_to());
+            EnvelopeError {
+                error: parse_error(why).error,
+                ..refused_in(&String::from_utf8_lossy(bytes), "")
+            }
         })?;
         if !text.trim_ascii_start().starts_with('[') {
             return Message::parse_text(text).map(Self::Message);
@@ -137,6 +137,7 @@ impl<'a> Incoming<'a> {
 
 /// The members of any message; which are there decides what it is.
 #[derive(Deserialize)]
+#[serde(expecting = "a JSON-RPC message")]
 struct Fields<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
@@ -147,20 +148,19 @@ struct Fields<'a> {
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(borrow)]
+    // `null` is a result, if a poor one.
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     error: Option<RpcError>,
 }
 
 impl<'a> Fields<'a> {
-    fn into_message(self) -> Result<Message<'a>, (Option<RequestId>, String)> {
-        let known_id = self.id.clone().flatten();
-        let refuse = |why: &str| Err((known_id.clone(), why.to_owned()));
+    fn into_message(self) -> Result<Message<'a>, &'static str> {
         if self.jsonrpc.as_deref() != Some("2.0") {
-            return refuse("member 'jsonrpc' must be \"2.0\"");
+            return Err("member 'jsonrpc' must be \"2.0\"");
         }
         if self.params.is_some_and(|params| !params.get().starts_with('{')) {
-            return refuse("member 'params' must be an object");
+            return Err("member 'params' must be an object");
         }
         match (self.method, self.id, self.result, self.error) {
             (Some(method), Some(Some(id)), None, None) => {
@@ -169,14 +169,14 @@ impl<'a> Fields<'a> {
             (Some(method), None, None, None) => {
                 Ok(Message::Notification(Notification { method, params: self.params }))
             }
-            (Some(_), Some(None), None, None) => refuse("a request's id must not be null"),
+            (Some(_), Some(None), None, None) => Err("a request's id must not be null"),
             (None, Some(Some(id)), Some(result), None) => {
                 Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
             }
             (None, id, None, Some(error)) => {
                 Ok(Message::Response(Response { id: id.flatten(), outcome: Err(error) }))
             }
-            _ => refuse("a message has a method, or an id with either a result or an error"),
+            _ => Err("a message has a method, or an id with either a result or an error"),
         }
     }
 }
@@ -320,7 +320,22 @@ fn append(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 }
 
 fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
-    EnvelopeError { id, error: RpcError::invalid_request(why) }
+    EnvelopeError { id, answers: None, error: RpcError::invalid_request(why) }
+}
+
+/// As [`refused`], with the id of the request or answer that `text` is, so that whoever waits for it learns of it.
+fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
+    #[derive(Deserialize)]
+    struct Outline {
+        id: RequestId,
+        #[serde(default, deserialize_with = "present")]
+        method: Option<IgnoredAny>,
+    }
+    let outline = serde_json::from_str::<Outline>(text).ok();
+    let (request, answer): (Vec<_>, Vec<_>) =
+        outline.into_iter().partition(|outline| outline.method.is_some());
+    let id = |outlines: Vec<Outline>| outlines.into_iter().next().map(|outline| outline.id);
+    EnvelopeError { answers: id(answer), ..refused(id(request), why) }
 }
 
 fn not_json(error: &serde_json::Error) -> EnvelopeError {
@@ -328,16 +343,11 @@ fn not_json(error: &serde_json::Error) -> EnvelopeError {
 }
 
 fn parse_error(message: String) -> EnvelopeError {
-    EnvelopeError { id: None, error: RpcError::new(error_code::PARSE_ERROR, message) }
-}
-
-/// The id of something that is JSON but no message, so that its sender learns which request failed.
-fn salvaged_id(text: &str) -> Option<RequestId> {
-    #[derive(Deserialize)]
-    struct IdAlone {
-        id: RequestId,
+    EnvelopeError {
+        id: None,
+        answers: None,
+        error: RpcError::new(error_code::PARSE_ERROR, message),
     }
-    serde_json::from_str::<IdAlone>(text).ok().map(|found| found.id)
 }
 
 fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
@@ -401,7 +411,7 @@ mod tests {
         check(
             r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
             -32600,
-            Some(1.into()),
+            None,
         );
     }
 
@@ -411,6 +421,28 @@ mod tests {
             Message::parse(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", 10).unwrap_err().error;
         assert_eq!(error.code, error_code::PARSE_ERROR);
         assert_eq!(error.message, "message is not valid UTF-8, from byte 27 on");
+    }
+
+    #[test]
+    fn faulty_answers_say_whose_they_are() {
+        for (text, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"error":5}"#.as_bytes(), 7),
+            (br#"{"jsonrpc":"2.0","id":7,"error":{"code":"x","message":5}}"#, 7),
+            (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\xff\"}", 7),
+            (br#"{"jsonrpc":"2.0","id":7,"result":[[[[[[[[[[[[]]]]]]]]]]]]}"#, 7),
+        ] {
+            let error = Message::parse(text, 10).unwrap_err();
+            assert_eq!(
+                (error.id, error.answers),
+                (None, Some(id.into())),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+        assert!(matches!(
+            parse(r#"{"jsonrpc":"2.0","id":7,"result":null}"#),
+            Ok(Message::Response(_))
+        ));
     }
 
     #[test]

@@ -11,7 +11,8 @@ pub(crate) enum Line {
     Whole,
     /// Nothing but white space.
     Blank,
-    /// A line over the limit; it was read to its end and thrown away.
+    /// A line over the limit. It was read to its end and thrown away but for its first and last bytes, which are in the
+    /// buffer with a NUL between them.
     TooLong,
     /// The input has ended.
     End,
@@ -24,7 +25,7 @@ pub(crate) async fn read_line(
     most: usize,
 ) -> io::Result<Line> {
     buffer.clear();
-    let mut too_long = false;
+    let mut tail = None::<Vec<u8>>;
     let mut seen_any = false;
     loop {
         let available = reader.fill_buf().await?;
@@ -37,13 +38,19 @@ pub(crate) async fn read_line(
         seen_any = true;
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
-        if !too_long {
-            if buffer.len() + part.len() > most {
-                too_long = true;
-                *buffer = Vec::new();
-            } else {
-                buffer.extend_from_slice(part);
+        match &mut tail {
+            Some(tail) => keep_end(tail, part),
+            None if buffer.len() + part.len() > most => {
+                let mut end = Vec::new();
+                keep_end(&mut end, buffer);
+                keep_end(&mut end, part);
+                let missing = ENDS.saturating_sub(buffer.len()).min(part.len());
+                buffer.extend_from_slice(&part[..missing]);
+                buffer.truncate(ENDS);
+                buffer.shrink_to_fit();
+                tail = Some(end);
             }
+            None => buffer.extend_from_slice(part),
         }
         let used = part.len() + usize::from(end.is_some());
         reader.consume(used);
@@ -51,11 +58,24 @@ pub(crate) async fn read_line(
             break;
         }
     }
-    Ok(match too_long {
-        true => Line::TooLong,
-        false if buffer.trim_ascii().is_empty() => Line::Blank,
-        false => Line::Whole,
+    Ok(match tail {
+        Some(tail) => {
+            buffer.push(0);
+            buffer.extend_from_slice(&tail);
+            Line::TooLong
+        }
+        None if buffer.trim_ascii().is_empty() => Line::Blank,
+        None => Line::Whole,
     })
+}
+
+/// How much is kept of the start and of the end of a line that is too long, in bytes.
+const ENDS: usize = 256;
+
+fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
+    tail.extend_from_slice(&part[part.len().saturating_sub(ENDS)..]);
+    let surplus = tail.len().saturating_sub(ENDS);
+    tail.drain(..surplus);
 }
 
 #[cfg(test)]
@@ -79,7 +99,7 @@ mod tests {
             let want = [
                 (Line::Whole, "one"),
                 (Line::Blank, ""),
-                (Line::TooLong, ""),
+                (Line::TooLong, "123456789\x00123456789"),
                 (Line::Blank, ""),
                 (Line::Whole, "two"),
                 (Line::Whole, "last"),

@@ -9,6 +9,8 @@ mod prompts;
 mod resources;
 mod tools;
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use marquetry_protocol::{
     RpcError,
@@ -61,6 +63,11 @@ impl Handler for Fixtures {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         tools::call(params, cx).await?.try_into()
+    }
+
+    fn input_schema(&self, tool: &str) -> Option<Cow<'_, serde_json::Value>> {
+        let tool = tools::list().into_iter().find(|known| known.name == tool)?;
+        Some(Cow::Owned(tool.input_schema))
     }
 
     async fn list_resources(

@@ -57,6 +57,10 @@ pub(crate) fn list() -> Vec<Tool> {
         tools.push(tool(name, schema));
     }
     tools.push(tool("json_schema_2020_12_tool", json_schema_2020_12()));
+    let schema = json!({
+        "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } },
+    });
+    tools.push(tool("test_custom_header", schema));
     tools
 }
 
@@ -235,7 +239,7 @@ pub(crate) async fn call(
             }
             text("Asked what could be asked.")
         }
-        "json_schema_2020_12_tool" => text(&arguments.to_string()),
+        "json_schema_2020_12_tool" | "test_custom_header" => text(&arguments.to_string()),
         name => Err(RpcError::invalid_params(format!("unknown tool '{name}'"))),
     }
 }

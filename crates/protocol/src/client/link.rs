@@ -215,6 +215,15 @@ impl Shared {
             }
             return;
         }
+        // Those that wait for a slow reader are bounded in number, so each must be in size.
+        const MOST_BYTES: usize = 64 << 10;
+        if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
+            tracing::warn!(
+                method = &*notification.method,
+                "a notification of more than 64 KiB is left out"
+            );
+            return;
+        }
         // Nobody may be listening, and that is fine.
         _ = self.notifications.send(ServerNotification {
             method: (&*notification.method).into(),

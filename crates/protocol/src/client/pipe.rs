@@ -20,7 +20,7 @@ use super::{
     params::{self, Asks},
 };
 use crate::{
-    DEFAULT_MAX_NESTING, Era, Message, RequestId, RpcError, envelope,
+    DEFAULT_MAX_NESTING, Era, Message, RequestId, envelope,
     line::{Line, read_line},
 };
 
@@ -43,7 +43,7 @@ struct Pending {
 }
 
 struct Waiting {
-    answer: oneshot::Sender<Result<Box<RawValue>, RpcError>>,
+    answer: oneshot::Sender<Result<Box<RawValue>, ClientError>>,
     progress: Option<mpsc::Sender<Progress>>,
 }
 
@@ -137,8 +137,7 @@ impl PipeLink {
         };
         place.leave();
         match answer {
-            Some(Ok(result)) => Ok(result),
-            Some(Err(error)) => Err(ClientError::Rpc(error)),
+            Some(answer) => answer,
             None => Err(ClientError::Closed(self.shared.closed().await)),
         }
     }
@@ -238,12 +237,14 @@ impl Reading {
             match read_line(&mut reader, &mut buffer, self.most).await {
                 Ok(Line::Whole) => self.take(&buffer).await,
                 Ok(Line::Blank) => {}
-                // Whose answer it was is lost with it, so somebody would wait for ever.
                 Ok(Line::TooLong) => {
-                    return CloseReason::Broken(format!(
-                        "server sent a message of more than {} bytes",
-                        self.most
-                    ));
+                    let why = format!("server sent a message of more than {} bytes", self.most);
+                    let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
+                    else {
+                        // Whose answer it was is lost with it, so somebody would wait for ever.
+                        return CloseReason::Broken(why);
+                    };
+                    _ = waiting.answer.send(Err(ClientError::Protocol(why)));
                 }
                 Ok(Line::End) => {
                     return CloseReason::Ended("server has closed its output".to_owned());
@@ -267,7 +268,9 @@ impl Reading {
                 };
                 // One that nobody waits for any more was cancelled, or is late.
                 let Some(waiting) = self.pending.take(&id) else { return };
-                _ = waiting.answer.send(response.outcome.map(ToOwned::to_owned));
+                _ = waiting
+                    .answer
+                    .send(response.outcome.map(ToOwned::to_owned).map_err(ClientError::Rpc));
             }
             Ok(Message::Notification(notification)) => {
                 self.shared.notified(&notification, |token, progress| {
@@ -281,11 +284,33 @@ impl Reading {
                 self.shared
                     .answer(&request, async move |answer| _ = outbound.send(answer.into()).await);
             }
-            // Servers print to their standard output by mistake; that is no reason to leave them. What is nested too
-            // deep to be an answer leaves its caller to the time limit.
-            Err(error) => tracing::warn!(%error, "server sent a line that is no message"),
+            Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
+                Some(waiting) => {
+                    _ = waiting.answer.send(Err(ClientError::Protocol(error.to_string())))
+                }
+                // Servers print to their standard output by mistake; that is no reason to leave them.
+                None => tracing::warn!(%error, "server sent a line that is no message"),
+            },
         }
     }
+}
+
+/// The id of an answer of which only the start and the end are left. Servers write it first or last.
+fn id_of_long(ends: &[u8]) -> Option<RequestId> {
+    const KEY: &str = r#""id":"#;
+    fn number(text: &str) -> Option<(RequestId, &str)> {
+        let text = text.trim_start();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        Some((text[..digits].parse::<u64>().ok()?.into(), text[digits..].trim_start()))
+    }
+    let text = String::from_utf8_lossy(ends);
+    let (start, end) = text.split_once('\0')?;
+    let first = start.find(KEY).filter(|at| !start[..*at].contains(r#""result""#));
+    if let Some((id, _)) = first.and_then(|at| number(&start[at + KEY.len()..])) {
+        return Some(id);
+    }
+    let (id, rest) = number(&end[end.rfind(KEY)? + KEY.len()..])?;
+    (rest == "}" || rest == r#","jsonrpc":"2.0"}"#).then_some(id)
 }
 
 async fn write(
@@ -312,4 +337,24 @@ async fn write(
         () = shared.ended().cancelled() => {}
     }
     _ = writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_say_whose_they_are_at_either_end() {
+        for (start, end, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, r#""x"}}"#, Some(7)),
+            (r#"{"result":{"id":1,"a":"#, r#""}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
+            (r#"{"result":{"a":"#, r#""}]},"id": 7,"jsonrpc":"2.0"}"#, Some(7)),
+            (r#"{"result":{"id":1,"a":"#, r#""x","id":3}}"#, None),
+            (r#"{"jsonrpc":"2.0","id":"a","result":"#, "", None),
+            ("", "", None),
+        ] {
+            let ends = format!("{start}\0{end}");
+            assert_eq!(id_of_long(ends.as_bytes()), id.map(RequestId::from), "{ends}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ impl Channel {
     /// A channel, and what is to be sent through it.
     pub(super) fn new(server: Server, id: Option<Arc<str>>) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
-        let (outbound, queue) = mpsc::channel(limits.max_queued_messages);
+        let (outbound, queue) = mpsc::channel(limits.queue());
         let conversation = Arc::new(Conversation::new(id, limits.max_in_flight));
         (Self { server, conversation, outbound, calls: TaskTracker::new() }, queue)
     }

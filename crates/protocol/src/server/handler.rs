@@ -1,8 +1,13 @@
 //! What a server answers.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{RequestContext, shape::shape};
 use crate::{
@@ -53,6 +58,13 @@ pub trait Handler: Send + Sync + 'static {
     ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
+    }
+
+    /// The input schema of a tool, asked for at calls over stateless HTTP: arguments that it marks with `x-mcp-header`
+    /// must be repeated in headers. Without a schema they are not checked.
+    fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
+        let _ = tool;
+        None
     }
 
     /// `resources/list`

@@ -12,7 +12,8 @@ pub struct Limits {
     pub max_nesting: usize,
     /// Requests in flight, per pipe or HTTP session, and for all stateless HTTP requests together: 256.
     pub max_in_flight: usize,
-    /// Sessions over HTTP: 1,000. One more ends the one that was idle the longest.
+    /// Sessions over HTTP: 1,000. One more ends the one that was idle the longest. As many stateless clients may listen
+    /// for announcements.
     pub max_sessions: usize,
     /// An idle session over HTTP ends after this time: 1 hour.
     pub session_idle: Duration,
@@ -52,5 +53,12 @@ impl Default for Limits {
             replay_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(5),
         }
+    }
+}
+
+impl Limits {
+    /// [`Self::max_queued_messages`], as a channel takes it.
+    pub(super) fn queue(&self) -> usize {
+        self.max_queued_messages.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
     }
 }

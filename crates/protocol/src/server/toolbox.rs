@@ -182,6 +182,11 @@ impl Handler for Toolbox {
         self.description.clone()
     }
 
+    fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
+        let typed = self.tools.iter().find(|typed| typed.tool.name == tool)?;
+        Some(Cow::Borrowed(&typed.tool.input_schema))
+    }
+
     async fn list_tools(
         &self,
         cursor: Option<&str>,

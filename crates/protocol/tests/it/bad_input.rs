@@ -25,7 +25,7 @@ async fn bad_lines_get_an_error_and_the_next_one_is_served() {
     let cases: [(&[u8], i64, Value); 12] = [
         (b"nonsense", -32700, json!(null)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"", -32700, json!(null)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700, json!(null)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700, json!(1)),
         (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, json!(null)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}", -32600, json!(1)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", -32600, json!(null)),
@@ -34,7 +34,7 @@ async fn bad_lines_get_an_error_and_the_next_one_is_served() {
         (b"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"initialize\",\"params\":{}}", -32602, json!(4)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"1999-01-01\"}}}", -32022, json!(5)),
         (long.as_bytes(), -32000, json!(null)),
-        (deep.as_bytes(), -32600, json!(null)),
+        (deep.as_bytes(), -32600, json!(1)),
     ];
     for (line, code, id) in cases {
         writer.write_all(line).await.unwrap();

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{HttpEndpoint, ResponseBody};
+use super::{HttpEndpoint, ResponseBody, patience::Patience};
 
 /// How connections are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct ServeOptions {
     pub max_connections: usize,
     /// A client must have sent a request's head within this time: 30 s. An idle connection closes after it, too.
     pub head_timeout: Duration,
+    /// A connection closes when its client reads nothing of what it is sent for this time: 60 s.
+    pub write_timeout: Duration,
     /// After a stop was asked for, requests may finish within this time: 5 s.
     pub shutdown_grace: Duration,
 }
@@ -31,6 +33,7 @@ impl Default for ServeOptions {
         Self {
             max_connections: 1_024,
             head_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(5),
         }
     }
@@ -74,7 +77,10 @@ where
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
-            .serve_connection(TokioIo::new(stream), service.clone());
+            .serve_connection(
+                TokioIo::new(Patience::new(stream, options.write_timeout)),
+                service.clone(),
+            );
         let (stop, kill) = (stop.clone(), kill.clone());
         connections.spawn(async move {
             let _permit = permit;

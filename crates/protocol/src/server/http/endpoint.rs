@@ -64,6 +64,8 @@ struct Inner {
     options: HttpOptions,
     sessions: Sessions,
     stateless: Arc<Semaphore>,
+    /// Room for those who listen, which they do for ever: they must not take that of calls.
+    listening: Arc<Semaphore>,
 }
 
 pub(super) type Response = HttpResponse<ResponseBody>;
@@ -77,8 +79,9 @@ impl HttpEndpoint {
     pub fn new(server: Server, options: HttpOptions) -> Self {
         let limits = server.limits();
         let sessions = Sessions::new(limits.max_sessions, limits.session_idle);
-        let stateless = Arc::new(Semaphore::new(limits.max_in_flight.min(Semaphore::MAX_PERMITS)));
-        Self { inner: Arc::new(Inner { server, options, sessions, stateless }) }
+        let room = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        let (stateless, listening) = (room(limits.max_in_flight), room(limits.max_sessions));
+        Self { inner: Arc::new(Inner { server, options, sessions, stateless, listening }) }
     }
 
     /// Answers one HTTP request.
@@ -201,15 +204,21 @@ impl HttpEndpoint {
         let bad = |error: &RpcError| {
             answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
         };
-        if let Err(error) = standard_headers::check(headers, request, version)
+        let headers_agree = standard_headers::check(headers, request, version)
             .and_then(|()| stateless_revision(version))
-        {
+            .and_then(|_| self.check_params(headers, request));
+        if let Err(error) = headers_agree {
             return bad(&error);
         }
-        let Ok(permit) = self.inner.stateless.clone().try_acquire_owned() else {
-            let most = self.inner.server.limits().max_in_flight;
-            let error =
-                RpcError::limit_exceeded(format!("more than {most} requests are in flight"));
+        let limits = self.inner.server.limits();
+        let (room, most, what) = match &*request.method {
+            "subscriptions/listen" => {
+                (&self.inner.listening, limits.max_sessions, "clients listen")
+            }
+            _ => (&self.inner.stateless, limits.max_in_flight, "requests are in flight"),
+        };
+        let Ok(permit) = room.clone().try_acquire_owned() else {
+            let error = RpcError::limit_exceeded(format!("more than {most} {what}"));
             return answered(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Outgoing::error(Some(&request.id), &error).bytes,
@@ -225,6 +234,17 @@ impl HttpEndpoint {
                 self.run(work, accepts, stateless_status, kept).await
             }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
+        }
+    }
+
+    fn check_params(&self, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
+        if request.method != "tools/call" {
+            return Ok(());
+        }
+        let Some(tool) = standard_headers::target(request) else { return Ok(()) };
+        match self.inner.server.shared.handler.input_schema(&tool) {
+            Some(schema) => standard_headers::check_params(headers, request, &schema),
+            None => Ok(()),
         }
     }
 
@@ -293,7 +313,7 @@ impl HttpEndpoint {
     where
         F: Future<Output = Option<Outgoing>> + Send + 'static,
     {
-        let (sender, mut messages) = mpsc::channel(self.inner.server.limits().max_queued_messages);
+        let (sender, mut messages) = mpsc::channel(self.inner.server.limits().queue());
         // To a client that reads no events, what is said before the answer is lost.
         let work = work(if accepts.events { sender.clone() } else { nowhere() });
         tokio::spawn(async move {
@@ -330,7 +350,7 @@ impl HttpEndpoint {
         };
         if let Some(last) = headers.get("last-event-id") {
             let last = last.to_str().ok().and_then(|last| last.parse().ok());
-            let most_queued = self.inner.server.limits().max_queued_messages;
+            let most_queued = self.inner.server.limits().queue();
             return match last.and_then(|last| session.replay.resume(last, most_queued)) {
                 Some(messages) => events(ResponseBody::events(None, messages, None)),
                 // Not 404: that would say that the session is gone.

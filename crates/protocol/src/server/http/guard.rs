@@ -49,6 +49,13 @@ impl HostGuard {
     /// Which header was refused; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
+        // Which of several would count is a matter of taste between us and whoever passed the request on.
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Err(Refusal::Host(format!("{}, and another", crate::error::shortened(&host))));
+        }
+        if headers.get_all(header::ORIGIN).iter().count() > 1 {
+            return Err(Refusal::Origin("several at once".to_owned()));
+        }
         let lower = host.to_ascii_lowercase();
         if !is_loopback(without_port(&lower)) && !self.allows_host(&lower) {
             return Err(Refusal::Host(crate::error::shortened(&host).to_owned()));

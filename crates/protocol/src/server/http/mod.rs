@@ -9,6 +9,7 @@ mod body;
 mod endpoint;
 mod guard;
 mod legacy;
+mod patience;
 mod replay;
 mod sessions;
 mod standard_headers;

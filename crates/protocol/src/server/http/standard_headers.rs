@@ -3,6 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{Request, RpcError, error_code};
 
@@ -24,8 +25,43 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Checks the `Mcp-Param-*` headers of a tool call, which repeat the arguments that the tool's schema marks with
+/// `x-mcp-header` (2026-07-28, "Custom Headers").
+///
+/// # Errors
+/// Header mismatch (-32020), naming the header.
+pub(super) fn check_params(
+    headers: &HeaderMap,
+    request: &Request<'_>,
+    schema: &Value,
+) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    struct Call {
+        #[serde(default)]
+        arguments: Value,
+    }
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    let call: Option<Call> =
+        request.params.and_then(|params| serde_json::from_str(params.get()).ok());
+    let arguments = call.map(|call| call.arguments).unwrap_or_default();
+    for (property, schema) in properties {
+        let Some(name) = schema["x-mcp-header"].as_str() else { continue };
+        let header = format!("mcp-param-{}", name.to_ascii_lowercase());
+        match &arguments[property] {
+            Value::Null if headers.contains_key(&header) => {
+                let why = format!("header '{header}' repeats an argument that is not there");
+                return Err(RpcError::new(error_code::HEADER_MISMATCH, why));
+            }
+            Value::Null => {}
+            Value::String(text) => agrees(headers, &header, text)?,
+            other => agrees(headers, &header, &other.to_string())?,
+        }
+    }
+    Ok(())
+}
+
 /// What the request is about: the tool, the prompt or the resource.
-fn target(request: &Request<'_>) -> Option<String> {
+pub(super) fn target(request: &Request<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Target {
         name: Option<String>,
@@ -76,6 +112,47 @@ mod tests {
             &[("mcp-method", "tools/call"), ("mcp-name", "=?base64?!?=")],
             Some("header 'mcp-name' is not readable"),
         );
+    }
+
+    #[test]
+    fn marked_arguments_are_repeated() {
+        let schema = serde_json::json!({ "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+            "count": { "type": "integer", "x-mcp-header": "Count" },
+            "other": { "type": "string" },
+        } });
+        let check = |given: &[(&'static str, &str)], arguments: &str| {
+            let headers: HeaderMap = given
+                .iter()
+                .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+                .collect();
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+            );
+            let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
+                panic!("no request")
+            };
+            check_params(&headers, &request, &schema).err().map(|error| error.message)
+        };
+        let both = r#"{"region":"eu","count":3,"other":"x"}"#;
+        assert_eq!(check(&[("mcp-param-region", "eu"), ("mcp-param-count", "3")], both), None);
+        assert_eq!(
+            check(&[("mcp-param-region", "=?base64?ZXU=?="), ("mcp-param-count", "3")], both),
+            None
+        );
+        assert_eq!(check(&[], r#"{"other":"x"}"#), None);
+        for (given, arguments, why) in [
+            (&[("mcp-param-count", "3")][..], both, "is missing"),
+            (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),
+            (&[("mcp-param-region", "=?base64?ZXU?=")], r#"{"region":"eu"}"#, "is not readable"),
+            (&[("mcp-param-region", "eu")], "{}", "repeats an argument that is not there"),
+        ] {
+            assert_eq!(
+                check(given, arguments),
+                Some(format!("header 'mcp-param-region' {why}")),
+                "{arguments}"
+            );
+        }
     }
 
     #[track_caller]
