@@ -308,9 +308,7 @@ impl Maker<'_> {
         metadata.original_mime_type = declared.map(|declared| shortened(declared, 256));
         metadata.resource = Some(ResourceMetadata {
             resource_uri: shortened(uri, MAX_URI_BYTES),
-            is_text_based: declared
-                .and_then(mime::essence)
-                .is_some_and(|essence| mime::is_text(&essence)),
+            is_text_based: declared.is_some_and(mime::is_text),
             is_placeholder: true,
             ..ResourceMetadata::default()
         });

@@ -84,6 +84,7 @@ pub use crate::{
     capture::{Captured, Capturer, META_KEY, ToolCall},
     detect::TextFormat,
     metadata::{ContentType, Metadata, ResourceMetadata, Schema, Summary},
+    mime::is_text,
     name::{ArtifactName, ArtifactUri, NameError, UriError},
     report::{
         ItemReport, LeftOut, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,

@@ -42,24 +42,35 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     known.or_else(|| mime_guess::from_ext(&extension).first_raw())
 }
 
-/// Whether the MIME type is one of text.
-pub(crate) fn is_text(essence: &str) -> bool {
-    essence.starts_with("text/")
-        || essence.ends_with("+json")
-        || essence.ends_with("+xml")
-        || matches!(
-            essence,
-            "application/json"
-                | "application/yaml"
-                | "application/x-yaml"
-                | "application/xml"
-                | "application/csv"
-                | "application/javascript"
-                | "application/x-ndjson"
-                | "application/toml"
-                | "application/sql"
-        )
+/// Whether content of this MIME type is text, as far as the type tells; case and parameters do not matter.
+///
+/// ```
+/// use marquetry_artifacts::is_text;
+///
+/// assert!(is_text("text/csv; charset=utf-8") && is_text("image/svg+xml"));
+/// assert!(!is_text("image/png") && !is_text("application/octet-stream"));
+/// ```
+pub fn is_text(mime_type: &str) -> bool {
+    let Some(essence) = essence(mime_type) else { return false };
+    let Some((kind, subtype)) = essence.split_once('/') else { return false };
+    let format = subtype.rsplit('+').next().unwrap_or(subtype);
+    kind == "text" || TEXT_FORMATS.contains(&format.strip_prefix("x-").unwrap_or(format))
 }
+
+/// Formats that are text though their types do not begin with `text/`: whole subtypes, without `x-`, or suffixes.
+const TEXT_FORMATS: [&str; 11] = [
+    "json",
+    "ndjson",
+    "json-seq",
+    "yaml",
+    "xml",
+    "csv",
+    "javascript",
+    "toml",
+    "sql",
+    "sh",
+    "graphql",
+];
 
 /// What the first bytes say, for kinds of file that begin in an unmistakable way.
 pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
@@ -220,6 +231,38 @@ mod tests {
         assert_eq!(of_extension("MD"), Some("text/markdown"));
         assert_eq!(of_extension("doc"), Some("application/msword"));
         assert_eq!(of_extension("qqqq"), None);
+    }
+
+    #[test]
+    fn types_of_text() {
+        for mime_type in [
+            "text/plain",
+            "TEXT/csv; charset=utf-8",
+            "application/json",
+            "application/yaml",
+            "application/x-yaml",
+            "application/x-ndjson",
+            "application/problem+json",
+            "application/openapi+yaml",
+            "application/xml",
+            "application/x-sh",
+            "application/sql",
+            "application/graphql",
+            "image/svg+xml",
+        ] {
+            assert!(is_text(mime_type), "{mime_type}");
+        }
+        for mime_type in [
+            "image/png",
+            "application/octet-stream",
+            "application/pdf",
+            "application/vnd.oasis.opendocument.text",
+            "json",
+            "application/",
+            "",
+        ] {
+            assert!(!is_text(mime_type), "{mime_type}");
+        }
     }
 
     #[test]

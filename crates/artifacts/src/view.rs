@@ -123,6 +123,34 @@ pub fn lines(
     })
 }
 
+/// The whole characters of a piece of a text, and how many bytes of a character that begins before the piece they
+/// leave out in front. None when nothing whole is left, or the piece is not of a text.
+///
+/// So a part of a large artifact can be shown without reading the rest of it. A piece alone does not tell what it is of:
+/// four bytes in the middle of a picture may happen to be letters, so ask [`is_text`](crate::is_text) first.
+///
+/// ```
+/// use marquetry_artifacts::view;
+///
+/// let text = "aä€".as_bytes();
+/// assert_eq!(view::characters(&text[2..5]), None);
+/// assert_eq!(view::characters(&text[..5]), Some(("aä", 0)));
+/// assert_eq!(view::characters(&text[2..]), Some(("€", 1)));
+/// ```
+pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
+    // No character has more than three bytes that go on one.
+    let skipped = piece.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    let text = match std::str::from_utf8(&piece[skipped..]) {
+        Ok(text) => text,
+        // Only the end may be incomplete.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&piece[skipped..skipped + error.valid_up_to()]).ok()?
+        }
+        Err(_) => return None,
+    };
+    (!text.is_empty()).then_some((text, skipped))
+}
+
 /// The bytes of `range`, as far as they are there and fit in `limit`.
 ///
 /// Text comes in whole characters: one that the range begins within is shown from its start, one that it ends within
@@ -212,7 +240,37 @@ mod tests {
         assert_eq!(bytes(b"a\xffb", 0..2, 9).content, Piece::Binary(b"a\xff"));
     }
 
+    #[test]
+    fn characters_of_a_piece() {
+        let text = "aä€".as_bytes();
+        for (piece, want) in [
+            (text, Some(("aä€", 0))),
+            (&text[..5], Some(("aä", 0))),
+            (&text[2..], Some(("€", 1))),
+            (&text[3..5], None),
+            (&text[4..], None),
+            (b"", None),
+            (b"a\xff", None),
+            (&[0x80; 8], None),
+        ] {
+            assert_eq!(characters(piece), want, "{piece:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn characters_are_those_of_the_text(text in "\\PC{0,20}", start in 0_usize..90, length in 0_usize..90) {
+            let bytes = text.as_bytes();
+            let piece = bytes.get(start..).unwrap_or_default();
+            let piece = &piece[..length.min(piece.len())];
+            if let Some((seen, skipped)) = characters(piece) {
+                prop_assert_eq!(text.get(start + skipped..start + skipped + seen.len()), Some(seen));
+                prop_assert!(skipped + seen.len() + 3 >= piece.len());
+            } else {
+                prop_assert!(piece.len() <= 6);
+            }
+        }
+
         #[test]
         fn lines_one_after_another_give_the_text(text in "[a-z\u{e4}\n]{0,60}", count in 1_u64..5, limit in 0_usize..12) {
             let mut next = Some(1);
