@@ -190,6 +190,7 @@ impl AppBuilder {
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
             head_timeout: Duration::from_millis(limits.max_head_ms.get()),
+            write_timeout: Duration::from_millis(limits.max_write_ms.get()),
             shutdown_grace: grace,
         };
         let stop = CancellationToken::new();

@@ -20,6 +20,8 @@ pub struct Limits {
     pub max_head_ms: NonZeroU64,
     /// How long the body of an HTTP request may take to arrive, in milliseconds.
     pub max_body_ms: NonZeroU64,
+    /// How long a client may read nothing of what it is sent before its connection closes, in milliseconds.
+    pub max_write_ms: NonZeroU64,
     /// MCP requests under way at a time, for each pipe or session, and for all clients without sessions together.
     pub max_in_flight: NonZeroUsize,
     /// Sessions over HTTP; one more ends the one that was idle the longest.
@@ -65,6 +67,7 @@ impl Default for Limits {
             max_connections: n(1_024),
             max_head_ms: ms(30_000),
             max_body_ms: ms(30_000),
+            max_write_ms: ms(60_000),
             max_in_flight: n(256),
             max_sessions: n(1_000),
             session_idle_ms: ms(3_600_000),
