@@ -25,6 +25,10 @@ pub struct GatewayConfig {
     pub restart_max_failures: u32,
     /// How long a child process may take to end after its input was closed, and again after SIGTERM, in milliseconds.
     pub stop_grace_ms: u64,
+    /// Environment variables that child processes see beside PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG, LC_*, TZ, TMPDIR, TMP, TEMP, XDG_*,
+    /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in small letters), NODE_EXTRA_CA_CERTS and SSL_CERT_*; a `*` at the end stands for
+    /// any rest, as in "NVM_*". What one server alone needs belongs in its `env`.
+    pub pass_env: Vec<String>,
 }
 
 impl Default for GatewayConfig {
@@ -38,6 +42,7 @@ impl Default for GatewayConfig {
             restart_max_delay_ms: 60_000,
             restart_max_failures: 0,
             stop_grace_ms: 2_000,
+            pass_env: Vec::new(),
         }
     }
 }

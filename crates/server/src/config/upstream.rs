@@ -21,6 +21,8 @@ pub struct UpstreamConfig {
     pub transport: Transport,
     /// Named, but not started.
     pub disabled: bool,
+    /// Whether a child process sees the whole environment of this one, instead of what `gateway.pass_env` says.
+    pub inherit_env: bool,
     /// What its tools' and prompts' names begin with; the server's own name when absent.
     pub prefix: Option<Prefix>,
     /// Capture settings of all its tools, over those of `[artifacts]`.
@@ -42,7 +44,7 @@ pub enum Transport {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables over those of this process.
+        /// Variables over those that it inherits.
         env: IndexMap<String, String>,
         /// Its working directory; this process's when absent.
         cwd: Option<PathBuf>,
@@ -104,6 +106,7 @@ impl UpstreamConfig {
         Self {
             transport,
             disabled: false,
+            inherit_env: false,
             prefix: None,
             capture: Capture::default(),
             tools: IndexMap::new(),
@@ -203,7 +206,7 @@ pub(crate) struct UpstreamTable {
     /// Arguments of the program.
     #[schemars(example = ["-y", "@modelcontextprotocol/server-everything"])]
     args: Option<Vec<String>>,
-    /// Environment variables of the program, over those of this process.
+    /// Environment variables of the program, over those that it inherits (see `gateway.pass_env`).
     #[schemars(example = serde_json::json!({"API_KEY": "${API_KEY}"}))]
     env: Option<IndexMap<String, String>>,
     /// Working directory of the program.
@@ -222,6 +225,9 @@ pub(crate) struct UpstreamTable {
     /// Keep the entry, but do not start it.
     #[schemars(example = true)]
     disabled: bool,
+    /// Let the program see the whole environment of this process, with every token in it.
+    #[schemars(example = true)]
+    inherit_env: bool,
     /// What its tools' and prompts' names begin with, instead of the server's name; "" leaves them as they are.
     #[schemars(example = &"web")]
     prefix: Option<Prefix>,
@@ -254,6 +260,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
         };
         Ok(Self {
             disabled: table.disabled,
+            inherit_env: table.inherit_env,
             prefix: table.prefix,
             capture: table.capture,
             tools: table.tools,

@@ -3,6 +3,7 @@
 mod backoff;
 mod call;
 mod catalog;
+mod environment;
 mod names;
 mod routes;
 mod state;

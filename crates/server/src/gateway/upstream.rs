@@ -15,7 +15,7 @@ use marquetry_protocol::{
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{catalog::Listing, names::Namer, state::State};
+use super::{catalog::Listing, environment, names::Namer, state::State};
 use crate::config::{GatewayConfig, Limits, Transport, UpstreamConfig};
 
 /// An MCP server behind this one.
@@ -26,6 +26,8 @@ pub(crate) struct Upstream {
     start_timeout: Duration,
     call_timeout: Duration,
     stop_grace: Duration,
+    /// Variables that it sees beside those that all do.
+    pass_env: Vec<String>,
     state: watch::Sender<State>,
     listing: RwLock<Arc<Listing>>,
     starts: AtomicU32,
@@ -57,6 +59,7 @@ impl Upstream {
             start_timeout: Duration::from_millis(start_timeout),
             call_timeout,
             stop_grace: Duration::from_millis(gateway.stop_grace_ms),
+            pass_env: gateway.pass_env.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::default(),
             starts: AtomicU32::new(0),
@@ -135,7 +138,11 @@ impl Upstream {
         match &self.config.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 let mut program = StdioCommand::new(command, args);
-                program.env = env.clone().into_iter().collect();
+                program.inherit_env = self.config.inherit_env;
+                if !self.config.inherit_env {
+                    program.env = environment::passed(std::env::vars_os(), &self.pass_env);
+                }
+                program.env.extend(env.clone());
                 program.cwd.clone_from(cwd);
                 program.stop_grace = self.stop_grace;
                 program.children = Some(children.clone());

@@ -40,7 +40,7 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
     let health = server.app.health();
     assert_eq!(health["status"], "ok");
     assert_eq!(health["upstreams"][0]["refused"][0]["name"], "not/a/name");
-    assert_eq!(health["upstreams"][0]["tools"], 13);
+    assert_eq!(health["upstreams"][0]["tools"], 14);
     server.stop().await;
 }
 
@@ -296,7 +296,7 @@ async fn lists_come_in_pages() {
     let first = ask(&agent, "tools/list", json!({})).await.unwrap();
     assert_eq!(first["tools"].as_array().unwrap().len(), 5);
     let all = within(agent.list_tools()).await.unwrap();
-    assert_eq!(all.len(), 17);
+    assert_eq!(all.len(), 18);
     let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
     assert_eq!(code, -32602);
     server.stop().await;

@@ -23,8 +23,7 @@ use marquetry_protocol::{
         CallToolParams, CallToolResult, Content, GetPromptParams, GetPromptResult, Implementation,
         ListChanged, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
         ListToolsResult, Prompt, PromptMessage, ReadResourceParams, ReadResourceResult, Resource,
-        ResourceContents, ResourceLink, ResourceTemplate, ResourcesCapability, Role,
-        ServerCapabilities, Tool,
+        ResourceContents, ResourceTemplate, ResourcesCapability, Role, ServerCapabilities, Tool,
     },
 };
 use serde_json::{Value, json};
@@ -147,6 +146,7 @@ impl Upstream {
             "link",
             "structured",
             "meta",
+            "env",
             "not/a/name",
         ];
         if self.shared.grown.load(Ordering::SeqCst) {
@@ -242,14 +242,18 @@ impl Handler for Upstream {
             "fail" => CallToolResult::error("it failed"),
             "refuse" => return Err(RpcError::new(-32099, "refused").with_data(&json!({"why": 1}))),
             "link" => CallToolResult {
-                content: vec![Content::ResourceLink(ResourceLink {
+                content: vec![Content::ResourceLink(Resource {
                     uri: "elsewhere://linked".into(),
                     name: "linked".into(),
-                    ..ResourceLink::default()
+                    ..Resource::default()
                 })],
                 ..CallToolResult::default()
             },
             "structured" => CallToolResult::structured(json!({"rows": vec!["row"; 2_000]})),
+            "env" => {
+                let name = arguments["name"].as_str().unwrap();
+                CallToolResult::text(env::var(name).unwrap_or_else(|_| "unset".to_owned()))
+            }
             "meta" => CallToolResult::text(json!(params.meta).to_string()),
             "extra" => CallToolResult::text("extra"),
             other => return Err(RpcError::invalid_params(format!("unknown tool '{other}'"))),

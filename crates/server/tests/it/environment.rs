@@ -1,0 +1,40 @@
+//! What upstreams see of the environment.
+
+use marquetry_protocol::client::{Client, ClientOptions, StdioCommand};
+use serde_json::json;
+
+use crate::{
+    support::{text_of, within},
+    upstream::child_toml,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_marquetry");
+
+/// What an upstream finds under each of `names`, when the server's environment has a secret, a tool's home and the usual.
+async fn seen(toml: &str, names: &[&str]) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("marquetry.toml");
+    std::fs::write(&config, toml).unwrap();
+    let mut command = StdioCommand::new(PROGRAM, ["stdio", "--log", "warn", "--config"]);
+    command.args.push(config.display().to_string());
+    for (name, value) in [("A_TOKEN", "hush"), ("NVM_DIR", "/nvm"), ("LC_TEST", "C")] {
+        command.env.insert(name.to_owned(), value.to_owned());
+    }
+    let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
+    let mut seen = Vec::new();
+    for name in names {
+        seen.push(text_of(&agent, "local__env", json!({"name": name})).await);
+    }
+    within(agent.close()).await;
+    seen
+}
+
+#[tokio::test]
+async fn upstreams_do_not_see_the_whole_environment() {
+    let names = ["A_TOKEN", "NVM_DIR", "LC_TEST"];
+    assert_eq!(seen(&child_toml("local"), &names).await, ["unset", "unset", "C"]);
+    let pass = format!("gateway.pass_env = ['NVM_*']\n{}", child_toml("local"));
+    assert_eq!(seen(&pass, &names).await, ["unset", "/nvm", "C"]);
+    let inherit = format!("{}inherit_env = true\n", child_toml("local"));
+    assert_eq!(seen(&inherit, &names).await, ["hush", "/nvm", "C"]);
+}
