@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::JsonObject;
+use super::{JsonObject, Resource};
 
 /// One item of a tool answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub enum Content {
         meta: Option<JsonObject>,
     },
     /// A resource that can be read with `resources/read` (since 2025-06-18).
-    ResourceLink(ResourceLink),
+    ResourceLink(Resource),
 }
 
 impl Content {
@@ -89,34 +89,6 @@ impl Content {
             _ => None,
         }
     }
-}
-
-/// Where a resource is, and what it is like.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceLink {
-    /// Where to read it.
-    pub uri: String,
-    /// Its name, for programs and as a fallback for people.
-    pub name: String,
-    /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// What it is, for the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Its MIME type, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// Its size in bytes, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-    /// For whom it is, and how much it matters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// More about it, for programs.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
-    pub meta: Option<JsonObject>,
 }
 
 /// The contents of one resource: text, or bytes in base64.

@@ -13,7 +13,7 @@ mod tool;
 
 pub use self::{
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
-    content::{Annotations, Content, ResourceContents, ResourceLink},
+    content::{Annotations, Content, ResourceContents},
     interaction::{
         CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
         Completion, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Annotations, JsonObject, ResourceContents};
 
-/// A resource as `resources/list` shows it.
+/// A resource as `resources/list` shows it, or a tool answer that links to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
