@@ -1,5 +1,13 @@
-//! The Model Context Protocol: server and client, over pipes and Streamable HTTP, with sessions (2025-11-25) and
-//! without (2026-07-28).
+//! The Model Context Protocol: server and client, over pipes, Streamable HTTP and HTTP+SSE, in every
+//! revision from 2024-10-07 on: with sessions (until 2025-11-25) and without (2026-07-28).
+//!
+//! ```toml
+//! [dependencies]
+//! marquetry-protocol = { version = "0.1", default-features = false, features = ["stdio", "typed"] } # or all, by default
+//! schemars = "1"
+//! serde = { version = "1", features = ["derive"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
 //!
 //! A server with one typed tool; its schema comes from the type, and arguments are checked against it:
 //!
@@ -42,6 +50,9 @@
 //! - One server answers both eras on one endpoint: a request that names a stateless revision in its `_meta` is
 //!   stateless, one that starts with `initialize` opens a session. Handlers see no difference but
 //!   [`RequestContext::revision`](server::RequestContext::revision).
+//! - A handler speaks the newest revision; what an older one lacks is left out of what its client gets, with the
+//!   nearest text instead ([`Feature`] has the table).
+//! - [`RequestContext::elicit`](server::RequestContext::elicit) and its like ask the client, in both eras.
 //! - Every queue and size is bounded: see [`server::Limits`] and [`client::ClientOptions`]. Over a limit there is an
 //!   error that names it, and the connection goes on.
 //! - Dropping the future of a call cancels it at the other side, all the way down.
