@@ -37,12 +37,19 @@ fn line(upstream: &UpstreamConfig) -> String {
             format!("stdio  {command}, {} arguments, {} variables", args.len(), env.len())
         }
         Transport::Http { url, headers } => {
-            let shown = url.split(['?', '#']).next().unwrap_or(url);
-            format!("http   {shown}, {} headers", headers.len())
+            format!("http   {}, {} headers", without_secrets(url), headers.len())
         }
         Transport::Elsewhere => "not reached".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }
+}
+
+/// A URL's scheme, host, port and path; users, passwords and queries hold secrets.
+fn without_secrets(url: &str) -> String {
+    let Ok(uri) = url.parse::<http::Uri>() else { return "a URL that is not valid".to_owned() };
+    let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    format!("{}://{place}{}", uri.scheme_str().unwrap_or_default(), uri.path())
 }
 
 #[cfg(test)]
@@ -52,13 +59,13 @@ mod tests {
     #[test]
     fn secrets_are_counted_and_not_shown() {
         let text = "[mcp_servers.fs]\ncommand = 'npx'\nargs = ['--token=hush']\nenv = { K = 'hush' }\n\
-                    [mcp_servers.remote]\nurl = 'http://h/mcp?key=hush'\ndisabled = true\n";
+                    [mcp_servers.remote]\nurl = 'http://me:hush@h:1/mcp?key=hush#hush'\ndisabled = true\n";
         let config = Config::from_toml(text, "t").unwrap();
         let summary = summary(&config);
         assert!(!summary.contains("hush"), "{summary}");
         assert!(summary.contains("  fs      stdio  npx, 1 arguments, 1 variables\n"), "{summary}");
         assert!(
-            summary.contains("  remote  http   http://h/mcp, 0 headers (disabled)\n"),
+            summary.contains("  remote  http   http://h:1/mcp, 0 headers (disabled)\n"),
             "{summary}"
         );
     }

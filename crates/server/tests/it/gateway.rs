@@ -185,6 +185,21 @@ async fn one_dead_upstream_never_stops_the_rest() {
 }
 
 #[tokio::test]
+async fn secrets_of_a_url_are_shown_to_nobody() {
+    let toml = "[mcp_servers.web]\nurl = 'http://me:hush@127.0.0.1:1/mcp?key=hush'\n";
+    let server = Running::start(toml).await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "web__any", json!({})).await.unwrap().to_string();
+    assert!(answer.contains("http://127.0.0.1:1/mcp"), "{answer}");
+    let health = server.app.health().to_string();
+    assert!(health.contains("http://127.0.0.1:1/mcp"), "{health}");
+    for text in [answer, health] {
+        assert!(!text.contains("hush") && !text.contains("me:"), "{text}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_upstream_that_keeps_failing_is_given_up_when_told_so() {
     let toml = "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 3\n[mcp_servers.dead]\ncommand = '/no/such/program'\n";
     let server = Running::start(toml).await;
