@@ -143,8 +143,10 @@ impl Handler for Front {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(contents) = self.artifacts.resource(&params.uri).await {
-            return Reply::json(&ReadResourceResult { contents: vec![contents?], meta: None });
+        if let Some(whole) = self.artifacts.resource(&params.uri).await {
+            let mut whole = whole?;
+            let contents = vec![std::mem::take(&mut whole.contents)];
+            return Reply::json(&ReadResourceResult { contents, meta: None });
         }
         self.gateway.read_resource(params, cx).await
     }

@@ -55,6 +55,8 @@ pub struct Limits {
     pub read_artifact_max_bytes: NonZeroUsize,
     /// Largest artifact that `resources/read` returns whole, in bytes; larger ones are read in ranges by `read_artifact`.
     pub max_resource_bytes: NonZeroUsize,
+    /// Artifacts that `resources/read` has in memory at a time for all clients together, in bytes; further reads wait.
+    pub max_resource_reads_bytes: NonZeroUsize,
 }
 
 impl Default for Limits {
@@ -84,6 +86,7 @@ impl Default for Limits {
             read_artifact_default_bytes: n(16_384),
             read_artifact_max_bytes: n(262_144),
             max_resource_bytes: n(16 << 20),
+            max_resource_reads_bytes: n(64 << 20),
         }
     }
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use marquetry_artifacts::{ArtifactStore, ArtifactUri, Record, Scope, StoreError};
 use marquetry_protocol::server::{Json, RequestContext, Toolbox};
 
+use tokio::sync::Semaphore;
+
 use self::{list::ListArguments, read::ReadArguments};
 use crate::config::Limits;
 
@@ -21,6 +23,8 @@ pub(crate) struct Artifacts {
     store: Arc<dyn ArtifactStore>,
     scope: Scope,
     limits: Limits,
+    /// A permit for each KiB that is read whole.
+    whole_reads: Arc<Semaphore>,
 }
 
 /// Why an artifact tool failed, for the model.
@@ -28,6 +32,8 @@ pub(crate) struct Artifacts {
 enum ReadError {
     #[error("{0} is not an artifact's name: {1}; {LIST} gives the names")]
     Name(String, String),
+    #[error("{0} is not text; give start_byte and end_byte instead of lines")]
+    NotText(String),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{0}")]
@@ -36,7 +42,8 @@ enum ReadError {
 
 impl Artifacts {
     pub(crate) fn new(store: Arc<dyn ArtifactStore>, scope: Scope, limits: Limits) -> Self {
-        Self { store, scope, limits }
+        let permits = kib(limits.max_resource_reads_bytes.get() as u64) as usize;
+        Self { store, scope, limits, whole_reads: Arc::new(Semaphore::new(permits)) }
     }
 
     /// Adds the two tools to `toolbox`.
@@ -58,6 +65,12 @@ impl Artifacts {
                 async move { reader.read(&arguments).await }
             })
     }
+}
+
+/// Bytes in KiB, begun ones counted whole, as permits of a semaphore.
+fn kib(bytes: u64) -> u32 {
+    const MOST: u32 = u32::MAX >> 3;
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(MOST).clamp(1, MOST)
 }
 
 fn uri_of(record: &Record) -> String {

@@ -2,8 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
-    Artifact, ArtifactName, ArtifactUri, Record, Version,
-    view::{self, Piece, ViewError},
+    ArtifactName, ArtifactUri, Record, Version, is_text,
+    view::{self, Piece},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
 use schemars::JsonSchema;
@@ -39,6 +39,14 @@ pub(super) struct ReadArguments {
     max_bytes: Option<u64>,
 }
 
+/// A line of a text.
+struct Line {
+    /// Where it starts, in bytes; the end of the text when there is no such line.
+    start: u64,
+    /// How many lines the text has.
+    total: u64,
+}
+
 impl Artifacts {
     pub(super) async fn read(
         &self,
@@ -62,22 +70,92 @@ impl Artifacts {
             let end = arguments.end_byte.unwrap_or(u64::MAX);
             return self.read_bytes(&name, version, start, end, limit).await;
         }
-        let artifact = self.store.get(&self.scope, &name, version).await?;
+        let record = self.store.record(&self.scope, &name, version).await?;
+        // A later version must not get between the record and its bytes.
+        let version = Version::Number(record.version);
+        if !by_lines && !is_text(&record.mime_type) {
+            if record.size_bytes > limit as u64 {
+                return Ok(binary_note(&record, limit));
+            }
+            let artifact = self.store.get(&self.scope, &name, version).await?;
+            return Ok(match std::str::from_utf8(&artifact.content) {
+                Ok(_) => self.read_lines(&record, 1, u64::MAX, limit).await?,
+                Err(_) => binary_answer(&record, &artifact.content),
+            });
+        }
         let first = arguments.start_line.unwrap_or(1).max(1);
         let count = arguments.line_count.unwrap_or(u64::MAX);
-        // Counting the lines of a large artifact takes a while; other calls must not wait for it.
-        let read = move || match view::lines(&artifact.content, first, count, limit) {
-            Ok(lines) => Ok(lines_answer(&artifact.record, &lines)),
-            Err(ViewError::NotText { .. }) if by_lines => Err(ReadError::Arguments(format!(
-                "{} is not text; give start_byte and end_byte instead of lines",
-                artifact.record.name
-            ))),
-            Err(ViewError::NotText { .. }) => Ok(binary_answer(&artifact, limit)),
-            Err(error) => Err(ReadError::Arguments(error.to_string())),
-        };
-        tokio::task::spawn_blocking(read)
-            .await
-            .unwrap_or_else(|_| Err(ReadError::Arguments("reading failed".to_owned())))
+        match self.read_lines(&record, first, count, limit).await {
+            Err(ReadError::NotText(_)) if !by_lines => {
+                if record.size_bytes > limit as u64 {
+                    return Ok(binary_note(&record, limit));
+                }
+                let artifact = self.store.get(&self.scope, &name, version).await?;
+                Ok(binary_answer(&record, &artifact.content))
+            }
+            answer => answer,
+        }
+    }
+
+    /// Some lines of a text, of which no more than a block is in memory at a time.
+    async fn read_lines(
+        &self,
+        record: &Record,
+        first: u64,
+        count: u64,
+        limit: usize,
+    ) -> Result<CallToolResult, ReadError> {
+        let Record { name, size_bytes, .. } = record;
+        let (size, version) = (*size_bytes, Version::Number(record.version));
+        let lines = self.find_line(record, first).await?;
+        // One byte more than the limit tells a line that fits from one that does not, and three more complete a character.
+        let end = size.min(lines.start.saturating_add(limit as u64 + 4));
+        let piece = self.store.read_range(&self.scope, name, version, lines.start..end).await?;
+        let text = view::characters(&piece).map_or("", |(text, _)| text);
+        let not_text = |_| ReadError::NotText(name.as_str().to_owned());
+        let mut part = view::lines(text.as_bytes(), 1, count, limit).map_err(not_text)?;
+        // The view counts from where the piece begins.
+        let before = (first - 1).min(lines.total);
+        part.first_line += before;
+        part.last_line += before;
+        part.total_lines = lines.total;
+        part.next_line = Some(part.last_line + 1).filter(|&next| next <= lines.total);
+        part.bytes = part.bytes.start + lines.start..part.bytes.end + lines.start;
+        Ok(lines_answer(record, &part))
+    }
+
+    /// Where a line starts, and how many there are: the whole text is looked at, a block at a time.
+    async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
+        const BLOCK: u64 = 256 << 10;
+        let Record { name, size_bytes, .. } = record;
+        let version = Version::Number(record.version);
+        let (mut at, mut ended, mut start) = (0, 0, (line == 1).then_some(0));
+        let mut open = false;
+        while at < *size_bytes {
+            let range = at..size_bytes.min(&(at + BLOCK)).to_owned();
+            let is_last = range.end == *size_bytes;
+            let block = self.store.read_range(&self.scope, name, version, range).await?;
+            let text = match std::str::from_utf8(&block) {
+                Ok(text) => text,
+                // The block may end within a character, with which the next one begins.
+                Err(error) if error.error_len().is_none() && !is_last => {
+                    std::str::from_utf8(&block[..error.valid_up_to()]).unwrap_or_default()
+                }
+                Err(_) => "",
+            };
+            if text.is_empty() {
+                return Err(ReadError::NotText(name.as_str().to_owned()));
+            }
+            for (offset, _) in text.match_indices('\n') {
+                ended += 1;
+                if ended + 1 == line {
+                    start = Some(at + offset as u64 + 1);
+                }
+            }
+            open = !text.ends_with('\n');
+            at += text.len() as u64;
+        }
+        Ok(Line { start: start.unwrap_or(*size_bytes), total: ended + u64::from(open) })
     }
 
     async fn read_bytes(
@@ -102,10 +180,11 @@ impl Artifacts {
         let range = start..(start + wanted + 3).min(total);
         let bytes = self.store.read_range(&self.scope, name, version, range).await?;
         let wanted = usize::try_from(wanted).unwrap_or(limit);
-        let (part, skipped) = match as_text(&bytes).filter(|_| is_text(&record.mime_type)) {
+        let text = view::characters(&bytes).filter(|_| is_text(&record.mime_type));
+        let (part, skipped) = match text {
             Some((text, skipped)) => {
                 let wanted = wanted.saturating_sub(skipped) as u64;
-                (view::bytes(text, 0..wanted, limit).content, skipped)
+                (view::bytes(text.as_bytes(), 0..wanted, limit).content, skipped)
             }
             None => (Piece::Binary(bytes.get(..wanted).unwrap_or(&bytes)), 0),
         };
@@ -148,26 +227,6 @@ fn introduced(record: &Record) -> String {
     format!("{} version {} ({}).", record.name, record.version, record.mime_type)
 }
 
-/// Whether bytes of this type are shown as text. A part alone does not tell: four bytes in the middle of a picture may happen to be letters.
-fn is_text(mime_type: &str) -> bool {
-    let essence = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let Some((kind, subtype)) = essence.split_once('/') else { return false };
-    let words = ["json", "yaml", "xml", "javascript", "toml", "sh", "ndjson", "sql", "graphql"];
-    kind == "text" || subtype.rsplit(['+', '-']).next().is_some_and(|word| words.contains(&word))
-}
-
-/// A part of an artifact without the pieces of characters at its ends, and how many bytes that leaves out in front; none when no text is left.
-fn as_text(bytes: &[u8]) -> Option<(&[u8], usize)> {
-    let skipped = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
-    let bytes = &bytes[skipped..];
-    let whole = match std::str::from_utf8(bytes) {
-        Ok(text) => text.len(),
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        Err(_) => 0,
-    };
-    (whole > 0).then(|| (&bytes[..whole], skipped))
-}
-
 fn lines_answer(record: &Record, lines: &view::LinesView<'_>) -> CallToolResult {
     let more = match lines.next_line {
         Some(next) => format!(" Go on with start_line={next}."),
@@ -194,23 +253,26 @@ fn lines_answer(record: &Record, lines: &view::LinesView<'_>) -> CallToolResult 
     answer(Content::text(lines.text), note, report)
 }
 
-/// A binary artifact whole, when it fits; else what it is and how to get at it.
-fn binary_answer(artifact: &Artifact, limit: usize) -> CallToolResult {
-    let Artifact { record, content, .. } = artifact;
-    let report = json!({
-        "name": record.name, "version": record.version, "size_bytes": record.size_bytes, "start_byte": 0,
-        "end_byte": if content.len() <= limit { content.len() } else { 0 },
-    });
-    let uri = uri_of(record);
-    if content.len() > limit {
-        let note = format!(
-            "{} It is binary and has {} bytes, more than the {limit} of one answer. Read parts with start_byte and end_byte, give more max_bytes, \
-             or let the client read the resource {uri}.",
-            introduced(record),
-            record.size_bytes
-        );
-        return CallToolResult { meta: meta(report), ..CallToolResult::text(note) };
-    }
+/// What a binary artifact is that does not fit, and how to get at it.
+fn binary_note(record: &Record, limit: usize) -> CallToolResult {
+    let note = format!(
+        "{} It is binary and has {} bytes, more than the {limit} of one answer. Read parts with start_byte and end_byte, give more max_bytes, \
+         or let the client read the resource {}.",
+        introduced(record),
+        record.size_bytes,
+        uri_of(record),
+    );
+    CallToolResult { meta: meta(binary_report(record, 0)), ..CallToolResult::text(note) }
+}
+
+fn binary_report(record: &Record, end: usize) -> Value {
+    json!({
+        "name": record.name, "version": record.version, "size_bytes": record.size_bytes, "start_byte": 0, "end_byte": end,
+    })
+}
+
+/// A binary artifact whole.
+fn binary_answer(record: &Record, content: &[u8]) -> CallToolResult {
     let item = match record.mime_type.split('/').next() {
         Some("image") => Content::image(STANDARD.encode(content), &record.mime_type),
         Some("audio") => Content::Audio {
@@ -219,9 +281,10 @@ fn binary_answer(artifact: &Artifact, limit: usize) -> CallToolResult {
             annotations: None,
             meta: None,
         },
-        _ => blob(&uri, &record.mime_type, content),
+        _ => blob(&uri_of(record), &record.mime_type, content),
     };
-    answer(item, format!("{} {} bytes, all of it.", introduced(record), record.size_bytes), report)
+    let note = format!("{} {} bytes, all of it.", introduced(record), record.size_bytes);
+    answer(item, note, binary_report(record, content.len()))
 }
 
 fn blob(uri: &str, mime_type: &str, bytes: &[u8]) -> Content {
@@ -252,34 +315,167 @@ fn meta(report: Value) -> Option<JsonObject> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{
+        ops::Range,
+        sync::{Arc, Mutex},
+        time::SystemTime,
+    };
 
-    #[test]
-    fn types_of_text_are_known() {
-        for mime_type in [
-            "text/plain",
-            "TEXT/csv; charset=utf-8",
-            "application/json",
-            "application/x-yaml",
-            "image/svg+xml",
-            "application/x-sh",
-        ] {
-            assert!(is_text(mime_type), "{mime_type}");
-        }
-        for mime_type in ["image/png", "application/octet-stream", "application/pdf", "json", ""] {
-            assert!(!is_text(mime_type), "{mime_type}");
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use marquetry_artifacts::{
+        Artifact, ArtifactStore, Listing, MemoryLimits, MemoryStore, NewArtifact, Page, Scope,
+        StoreError, Versions,
+    };
+
+    use super::*;
+    use crate::config::Limits;
+
+    /// A store that knows how much was asked of it at once.
+    struct Watched {
+        store: MemoryStore,
+        most: Mutex<u64>,
+    }
+
+    impl Watched {
+        fn saw(&self, bytes: u64) {
+            let mut most = self.most.lock().unwrap();
+            *most = bytes.max(*most);
         }
     }
 
-    #[test]
-    fn parts_of_characters_are_left_out() {
-        let text = "aä€".as_bytes();
-        assert_eq!(as_text(text), Some((text, 0)));
-        assert_eq!(as_text(&text[..5]), Some((&text[..3], 0)));
-        assert_eq!(as_text(&text[2..]), Some((&text[3..], 1)));
-        assert_eq!(as_text(&text[4..]), None);
-        assert_eq!(as_text(&text[3..5]), None);
-        assert_eq!(as_text(b"a\xff"), None);
-        assert_eq!(as_text(&[0x80; 8]), None);
+    #[async_trait]
+    impl ArtifactStore for Watched {
+        async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
+            self.store.put(scope, artifact).await
+        }
+
+        async fn record(
+            &self,
+            scope: &Scope,
+            name: &ArtifactName,
+            version: Version,
+        ) -> Result<Record, StoreError> {
+            self.store.record(scope, name, version).await
+        }
+
+        async fn get(
+            &self,
+            scope: &Scope,
+            name: &ArtifactName,
+            version: Version,
+        ) -> Result<Artifact, StoreError> {
+            let artifact = self.store.get(scope, name, version).await?;
+            self.saw(artifact.record.size_bytes);
+            Ok(artifact)
+        }
+
+        async fn read_range(
+            &self,
+            scope: &Scope,
+            name: &ArtifactName,
+            version: Version,
+            range: Range<u64>,
+        ) -> Result<Bytes, StoreError> {
+            self.saw(range.end - range.start);
+            self.store.read_range(scope, name, version, range).await
+        }
+
+        async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+            self.store.list(scope, page).await
+        }
+
+        async fn versions(
+            &self,
+            scope: &Scope,
+            name: &ArtifactName,
+        ) -> Result<Vec<Record>, StoreError> {
+            self.store.versions(scope, name).await
+        }
+
+        async fn delete(
+            &self,
+            scope: &Scope,
+            name: &ArtifactName,
+            which: Versions,
+        ) -> Result<u64, StoreError> {
+            self.store.delete(scope, name, which).await
+        }
+    }
+
+    async fn artifacts(mime_type: &str, content: impl Into<Bytes>) -> (Artifacts, Arc<Watched>) {
+        let store = MemoryStore::new(MemoryLimits::default());
+        let store = Arc::new(Watched { store, most: Mutex::new(0) });
+        let name = ArtifactName::parse("a").unwrap();
+        let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content.into());
+        store.put(&Scope::local(), artifact).await.unwrap();
+        (Artifacts::new(store.clone(), Scope::local(), Limits::default()), store)
+    }
+
+    fn asked(arguments: Value) -> ReadArguments {
+        serde_json::from_value(arguments).unwrap()
+    }
+
+    fn text(answer: &CallToolResult) -> &str {
+        let Content::Text { text, .. } = &answer.content[0] else { panic!("{answer:?}") };
+        text
+    }
+
+    #[tokio::test]
+    async fn a_large_artifact_is_never_read_at_once() {
+        const MOST: u64 = 300 << 10;
+        let line = "ä€ über die Grenze der Blöcke hinweg\n";
+        let (artifacts, store) = artifacts("text/plain", line.repeat(200_000)).await;
+        for arguments in [
+            json!({"name": "a"}),
+            json!({"name": "a", "start_line": 199_999}),
+            json!({"name": "a", "start_byte": 5_000_000}),
+        ] {
+            let answer = artifacts.read(&asked(arguments)).await.unwrap();
+            assert!(text(&answer).contains("Grenze"));
+        }
+        let most = *store.most.lock().unwrap();
+        assert!(most <= MOST, "{most}");
+        let answer = artifacts.read(&asked(json!({"name": "a", "start_line": 200_000}))).await;
+        assert_eq!(text(&answer.unwrap()), line);
+    }
+
+    #[tokio::test]
+    async fn a_large_binary_is_told_of_and_not_read() {
+        let (artifacts, store) = artifacts("image/png", vec![0xff; 1 << 20]).await;
+        let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
+        assert!(text(&answer).contains("It is binary and has 1048576 bytes"));
+        assert_eq!(*store.most.lock().unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn lines_in_blocks_are_those_of_the_whole() {
+        for content in ["", "one", "one\n", "one\ntwo\n\nfour", "ä\n€€€\nlast", "\n\n"] {
+            let (artifacts, _) = artifacts("text/plain", content).await;
+            for (first, count, limit) in
+                [(1, 99, 99), (1, 1, 99), (2, 1, 99), (2, 99, 4), (1, 99, 3), (3, 2, 5), (9, 9, 9)]
+            {
+                let whole = view::lines(content.as_bytes(), first, count, limit).unwrap();
+                let (name, version) = named("a", None).unwrap();
+                let record =
+                    artifacts.store.record(&artifacts.scope, &name, version).await.unwrap();
+                let part = artifacts.read_lines(&record, first, count, limit).await.unwrap();
+                let case = format!("{content:?} {first} {count} {limit}");
+                assert_eq!(part, lines_answer(&record, &whole), "{case}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_text_after_all_is_shown_as_it_is() {
+        let (artifacts, _) = artifacts("text/plain", &b"a\xffb"[..]).await;
+        let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
+        assert!(matches!(&answer.content[0], Content::Resource { .. }), "{answer:?}");
+        let error =
+            artifacts.read(&asked(json!({"name": "a", "start_line": 1}))).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a is not text; give start_byte and end_byte instead of lines"
+        );
     }
 }

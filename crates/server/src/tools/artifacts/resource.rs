@@ -7,7 +7,9 @@ use marquetry_protocol::{
     types::{Resource, ResourceContents, ResourceTemplate},
 };
 
-use super::{Artifacts, LIST, READ, ReadError, description, uri_of};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Artifacts, LIST, READ, ReadError, description, kib, uri_of};
 
 impl Artifacts {
     /// A page of artifacts as resources, and the name after which the next one begins.
@@ -52,7 +54,7 @@ impl Artifacts {
     }
 
     /// The whole of an artifact; none when the URI is not one of an artifact at all.
-    pub(crate) async fn resource(&self, uri: &str) -> Option<Result<ResourceContents, RpcError>> {
+    pub(crate) async fn resource(&self, uri: &str) -> Option<Result<WholeArtifact, RpcError>> {
         if !uri.starts_with("artifact:") {
             return None;
         }
@@ -72,7 +74,7 @@ impl Artifacts {
         uri: &str,
         name: &ArtifactName,
         version: Version,
-    ) -> Result<ResourceContents, ReadError> {
+    ) -> Result<WholeArtifact, ReadError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let limit = self.limits.max_resource_bytes.get();
         if record.size_bytes > limit as u64 {
@@ -82,15 +84,66 @@ impl Artifacts {
             )));
         }
         let version = Version::Number(record.version);
+        let budget = kib(self.limits.max_resource_reads_bytes.get() as u64);
+        let permits = kib(record.size_bytes).min(budget);
+        let permit = self.whole_reads.clone().acquire_many_owned(permits).await;
+        let permit = permit.map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
         let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
         let contents = ResourceContents {
             uri: uri.to_owned(),
             mime_type: Some(record.mime_type),
             ..ResourceContents::default()
         };
-        Ok(match std::str::from_utf8(&content) {
-            Ok(text) => ResourceContents { text: Some(text.to_owned()), ..contents },
-            Err(_) => ResourceContents { blob: Some(STANDARD.encode(&content)), ..contents },
-        })
+        let contents = match String::from_utf8(content.into()) {
+            Ok(text) => ResourceContents { text: Some(text), ..contents },
+            Err(error) => {
+                ResourceContents { blob: Some(STANDARD.encode(error.as_bytes())), ..contents }
+            }
+        };
+        Ok(WholeArtifact { contents, _permit: permit })
+    }
+}
+
+/// A whole artifact, which counts against the budget for such reads until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WholeArtifact {
+    pub(crate) contents: ResourceContents,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use marquetry_artifacts::{ArtifactStore as _, MemoryLimits, MemoryStore, NewArtifact, Scope};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::config::Limits;
+
+    #[tokio::test]
+    async fn whole_reads_share_a_budget() {
+        let store = MemoryStore::new(MemoryLimits::default());
+        for (name, bytes) in [("a", 600), ("b", 600), ("huge", 9_000)] {
+            let name = ArtifactName::parse(name).unwrap();
+            let time = std::time::SystemTime::UNIX_EPOCH;
+            let artifact = NewArtifact::new(name, "text/plain", time, "x".repeat(bytes).into());
+            store.put(&Scope::local(), artifact).await.unwrap();
+        }
+        let mut limits = Limits::default();
+        limits.max_resource_reads_bytes = 1_024.try_into().unwrap();
+        let artifacts = Artifacts::new(Arc::new(store), Scope::local(), limits);
+        let read = async |uri| artifacts.resource(uri).await.unwrap().unwrap();
+        let soon = Duration::from_millis(30);
+
+        let first = read("artifact://a").await;
+        assert_eq!(first.contents.text.as_ref().unwrap().len(), 600);
+        assert!(timeout(soon, read("artifact://b")).await.is_err(), "the budget is used up");
+        drop(first);
+        // What is larger than the budget takes all of it.
+        let huge = read("artifact://huge").await;
+        assert!(timeout(soon, read("artifact://a")).await.is_err());
+        drop(huge);
+        read("artifact://b").await;
     }
 }
