@@ -130,8 +130,8 @@ mod tests {
             let artifact = NewArtifact::new(name, "text/plain", time, "x".repeat(bytes).into());
             store.put(&Scope::local(), artifact).await.unwrap();
         }
-        let mut limits = Limits::default();
-        limits.max_resource_reads_bytes = 1_024.try_into().unwrap();
+        let limits =
+            Limits { max_resource_reads_bytes: 1_024.try_into().unwrap(), ..Limits::default() };
         let artifacts = Artifacts::new(Arc::new(store), Scope::local(), limits);
         let read = async |uri| artifacts.resource(uri).await.unwrap().unwrap();
         let soon = Duration::from_millis(30);
