@@ -1,6 +1,11 @@
 //! Requests of clients on their way to an upstream and back.
 
-use std::{fmt, sync::PoisonError, time::Instant};
+use std::{
+    fmt,
+    pin::pin,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
 
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
@@ -70,7 +75,7 @@ impl Gateway {
         let span = tracing::info_span!("call", upstream = upstream.name, tool = route.to.name);
         async {
             let (client, result) = self.request(upstream, "tools/call", &params, cx).await?;
-            let links = routes::links(&result);
+            let (result, links) = routes::with_links(result).await;
             if !links.is_empty() {
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
                 links.iter().for_each(|uri| known.remember(uri, index));
@@ -198,23 +203,34 @@ impl Gateway {
     }
 }
 
-/// Waits for an answer and hands on the progress before it.
+/// Waits for an answer and hands on the progress before it, as far as the client reads it.
 async fn with_progress<T>(
     call: impl Future<Output = T>,
     mut progress: mpsc::Receiver<Progress>,
     cx: &RequestContext,
 ) -> T {
-    let mut call = std::pin::pin!(call);
-    let answer = loop {
+    /// How long what was told before the answer may hold the answer up.
+    const LATE: Duration = Duration::from_secs(1);
+    let answer = {
+        let telling = async {
+            while let Some(told) = progress.recv().await {
+                tell(cx, &told).await;
+            }
+        };
+        let mut call = pin!(call);
         tokio::select! {
             biased;
-            Some(told) = progress.recv() => tell(cx, &told).await,
-            answer = &mut call => break answer,
+            // Beside the call, never before it: a client that reads no progress must not stop the call's clock.
+            () = telling => call.await,
+            answer = &mut call => answer,
         }
     };
-    while let Ok(told) = progress.try_recv() {
-        tell(cx, &told).await;
-    }
+    let rest = async {
+        while let Ok(told) = progress.try_recv() {
+            tell(cx, &told).await;
+        }
+    };
+    _ = tokio::time::timeout(LATE, rest).await;
     answer
 }
 

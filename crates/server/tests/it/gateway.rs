@@ -8,7 +8,7 @@ use marquetry_protocol::{
     types::CallToolParams,
 };
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::mpsc};
 
 use crate::{
     support::{Running, ask, call, rpc_error, text_of, tool_names, until, within},
@@ -40,7 +40,7 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
     let health = server.app.health();
     assert_eq!(health["status"], "ok");
     assert_eq!(health["upstreams"][0]["refused"][0]["name"], "not/a/name");
-    assert_eq!(health["upstreams"][0]["tools"], 14);
+    assert_eq!(health["upstreams"][0]["tools"], 15);
     server.stop().await;
 }
 
@@ -296,6 +296,30 @@ async fn a_call_that_takes_too_long_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_no_progress_does_not_stop_the_clock() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{}call_timeout_ms = 1500\n", web.toml("web"))).await;
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    "name": "web__chatter", "_meta": {
+        "progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "deaf", "version": "1"},
+    }}})
+    .to_string();
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: web__chatter\r\nContent-Length: {}\r\n\r\n",
+        server.address,
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    until("the call is under way", async || web.upstream.slow_is_running()).await;
+    until("it is given up", async || web.upstream.slow_was_dropped()).await;
+    server.abort().await;
+}
+
+#[tokio::test]
 async fn the_first_list_waits_for_upstreams_that_start_quickly() {
     let server = Running::start_at_once(&child_toml("local")).await;
     let agent = server.agent().await;
@@ -311,7 +335,7 @@ async fn lists_come_in_pages() {
     let first = ask(&agent, "tools/list", json!({})).await.unwrap();
     assert_eq!(first["tools"].as_array().unwrap().len(), 5);
     let all = within(agent.list_tools()).await.unwrap();
-    assert_eq!(all.len(), 18);
+    assert_eq!(all.len(), 19);
     let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
     assert_eq!(code, -32602);
     server.stop().await;

@@ -147,6 +147,7 @@ impl Upstream {
             "structured",
             "meta",
             "env",
+            "chatter",
             "not/a/name",
         ];
         if self.shared.grown.load(Ordering::SeqCst) {
@@ -250,6 +251,16 @@ impl Handler for Upstream {
                 ..CallToolResult::default()
             },
             "structured" => CallToolResult::structured(json!({"rows": vec!["row"; 2_000]})),
+            "chatter" => {
+                let _watch = Watch(self.shared.clone(), false);
+                self.shared.slow_is_running.store(true, Ordering::SeqCst);
+                let words = "chatter ".repeat(8_000);
+                for number in 0.. {
+                    cx.progress(f64::from(number), None, Some(&words)).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                unreachable!("it talks until it is cancelled")
+            }
             "env" => {
                 let name = arguments["name"].as_str().unwrap();
                 CallToolResult::text(env::var(name).unwrap_or_else(|_| "unset".to_owned()))
