@@ -11,6 +11,18 @@ const NOTHING_SAVED: [&str; 3] = [
     "test_mcp_no_fallback_on_error",
 ];
 
+/// Scenarios of seed 000 in which no text of the tool's is shown: there is none, or it is in a resource.
+const NO_TEXT: [&str; 8] = [
+    "test_mcp_audio_processing_mp3",
+    "test_mcp_audio_processing_wav",
+    "test_mcp_image_processing_jpeg",
+    "test_mcp_image_processing_png",
+    "test_mcp_resource_processing_uri_only",
+    "test_mcp_resource_processing_with_binary",
+    "test_mcp_resource_processing_with_text",
+    "test_mcp_trigger_non_text_content",
+];
+
 /// One cell of the matrix shows it.
 const CELL: &str = "/http/2025-11-25/memory";
 
@@ -39,6 +51,27 @@ fn a_wrong_status_is_noticed() {
     // Where nothing is captured there is no report with a status.
     check("wrong-status", "000", &["test_mcp_trigger_below_thresholds"]);
     check("wrong-status", "002", &[]);
+}
+
+#[test]
+fn an_extra_item_of_content_is_noticed() {
+    check("extra-content", "000", &[]);
+}
+
+#[test]
+fn a_missing_item_of_content_is_noticed() {
+    check("missing-content", "000", &[]);
+}
+
+#[test]
+fn a_wrong_notice_is_noticed() {
+    // Where nothing is captured there is no notice.
+    check("wrong-notice", "000", &["test_mcp_trigger_below_thresholds"]);
+}
+
+#[test]
+fn a_text_that_ends_differently_is_noticed() {
+    check("wrong-text", "000", &NO_TEXT);
 }
 
 /// Runs the scenarios with a defect; of that seed all must fail but the untouched ones.

@@ -12,12 +12,25 @@ use serde_json::{
     Map, Value, json,
     value::{RawValue, to_raw_value},
 };
-use tokio::sync::{Mutex, broadcast};
+use tokio::sync::{Mutex, broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use crate::scenario::Revision;
 
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
+
+/// More progress than any scenario tells of.
+const MAX_PROGRESS: usize = 1000;
+
+/// How a tool is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// The call asks to be told of its progress.
+    pub(crate) wants_progress: bool,
+    /// The call is given up after this time.
+    pub(crate) cancel_after: Option<Duration>,
+}
 
 /// A connected agent.
 pub(crate) struct Agent {
@@ -52,11 +65,16 @@ impl Agent {
             Value::Null => None,
             params => Some(raw(&params)?),
         };
-        self.send(method, params.as_deref()).await
+        self.send(method, params.as_deref(), CallOptions::default()).await
     }
 
-    async fn send(&self, method: &str, params: Option<&RawValue>) -> Result<Value, String> {
-        match self.client.request(method, params, CallOptions::default()).await {
+    async fn send(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Value, String> {
+        match self.client.request(method, params, options).await {
             Ok(raw) => {
                 let result: Value = serde_json::from_str(raw.get())
                     .map_err(|error| format!("the result is no JSON: {error}"))?;
@@ -66,19 +84,40 @@ impl Agent {
                 let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
                 Ok(json!({ "error": error }))
             }
+            Err(ClientError::Cancelled) => Ok(json!({ "cancelled": true })),
             Err(error) => Err(error.to_string()),
         }
     }
 
     /// Calls a tool. Beside the whole `result` the outcome has its parts under the names that
-    /// expectations use: `content`, `structured`, `is_error`, `capture`.
+    /// expectations use: `content`, `structured`, `is_error`, `capture`, and `progress` if it is wanted.
     pub(crate) async fn call(
         &self,
         tool: &str,
         arguments: Option<Box<RawValue>>,
+        manner: Manner,
     ) -> Result<Value, String> {
         let params = raw(&CallToolParams { name: tool.to_owned(), arguments, meta: None })?;
-        self.send("tools/call", Some(&params)).await.map(parts)
+        let mut options = CallOptions::default();
+        if let Some(after) = manner.cancel_after {
+            let cancel = CancellationToken::new();
+            options.cancel = Some(cancel.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(after).await;
+                cancel.cancel();
+            });
+        }
+        let (sender, mut progress) = mpsc::channel(MAX_PROGRESS);
+        options.progress = manner.wants_progress.then_some(sender);
+        let mut outcome = self.send("tools/call", Some(&params), options).await.map(parts)?;
+        if manner.wants_progress {
+            let mut told = Vec::new();
+            while let Ok(progress) = progress.try_recv() {
+                told.push(json!({"progress": progress.progress, "total": progress.total, "message": progress.message}));
+            }
+            outcome["progress"] = told.into();
+        }
+        Ok(outcome)
     }
 
     /// The next notification of a method.

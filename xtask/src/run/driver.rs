@@ -6,7 +6,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    agent,
+    agent::{self, Manner},
     artifacts::{self, Reports},
     case::Case,
     failure::Failure,
@@ -23,6 +23,8 @@ use crate::scenario::{
 const END: Duration = Duration::from_secs(15);
 /// How long a step waits for a notification unless it says otherwise.
 const NOTIFICATION: Duration = Duration::from_secs(10);
+/// How long an upstream may take to hear what an agent has done.
+const NEWS: Duration = Duration::from_secs(5);
 /// Between two tries of a step that must hold `eventually`.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -35,13 +37,16 @@ pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Stat
         Ok(Err(error)) => return Status::Failed(Failure::text(error.to_string())),
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
-    let lies = matches!(server, ServerKind::InProcess(Some(Sabotage::WrongStatus)));
+    let sabotage = match server {
+        ServerKind::InProcess(sabotage) => sabotage,
+        ServerKind::Binary(_) => None,
+    };
     let mut run = Run {
         case: &case,
         world,
         vars: Vars::default(),
         reports: Reports::default(),
-        lies,
+        sabotage,
         at: None,
     };
     let left = limit.saturating_sub(started.elapsed());
@@ -72,8 +77,8 @@ struct Run<'a> {
     world: World,
     vars: Vars,
     reports: Reports,
-    /// Statuses are to be wrong.
-    lies: bool,
+    /// What is to be wrong with outcomes.
+    sabotage: Option<Sabotage>,
     /// The step that is being done.
     at: Option<(usize, u64, String)>,
 }
@@ -91,13 +96,7 @@ impl Run<'_> {
         }
         let mut mismatches = Vec::new();
         for (name, expected) in &scenario.expect.upstreams {
-            let calls = self.world.calls(name).map_err(|error| Failure::text(error.to_string()))?;
-            let at = format!("upstreams/{name}/calls");
-            mismatches.extend(self.context().compare(
-                &at,
-                &expected.calls,
-                Some(&Value::from(calls)),
-            ));
+            mismatches.extend(self.calls(name, &expected.calls).await?);
         }
         let found =
             artifacts::find(&self.world.agent, &self.reports).await.map_err(Failure::text)?;
@@ -110,6 +109,20 @@ impl Run<'_> {
             mismatches,
             ..Failure::default()
         })
+    }
+
+    /// Compares the calls that an upstream got; it may learn a little later than the agent that a call was given up.
+    async fn calls(&self, name: &str, expected: &Matcher) -> Result<Vec<Mismatch>, Failure> {
+        let started = Instant::now();
+        loop {
+            let calls = self.world.calls(name).map_err(|error| Failure::text(error.to_string()))?;
+            let at = format!("upstreams/{name}/calls");
+            let found = self.context().compare(&at, expected, Some(&Value::from(calls)));
+            if found.is_empty() || started.elapsed() > NEWS {
+                return Ok(found);
+            }
+            tokio::time::sleep(RETRY).await;
+        }
     }
 
     /// Does a step, again and again while it may hold eventually.
@@ -128,8 +141,8 @@ impl Run<'_> {
     async fn attempt(&mut self, step: &Step) -> Result<(), Failure> {
         let started = Instant::now();
         let mut outcome = self.act(step).await.map_err(Failure::text)?;
-        if self.lies {
-            falsify(&mut outcome);
+        if let Some(sabotage) = self.sabotage {
+            falsify(&mut outcome, sabotage);
         }
         let elapsed = started.elapsed();
         if let Some(capture) = outcome.get("capture") {
@@ -174,7 +187,7 @@ impl Run<'_> {
             None => Ok(Value::Null),
         };
         match step.action().ok_or("the step does nothing")? {
-            Action::Call { tool, with, with_json } => {
+            Action::Call { tool, with, with_json, cancel_after } => {
                 let arguments = match (with, with_json) {
                     (None, None) => None,
                     (Some(_), _) => Some(agent::raw(&fill(with)?)?),
@@ -184,7 +197,11 @@ impl Run<'_> {
                         Some(raw.map_err(|error| format!("`with_json` is no JSON: {error}"))?)
                     }
                 };
-                self.world.agent.call(tool, arguments).await
+                let manner = Manner {
+                    wants_progress: step.expect.as_ref().is_some_and(|it| it.progress.is_some()),
+                    cancel_after: cancel_after.map(|after| after.0),
+                };
+                self.world.agent.call(tool, arguments, manner).await
             }
             Action::Request(request) => {
                 let params = fill(request.params.as_ref())?;
@@ -236,13 +253,48 @@ impl Run<'_> {
     }
 }
 
-/// Makes the statuses in an outcome wrong.
-fn falsify(outcome: &mut Value) {
-    if let Some(status) = outcome.pointer_mut("/capture/status") {
-        *status = "sabotaged".into();
-    }
-    if let Some(status) = outcome.get_mut("status") {
-        *status = 299.into();
+/// Makes an outcome wrong, as if the server had sent it so.
+fn falsify(outcome: &mut Value, sabotage: Sabotage) {
+    let is_captured = outcome.get("capture").is_some();
+    match sabotage {
+        Sabotage::WrongStatus => {
+            if let Some(status) = outcome.pointer_mut("/capture/status") {
+                *status = "sabotaged".into();
+            }
+            if let Some(status) = outcome.get_mut("status") {
+                *status = 299.into();
+            }
+        }
+        Sabotage::ChangedByte
+        | Sabotage::MissingArtifact
+        | Sabotage::ExtraArtifact
+        | Sabotage::WrongMimeType => {}
+        Sabotage::ExtraContent
+        | Sabotage::MissingContent
+        | Sabotage::WrongNotice
+        | Sabotage::WrongText => {
+            let Some(content) = outcome.get_mut("content").and_then(Value::as_array_mut) else {
+                return;
+            };
+            match sabotage {
+                Sabotage::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
+                Sabotage::MissingContent => drop(content.pop()),
+                // The notice is the last item.
+                Sabotage::WrongNotice if is_captured => {
+                    content.pop();
+                    content.push(json!({"type": "text", "text": "[All is well.]"}));
+                }
+                Sabotage::WrongText => {
+                    let texts = content.len() - usize::from(is_captured);
+                    for item in &mut content[..texts] {
+                        if let Some(text) = item.get("text").and_then(Value::as_str) {
+                            item["text"] = format!("{text}!").into();
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -260,8 +312,16 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
         Some(Action::Call { .. } | Action::Request(_)) if says.error.is_some() => {
             says.error.iter().for_each(|matcher| compare("error", matcher));
         }
+        Some(Action::Call { cancel_after: Some(_), .. }) => {
+            if outcome.get("cancelled").is_none() {
+                let actual = show(Some(outcome));
+                let expected = "no answer before the call is given up".into();
+                found.push(Mismatch { at: "cancelled".into(), expected, actual });
+            }
+        }
         Some(Action::Call { .. }) => {
             says.content.iter().for_each(|matcher| compare("content", matcher));
+            says.progress.iter().for_each(|matcher| compare("progress", matcher));
             for (at, matcher) in [("structured", &says.structured), ("capture", &says.capture)] {
                 match matcher {
                     Some(matcher) => compare(at, matcher),
@@ -403,6 +463,23 @@ mod tests {
             json!([{"type": "text", "text": "hi"}, {"type": "text", "text": "ho"}]);
         let found = differences(&format!("{CALL}  capture: {{}}\n"), &doctored);
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn progress_is_held_to_what_is_expected() {
+        let mut told = captured();
+        told["progress"] = json!([{"progress": 1.0}]);
+        let step = format!("{CALL}  capture: {{}}\n  progress: [{{progress: 1.0}}]\n");
+        assert_eq!(differences(&step, &told), [""; 0]);
+        told["progress"] = json!([{"progress": 2.0}]);
+        assert_eq!(differences(&step, &told).len(), 1);
+    }
+
+    #[test]
+    fn a_call_that_is_given_up_has_no_answer() {
+        let step = "call: x\ncancel_after: 1s\n";
+        assert_eq!(differences(step, &json!({"cancelled": true})), [""; 0]);
+        assert_eq!(differences(step, &captured()).len(), 1);
     }
 
     #[test]

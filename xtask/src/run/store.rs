@@ -38,6 +38,14 @@ pub(crate) enum Sabotage {
     WrongMimeType,
     /// Capture reports and HTTP answers have another status.
     WrongStatus,
+    /// Tool answers have one item more.
+    ExtraContent,
+    /// Tool answers lack their last item.
+    MissingContent,
+    /// The notice in an answer that was captured says something else.
+    WrongNotice,
+    /// Text that is shown to the model has another end.
+    WrongText,
 }
 
 impl FaultyStore {
@@ -76,7 +84,14 @@ impl ArtifactStore for FaultyStore {
         self.suffer(StoreCall::Put).await?;
         let mut artifact = artifact;
         match self.sabotage {
-            None | Some(Sabotage::WrongStatus) => {}
+            None
+            | Some(
+                Sabotage::WrongStatus
+                | Sabotage::ExtraContent
+                | Sabotage::MissingContent
+                | Sabotage::WrongNotice
+                | Sabotage::WrongText,
+            ) => {}
             Some(Sabotage::MissingArtifact) => return Ok(Record::new(&artifact, 0)),
             Some(Sabotage::WrongMimeType) => artifact.mime_type = "application/x-sabotage".into(),
             Some(Sabotage::ChangedByte) => {

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     scenario::{Given, Over, Store, Transport, UpstreamEvent},
-    upstream::{HttpUpstream, StdioUpstream, resolve_tools},
+    upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
 };
 
 /// The seed of names and the time, where a scenario gives none.
@@ -229,11 +229,10 @@ async fn start_upstreams(
             name: name.clone(),
             error,
         };
-        let tools =
-            resolve_tools(&upstream.tools, scenario_folder).map_err(|it| failed(it.into()))?;
+        let offer = Offer::new(upstream, scenario_folder).map_err(|it| failed(it.into()))?;
         let started = match upstream.over {
-            Over::Stdio => StdioUpstream::new(name, tools, folder).map(Upstream::Stdio),
-            Over::Http => HttpUpstream::start(name, tools, folder).await.map(Upstream::Http),
+            Over::Stdio => StdioUpstream::new(name, offer, folder).map(Upstream::Stdio),
+            Over::Http => HttpUpstream::start(name, offer, folder).await.map(Upstream::Http),
         };
         upstreams.insert(name.clone(), started.map_err(|error| failed(error.into()))?);
     }

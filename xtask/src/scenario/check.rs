@@ -143,6 +143,10 @@ impl Checker {
         self.rule(with <= usize::from(step.call.is_some()), || {
             "a `call` has either `with` or `with_json`, other steps neither".into()
         });
+        self.rule(
+            step.cancel_after.is_none() || (step.call.is_some() && step.expect.is_none()),
+            || "`cancel_after` is for a `call`, of which nothing can be expected then".into(),
+        );
         self.rule(step.eventually.is_none() || step.expect.is_some(), || {
             "`eventually` needs `expect`".into()
         });
@@ -218,6 +222,7 @@ impl Checker {
             structured,
             is_error,
             capture,
+            progress,
             result,
             error,
             status,
@@ -225,8 +230,11 @@ impl Checker {
             body,
             artifacts,
         } = expect;
-        let of_call =
-            content.is_some() || structured.is_some() || is_error.is_some() || capture.is_some();
+        let of_call = content.is_some()
+            || structured.is_some()
+            || is_error.is_some()
+            || capture.is_some()
+            || progress.is_some();
         let of_http = status.is_some() || !headers.is_empty() || body.is_some();
         let (call, request, http) = match action {
             Action::Call { .. } => (true, false, false),
@@ -235,7 +243,8 @@ impl Checker {
             Action::Upstream(_) | Action::WaitFor(_) => (false, false, false),
         };
         self.rule(call || !of_call, || {
-            "`content`, `structured`, `is_error` and `capture` are expected of a `call`".into()
+            "`content`, `structured`, `is_error`, `capture` and `progress` are expected of a `call`"
+                .into()
         });
         self.rule(request || result.is_none(), || "`result` is expected of a `request`".into());
         self.rule(call || request || error.is_none(), || {
@@ -253,7 +262,9 @@ impl Checker {
         self.rule(!request || result.is_some() != error.is_some(), || {
             "a `request` needs an expected `result`, or an `error`".into()
         });
-        for matcher in [content, structured, capture, result, error, body].into_iter().flatten() {
+        for matcher in
+            [content, structured, capture, progress, result, error, body].into_iter().flatten()
+        {
             matcher.names(names);
         }
         headers.values().for_each(|matcher| matcher.names(names));
@@ -331,6 +342,14 @@ mod tests {
     }
 
     #[test]
+    fn only_a_call_without_expectations_is_given_up() {
+        let want = "9: `cancel_after` is for a `call`, of which nothing can be expected then";
+        check_steps("- call: up__t\n  cancel_after: 1s\n", &[]);
+        check_steps("- call: up__t\n  cancel_after: 1s\n  expect: {content: []}\n", &[want]);
+        check_steps("- request: {method: a}\n  cancel_after: 1s\n", &[want]);
+    }
+
+    #[test]
     fn a_step_does_one_thing() {
         let want =
             "9: a step needs exactly one of `call`, `request`, `http`, `upstream` and `wait_for`";
@@ -346,7 +365,9 @@ mod tests {
         );
         check_steps(
             "- http: {method: GET, path: /}\n  expect: {status: 200, content: []}\n",
-            &["9: `content`, `structured`, `is_error` and `capture` are expected of a `call`"],
+            &[
+                "9: `content`, `structured`, `is_error`, `capture` and `progress` are expected of a `call`",
+            ],
         );
         check_steps(
             "- http: {method: GET, path: /}\n  expect: {body: x}\n",

@@ -23,6 +23,9 @@ pub(crate) struct Expect {
     /// Of a `call`: the capture report in `_meta`; there must be none unless said.
     pub(crate) capture: Option<Matcher>,
 
+    /// Of a `call`: what it told of its progress before the answer, as a list; asks for it.
+    pub(crate) progress: Option<Matcher>,
+
     /// Of a `request`: its result.
     pub(crate) result: Option<Matcher>,
     /// Of a `call` or `request`: the JSON-RPC error that it fails with.
@@ -54,7 +57,7 @@ pub(crate) struct FinalExpect {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamExpect {
-    /// Its calls in order, each as `{tool, arguments}`.
+    /// Its calls in order, each as `{tool, arguments}`, with `{cancelled: tool}` where it learned that a call was given up.
     pub(crate) calls: Matcher,
 }
 

@@ -36,6 +36,12 @@ pub(crate) struct Upstream {
     pub(crate) over: Over,
     /// Its tools, by name.
     pub(crate) tools: BTreeMap<String, Tool>,
+    /// Its resources: the text of each by its URI.
+    #[serde(default)]
+    pub(crate) resources: BTreeMap<String, Source>,
+    /// Its prompts: the one message of each by its name.
+    #[serde(default)]
+    pub(crate) prompts: BTreeMap<String, Source>,
 }
 
 /// How the gateway reaches an upstream.
@@ -74,6 +80,8 @@ pub(crate) struct Answer(pub(crate) AnswerParts);
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AnswerParts {
+    /// Tell of progress this often before answering, if the caller asked for it: 1, 2, … of this many.
+    pub(crate) progress: u32,
     /// Wait before answering.
     pub(crate) delay: Option<Span>,
     /// The items of a well-formed result.

@@ -25,6 +25,8 @@ pub(crate) struct Step {
     pub(crate) with: Option<Template>,
     /// The call's arguments as JSON text, sent as it is.
     pub(crate) with_json: Option<Source>,
+    /// Gives the call up after this time, and tells the server so.
+    pub(crate) cancel_after: Option<Span>,
     /// Sends any other MCP request.
     pub(crate) request: Option<McpRequest>,
     /// Sends an HTTP request.
@@ -93,7 +95,12 @@ pub(crate) struct WaitFor {
 /// What a step does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action<'a> {
-    Call { tool: &'a str, with: Option<&'a Template>, with_json: Option<&'a Source> },
+    Call {
+        tool: &'a str,
+        with: Option<&'a Template>,
+        with_json: Option<&'a Source>,
+        cancel_after: Option<Span>,
+    },
     Request(&'a McpRequest),
     Http(&'a HttpRequest),
     Upstream(&'a UpstreamEvent),
@@ -108,6 +115,7 @@ impl Step {
                 tool,
                 with: self.with.as_ref(),
                 with_json: self.with_json.as_ref(),
+                cancel_after: self.cancel_after,
             }),
             self.request.as_ref().map(Action::Request),
             self.http.as_ref().map(Action::Http),

@@ -11,6 +11,9 @@ use crate::scenario::{Answer, Item, Source, SourceError};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnswerSpec {
+    /// How often to tell of progress before.
+    #[serde(default)]
+    pub(crate) progress: u32,
     /// Milliseconds to wait before.
     #[serde(default)]
     pub(crate) delay_ms: u64,
@@ -77,7 +80,7 @@ impl AnswerSpec {
             }
             Send::Result(Value::from(result).to_string())
         };
-        Ok(Self { delay_ms, send })
+        Ok(Self { progress: parts.progress, delay_ms, send })
     }
 }
 

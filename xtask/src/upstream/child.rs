@@ -30,7 +30,7 @@ pub(crate) async fn serve(spec: &Path) -> io::Result<()> {
     let spec: Spec = serde_json::from_slice(&fs::read(spec)?)?;
     let journal = Arc::new(Journal::open(spec.journal)?);
     let (garbage, lines) = mpsc::unbounded_channel();
-    let behaviour = Behaviour::new(spec.name, spec.tools, journal, Some(garbage));
+    let behaviour = Behaviour::new(spec.name, spec.offer, journal, Some(garbage));
     let server = Server::new(behaviour.clone());
     if let Some(control) = spec.control {
         let control = UnixStream::connect(control).await?;

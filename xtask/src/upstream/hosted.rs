@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Journal, Spec, ToolSpec, child::Command, server::Behaviour};
+use super::{Journal, Offer, Spec, ToolSpec, child::Command, server::Behaviour};
 
 /// How long an upstream may take to be there and to do what it is told.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(crate) struct StdioUpstream {
 
 impl StdioUpstream {
     /// Makes ready what a child will need, in `folder`.
-    pub(crate) fn new(name: &str, tools: Vec<ToolSpec>, folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, offer: Offer, folder: &Path) -> io::Result<Self> {
         let control = folder.join(format!("{name}.sock"));
         let listener = UnixListener::bind(&control)?;
         let (connections, running) = watch::channel(None);
@@ -50,7 +50,7 @@ impl StdioUpstream {
         });
         let journal = folder.join(format!("{name}.calls"));
         let spec =
-            Spec { name: name.to_owned(), journal: journal.clone(), control: Some(control), tools };
+            Spec { name: name.to_owned(), journal: journal.clone(), control: Some(control), offer };
         let spec_file = folder.join(format!("{name}.json"));
         fs::write(&spec_file, serde_json::to_vec(&spec)?)?;
         Ok(Self { spec_file, spec, journal: Journal::open(journal)?, running, accept })
@@ -69,7 +69,7 @@ impl StdioUpstream {
 
     /// Gives it other tools, which it announces.
     pub(crate) async fn set_tools(&mut self, tools: Vec<ToolSpec>) -> io::Result<()> {
-        self.spec.tools.clone_from(&tools);
+        self.spec.offer.tools.clone_from(&tools);
         // For the child that comes after a crash.
         fs::write(&self.spec_file, serde_json::to_vec(&self.spec)?)?;
         self.tell(&Command::Tools(tools)).await
@@ -132,9 +132,9 @@ pub(crate) struct HttpUpstream {
 
 impl HttpUpstream {
     /// Starts it; `folder` takes its journal.
-    pub(crate) async fn start(name: &str, tools: Vec<ToolSpec>, folder: &Path) -> io::Result<Self> {
+    pub(crate) async fn start(name: &str, offer: Offer, folder: &Path) -> io::Result<Self> {
         let journal = Arc::new(Journal::open(folder.join(format!("{name}.calls")))?);
-        let behaviour = Behaviour::new(name.to_owned(), tools, journal.clone(), None);
+        let behaviour = Behaviour::new(name.to_owned(), offer, journal.clone(), None);
         let server = Server::new(behaviour.clone());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let url = format!("http://{}/mcp", listener.local_addr()?);

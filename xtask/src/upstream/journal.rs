@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The calls of one upstream, one JSON object a line: `{"tool": …, "arguments": …}`.
+/// The calls of one upstream, one JSON object a line: `{"tool": …, "arguments": …}`, or `{"cancelled": …}`.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -40,6 +40,13 @@ impl Journal {
         let count = counts.entry(tool.to_owned()).or_default();
         *count += 1;
         Ok(*count - 1)
+    }
+
+    /// Writes down that a call was given up by the caller.
+    pub(crate) fn record_cancelled(&self, tool: &str) -> io::Result<()> {
+        let _turn = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        file.write_all(format!("{}\n", json!({ "cancelled": tool })).as_bytes())
     }
 
     /// All calls so far.

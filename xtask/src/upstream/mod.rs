@@ -14,5 +14,5 @@ pub(crate) use self::{
     child::serve,
     hosted::{HttpUpstream, StdioUpstream},
     journal::Journal,
-    spec::{Spec, ToolSpec, resolve_tools},
+    spec::{Offer, Spec, ToolSpec, resolve_tools},
 };

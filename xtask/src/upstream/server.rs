@@ -1,6 +1,7 @@
 //! The MCP server: lists its tools, writes down each call, sends what it was told to.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -9,18 +10,25 @@ use async_trait::async_trait;
 use marquetry_protocol::{
     RpcError,
     server::{Handler, Reply, RequestContext, ServerDescription},
-    types::{CallToolParams, Implementation, ListChanged, ListToolsResult, ServerCapabilities},
+    types::{
+        CallToolParams, Content, GetPromptParams, GetPromptResult, Implementation, ListChanged,
+        ListPromptsResult, ListResourcesResult, ListToolsResult, Prompt, PromptMessage,
+        ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourcesCapability,
+        Role, ServerCapabilities,
+    },
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::mpsc;
 
-use super::{Journal, ToolSpec, answer::Send};
+use super::{Journal, Offer, ToolSpec, answer::Send};
 
 /// An upstream's behaviour, shared by all of its connections.
 #[derive(Clone)]
 pub(super) struct Behaviour {
     name: String,
     tools: Arc<RwLock<Vec<ToolSpec>>>,
+    resources: Arc<BTreeMap<String, String>>,
+    prompts: Arc<BTreeMap<String, String>>,
     journal: Arc<Journal>,
     /// Takes lines that are not JSON-RPC to the pipe; there is none over HTTP.
     garbage: Option<mpsc::UnboundedSender<String>>,
@@ -29,11 +37,19 @@ pub(super) struct Behaviour {
 impl Behaviour {
     pub(super) fn new(
         name: String,
-        tools: Vec<ToolSpec>,
+        offer: Offer,
         journal: Arc<Journal>,
         garbage: Option<mpsc::UnboundedSender<String>>,
     ) -> Self {
-        Self { name, tools: Arc::new(RwLock::new(tools)), journal, garbage }
+        let Offer { tools, resources, prompts } = offer;
+        Self {
+            name,
+            tools: Arc::new(RwLock::new(tools)),
+            resources: Arc::new(resources),
+            prompts: Arc::new(prompts),
+            journal,
+            garbage,
+        }
     }
 
     /// Has other tools from now on.
@@ -69,6 +85,13 @@ impl Handler for Behaviour {
     fn describe(&self) -> ServerDescription {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ListChanged { list_changed: true });
+        if !self.resources.is_empty() {
+            capabilities.resources =
+                Some(ResourcesCapability { list_changed: false, subscribe: false });
+        }
+        if !self.prompts.is_empty() {
+            capabilities.prompts = Some(ListChanged { list_changed: false });
+        }
         let info = Implementation::new(&self.name, "1.0.0");
         ServerDescription { info, capabilities, instructions: None }
     }
@@ -91,6 +114,10 @@ impl Handler for Behaviour {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let answer = self.next_answer(&params)?;
+        for step in 1..=answer.progress {
+            let (step, all) = (f64::from(step), f64::from(answer.progress));
+            cx.progress(step, Some(all), Some("on the way")).await;
+        }
         tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
         match answer.send {
             Send::Result(text) => {
@@ -101,6 +128,7 @@ impl Handler for Behaviour {
             Send::Error { code, message } => Err(RpcError::new(code, message)),
             Send::Crash => std::process::exit(super::child::CRASHED),
             Send::Silence => {
+                let _told = GivenUp { journal: &self.journal, tool: &params.name };
                 cx.cancelled().await;
                 Err(RpcError::internal("cancelled"))
             }
@@ -111,6 +139,70 @@ impl Handler for Behaviour {
                 cx.cancelled().await;
                 Err(RpcError::internal("cancelled"))
             }
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        _cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        let resource =
+            |uri: &String| Resource { uri: uri.clone(), name: uri.clone(), ..Resource::default() };
+        Ok(ListResourcesResult {
+            resources: self.resources.keys().map(resource).collect(),
+            ..Default::default()
+        })
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        _cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let text = self.resources.get(&params.uri);
+        let text = text.ok_or_else(|| RpcError::resource_not_found(&params.uri))?.clone();
+        let contents =
+            ResourceContents { uri: params.uri, text: Some(text), ..ResourceContents::default() };
+        Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
+    }
+
+    async fn list_prompts(
+        &self,
+        _cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
+        let prompt = |name: &String| Prompt { name: name.clone(), ..Prompt::default() };
+        Ok(ListPromptsResult {
+            prompts: self.prompts.keys().map(prompt).collect(),
+            ..Default::default()
+        })
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptParams,
+        _cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let text = self
+            .prompts
+            .get(&params.name)
+            .ok_or_else(|| RpcError::invalid_params(format!("unknown prompt '{}'", params.name)))?;
+        let message = PromptMessage { role: Role::User, content: Content::text(text) };
+        Reply::json(&GetPromptResult { messages: vec![message], ..GetPromptResult::default() })
+    }
+}
+
+/// Writes down that a call was given up, which drops whatever waits in it.
+struct GivenUp<'a> {
+    journal: &'a Journal,
+    tool: &'a str,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.journal.record_cancelled(self.tool) {
+            eprintln!("upstream: a cancelled call cannot be written down: {error}");
         }
     }
 }

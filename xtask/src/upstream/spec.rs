@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{AnswerError, AnswerSpec};
-use crate::scenario::Tool;
+use crate::scenario::{Source, SourceError, Tool, Upstream};
 
 /// An upstream over stdio, as its child process reads it from a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,8 +19,35 @@ pub(crate) struct Spec {
     /// The socket by which the runner tells it what happens to it; without one, nothing does.
     #[serde(default)]
     pub(crate) control: Option<PathBuf>,
+    /// What it has to offer.
+    pub(crate) offer: Offer,
+}
+
+/// What an upstream has to offer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Offer {
     /// Its tools.
     pub(crate) tools: Vec<ToolSpec>,
+    /// The texts of its resources, by URI.
+    pub(crate) resources: BTreeMap<String, String>,
+    /// The messages of its prompts, by name.
+    pub(crate) prompts: BTreeMap<String, String>,
+}
+
+impl Offer {
+    /// What a scenario gives; `folder` is where `file` paths start.
+    pub(crate) fn new(given: &Upstream, folder: &Path) -> Result<Self, AnswerError> {
+        let texts = |given: &BTreeMap<String, Source>| {
+            let texts = given.iter().map(|(name, text)| Ok((name.clone(), text.text(folder)?)));
+            texts.collect::<Result<_, SourceError>>()
+        };
+        Ok(Self {
+            tools: resolve_tools(&given.tools, folder)?,
+            resources: texts(&given.resources)?,
+            prompts: texts(&given.prompts)?,
+        })
+    }
 }
 
 /// A tool and its answers.
