@@ -3,6 +3,7 @@
 //! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault.
 
 mod check;
+mod children;
 mod diagram;
 mod serve;
 

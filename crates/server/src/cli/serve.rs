@@ -4,7 +4,6 @@ use std::{
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
-    process,
     time::Duration,
 };
 
@@ -89,14 +88,14 @@ async fn until_told(
         outcome = &mut serving => outcome,
         signal = signalled() => {
             tracing::info!(signal = signal.map_err(Failure::new)?, "shutting down");
-            tokio::spawn(async {
-                if signalled().await.is_ok() {
-                    tracing::warn!("second signal; ending without waiting");
-                    process::exit(1);
+            let ended = async { tokio::join!(serving, app.shutdown()) };
+            tokio::select! {
+                (outcome, ()) = ended => return outcome.map_err(Failure::new),
+                Ok(_) = signalled() => {
+                    super::children::kill();
+                    return Err(Failure::new("ended by a second signal, without waiting"));
                 }
-            });
-            let (outcome, ()) = tokio::join!(serving, app.shutdown());
-            return outcome.map_err(Failure::new);
+            }
         }
     };
     app.shutdown().await;

@@ -116,6 +116,38 @@ async fn the_program_ends_on_sigterm_with_its_children() {
 }
 
 #[tokio::test]
+async fn a_second_signal_ends_everything_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("marquetry.toml");
+    let stubborn = "[gateway]\nstop_grace_ms = 60000\n[mcp_servers.stubborn]\ncommand = 'sh'\nargs = ['-c', 'trap \"\" TERM; sleep 62; sleep 62']\n";
+    std::fs::write(&config, stubborn).unwrap();
+    let mut program = Command::new(PROGRAM)
+        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&config)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    let mut log_until = async |what: &str| {
+        while !within(lines.next_line()).await.unwrap().unwrap().contains(what) {}
+    };
+    let runs = async |what: &str| {
+        let output = Command::new("pgrep").args(["-xf", what]).output().await.unwrap();
+        !output.stdout.is_empty()
+    };
+    let signal = program.id().unwrap().to_string();
+    let signal = async || Command::new("kill").arg(&signal).status().await.unwrap();
+    log_until(" listens on ").await;
+    until("it runs", async || runs("sleep 62").await).await;
+    signal().await;
+    log_until("shutting down").await;
+    signal().await;
+    log_until("ended by a second signal").await;
+    assert_eq!(within(program.wait()).await.unwrap().code(), Some(1));
+    until("what the upstream started is gone", async || !runs("sleep 62").await).await;
+}
+
+#[tokio::test]
 async fn stdio_ends_with_its_input() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");
