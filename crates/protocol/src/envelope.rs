@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeSeed, IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::{Number, value::RawValue};
 
 use crate::{RpcError, error_code, nesting::nested_deeper_than};
@@ -100,15 +103,74 @@ impl<'a> Message<'a> {
 pub enum Incoming<'a> {
     /// One message.
     Message(Message<'a>),
-    /// Several, in revision 2025-03-26; each may be faulty by itself.
-    Batch(Vec<Result<Message<'a>, EnvelopeError>>),
+    /// Several, in revision 2025-03-26.
+    Batch(Batch<'a>),
+}
+
+/// Several messages in one array, not yet looked at: whether there may be any is for the receiver to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    text: &'a str,
+}
+
+impl<'a> Batch<'a> {
+    /// The messages, each of which may be faulty by itself.
+    ///
+    /// # Errors
+    /// Invalid request, when there are none, or more than `most`.
+    pub fn messages(
+        self,
+        most: usize,
+    ) -> Result<Vec<Result<Message<'a>, EnvelopeError>>, EnvelopeError> {
+        let mut deserializer = serde_json::Deserializer::from_str(self.text);
+        let messages = AtMost(most).deserialize(&mut deserializer).map_err(|_| {
+            refused(None, format!("a batch must not have more than {most} messages"))
+        })?;
+        if messages.is_empty() {
+            return Err(refused(None, "a batch must not be empty"));
+        }
+        Ok(messages.into_iter().map(|message| Message::parse_text(message.get())).collect())
+    }
+}
+
+/// Reads an array of at most so many items.
+struct AtMost(usize);
+
+impl<'de> DeserializeSeed<'de> for AtMost {
+    type Value = Vec<&'de RawValue>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AtMost {
+    type Value = Vec<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an array of at most {} messages", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut messages = Vec::new();
+        while let Some(message) = items.next_element()? {
+            if messages.len() == self.0 {
+                return Err(serde::de::Error::custom("too many messages"));
+            }
+            messages.push(message);
+        }
+        Ok(messages)
+    }
 }
 
 impl<'a> Incoming<'a> {
     /// Reads a message or a batch of them, of at most `max_nesting` levels.
     ///
     /// # Errors
-    /// As [`Message::parse`]; an empty batch is an invalid request.
+    /// As [`Message::parse`].
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         if nested_deeper_than(bytes, max_nesting) {
             let why = format!("message is nested more than {max_nesting} levels deep");
@@ -124,14 +186,8 @@ impl<'a> Incoming<'a> {
         if !text.trim_ascii_start().starts_with('[') {
             return Message::parse_text(text).map(Self::Message);
         }
-        let messages: Vec<&'a RawValue> =
-            serde_json::from_str(text).map_err(|error| not_json(&error))?;
-        if messages.is_empty() {
-            return Err(refused(None, "a batch must not be empty"));
-        }
-        Ok(Self::Batch(
-            messages.into_iter().map(|message| Message::parse_text(message.get())).collect(),
-        ))
+        serde_json::from_str::<IgnoredAny>(text).map_err(|error| not_json(&error))?;
+        Ok(Self::Batch(Batch { text }))
     }
 }
 

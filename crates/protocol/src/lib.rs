@@ -74,8 +74,8 @@ pub mod types;
 
 pub use crate::{
     envelope::{
-        DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
-        Response, write_error, write_notification, write_request, write_result,
+        Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,
+        RequestId, Response, write_error, write_notification, write_request, write_result,
     },
     error::{RpcError, error_code},
     feature::Feature,

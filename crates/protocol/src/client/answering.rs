@@ -34,11 +34,6 @@ pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> 
     }
 }
 
-/// The bytes of an answer that refuses.
-pub(super) fn refuse(request: &Answerable, why: &str) -> Vec<u8> {
-    envelope::write_error(Some(&request.id), &RpcError::limit_exceeded(why))
-}
-
 /// A request that outlives the bytes that it came in.
 pub(super) struct Answerable {
     id: crate::RequestId,

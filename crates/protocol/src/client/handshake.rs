@@ -120,7 +120,10 @@ async fn initialize(
     server.info = found.server_info;
     server.capabilities = found.capabilities;
     server.instructions = found.instructions;
-    link.notify(&server, "notifications/initialized", None).await?;
+    let told = link.notify(&server, "notifications/initialized", None);
+    tokio::time::timeout(options.connect_timeout, told)
+        .await
+        .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
     Ok(server)
 }
 

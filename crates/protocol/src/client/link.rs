@@ -239,16 +239,19 @@ impl Shared {
     ) where
         F: Future<Output = ()> + Send,
     {
-        let room = self.answering.clone().try_acquire_owned();
+        let Ok(room) = self.answering.clone().try_acquire_owned() else {
+            tracing::warn!(
+                method = &*request.method,
+                "server asks more than 32 things at once; this one is not answered"
+            );
+            return;
+        };
         let (shared, request) = (self.clone(), Answerable::from(request));
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
-            let answer = match room {
-                Ok(_room) => answering::answer(&*shared.handler, request).await,
-                Err(_) => {
-                    answering::refuse(&request, "too many requests of the server's are waiting")
-                }
-            };
+            let answer = answering::answer(&*shared.handler, request).await;
+            // Until it is on its way: a server that reads no more must not make us pile up answers.
             send(answer).await;
+            drop(room);
         }));
     }
 }

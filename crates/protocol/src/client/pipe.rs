@@ -20,7 +20,7 @@ use super::{
     params::{self, Asks},
 };
 use crate::{
-    DEFAULT_MAX_NESTING, Era, Message, RequestId, envelope,
+    DEFAULT_MAX_NESTING, EnvelopeError, Era, Incoming, Message, RequestId, envelope,
     line::{Line, read_line},
 };
 
@@ -132,6 +132,8 @@ impl PipeLink {
         );
         self.send(message).await?;
         let answer = tokio::select! {
+            // The last answer of a server that ends is an answer all the same.
+            biased;
             answer = answer => answer.ok(),
             () = self.shared.ended().cancelled() => None,
         };
@@ -221,6 +223,9 @@ impl Drop for Place {
     }
 }
 
+/// The most messages that a server may send in one batch (2025-03-26).
+const MOST_IN_BATCH: usize = 1_000;
+
 /// The reading side.
 struct Reading {
     shared: Arc<Shared>,
@@ -260,7 +265,22 @@ impl Reading {
     }
 
     async fn take(&self, line: &[u8]) {
-        match Message::parse(line, DEFAULT_MAX_NESTING) {
+        match Incoming::parse(line, DEFAULT_MAX_NESTING) {
+            Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
+                Ok(messages) => {
+                    for message in messages {
+                        self.message(message).await;
+                    }
+                }
+                Err(error) => self.message(Err(error)).await,
+            },
+            Ok(Incoming::Message(message)) => self.message(Ok(message)).await,
+            Err(error) => self.message(Err(error)).await,
+        }
+    }
+
+    async fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
+        match message {
             Ok(Message::Response(response)) => {
                 let Some(id) = response.id else {
                     tracing::warn!(error = ?response.outcome.err(), "server could not read a message of ours");
@@ -305,6 +325,9 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     }
     let text = String::from_utf8_lossy(ends);
     let (start, end) = text.split_once('\0')?;
+    if start.contains(r#""method""#) {
+        return None;
+    }
     let first = start.find(KEY).filter(|at| !start[..*at].contains(r#""result""#));
     if let Some((id, _)) = first.and_then(|at| number(&start[at + KEY.len()..])) {
         return Some(id);
@@ -331,7 +354,7 @@ async fn write(
     };
     tokio::select! {
         written = work => if let Err(error) = written {
-            tracing::debug!(%error, "server reads no more");
+            shared.end(CloseReason::Ended(format!("cannot write to server: {error}")));
         },
         () = stop.cancelled() => {}
         () = shared.ended().cancelled() => {}

@@ -28,6 +28,8 @@ pub(super) struct Event<'a> {
 #[derive(Default)]
 struct Next {
     name: String,
+    /// Counts when the event is complete: one that is cut in the middle has to come again.
+    id: Option<String>,
     data: Vec<u8>,
     has_data: bool,
 }
@@ -100,6 +102,7 @@ impl SseParser {
     fn line(&mut self, line: &[u8], event: &mut impl FnMut(Event<'_>)) -> Result<(), TooLong> {
         let next = &mut self.next;
         if line.is_empty() {
+            self.last_id = next.id.take().or_else(|| self.last_id.take());
             if next.has_data {
                 let name = if next.name.is_empty() { "message" } else { &next.name };
                 event(Event { name, data: &next.data });
@@ -120,7 +123,7 @@ impl SseParser {
         } else if let Some(value) = field(line, b"id") {
             // One with a NUL is to be ignored (HTML, "Interpreting an event stream").
             if !value.contains(&0) {
-                self.last_id = Some(String::from_utf8_lossy(value).into_owned());
+                next.id = Some(String::from_utf8_lossy(value).into_owned());
             }
         } else if let Some(value) = field(line, b"retry") {
             let millis = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
@@ -165,6 +168,13 @@ mod tests {
             (parser.last_id.as_deref(), parser.retry),
             (Some(""), Some(Duration::from_millis(250)))
         );
+    }
+
+    #[test]
+    fn an_event_that_is_cut_has_no_id_yet() {
+        let mut parser = SseParser::new(100);
+        parser.push(b"id: 1\ndata: a\n\nid: 2\ndata: b", |_| {}).unwrap();
+        assert_eq!(parser.last_id.as_deref(), Some("1"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use super::{Server, conversation::Conversation, outgoing::Outgoing};
-use crate::{EnvelopeError, Feature, Message, RpcError};
+use crate::{Feature, Message, RpcError};
 
 /// A batch whose requests were accepted or refused, each by itself.
 pub(super) struct Batch {
@@ -22,7 +22,7 @@ impl Server {
     pub(super) fn accept_batch(
         &self,
         conversation: &Arc<Conversation>,
-        messages: Vec<Result<Message<'_>, EnvelopeError>>,
+        messages: crate::Batch<'_>,
     ) -> Result<Batch, Outgoing> {
         let has_batches =
             conversation.session.get().is_some_and(|facts| facts.revision.has(Feature::Batches));
@@ -30,6 +30,9 @@ impl Server {
             let error = RpcError::invalid_request("batches exist only in revision 2025-03-26");
             return Err(Outgoing::error(None, &error));
         }
+        let messages = messages
+            .messages(self.limits().max_in_flight)
+            .map_err(|error| Outgoing::error(None, &error.error))?;
         let mut batch = Batch { calls: Vec::new(), refused: Vec::new() };
         for message in messages {
             match message {
@@ -65,7 +68,8 @@ impl Batch {
             bytes.extend_from_slice(&answer.bytes);
         }
         bytes.push(b']');
-        Some(Outgoing::result(bytes))
+        let held = answers.into_iter().flat_map(|answer| answer.held).collect();
+        Some(Outgoing { held, ..Outgoing::result(bytes) })
     }
 
     /// Whether anything in it wants an answer.

@@ -64,6 +64,9 @@ impl Server {
     ) -> Result<Accepted, RpcError> {
         let meta = request_meta(request.params)?;
         let revision = revision_of(&meta, conversation, request)?;
+        if conversation.ending.is_cancelled() {
+            return Err(RpcError::invalid_request("the session has ended"));
+        }
         let (method, callback) = self
             .shared
             .tables
@@ -163,7 +166,7 @@ impl Accepted {
                     _ => Err(RpcError::internal("a question came from nowhere")),
                 },
             };
-            Some(match outcome.and_then(|reply| reply.shaped(method, revision)) {
+            let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => {
                     let members = if reply.has_result_type() {
                         ""
@@ -173,7 +176,8 @@ impl Accepted {
                     Outgoing::result(write_result_with(&id, members, reply.get()))
                 }
                 Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
-            })
+            };
+            Some(answer.holding(in_flight))
         }
     }
 }

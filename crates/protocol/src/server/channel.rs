@@ -32,8 +32,11 @@ impl Channel {
                 match self.server.accept(&self.conversation, &request) {
                     // What comes after it counts on the session.
                     Ok(call) if request.method == "initialize" => {
+                        let was_open = self.conversation.session.get().is_some();
                         self.answer(call.run(self.outbound.clone())).await;
-                        self.forward_announcements();
+                        if !was_open {
+                            self.forward_announcements();
+                        }
                     }
                     Ok(call) => _ = self.calls.spawn(self.answer(call.run(self.outbound.clone()))),
                     Err(refused) => self.send(refused).await,

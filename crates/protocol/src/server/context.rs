@@ -177,7 +177,7 @@ impl RequestContext {
         let capabilities = self.capabilities();
         let offered = match params.mode.as_deref() {
             Some("url") => capabilities.has_url_elicitation(),
-            _ => capabilities.has("elicitation"),
+            _ => capabilities.has_form_elicitation(),
         };
         let needs =
             if params.mode.as_deref() == Some("url") { json!({ "url": {} }) } else { json!({}) };

@@ -117,6 +117,12 @@ pub(super) struct InFlightGuard {
     pub(super) cancel: CancellationToken,
 }
 
+impl std::fmt::Debug for InFlightGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "InFlightGuard({:?})", self.id)
+    }
+}
+
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.table.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);

@@ -46,11 +46,12 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
+#[derive(Clone)]
 struct Shared {
     handler: Arc<dyn Handler>,
     tables: Tables,
     limits: Limits,
-    notifier: Notifier,
+    notifier: Arc<Notifier>,
     sealer: Sealer,
     shutdown: CancellationToken,
 }
@@ -82,25 +83,21 @@ impl Server {
     /// When a method of the protocol itself bears one of the names.
     pub fn with_methods(self, extension: impl Into<Methods>) -> Result<Self, RegisterMethodError> {
         let tables = self.shared.tables.clone().with(extension.into())?;
-        Ok(Self::from_parts(self.shared.handler.clone(), tables, self.shared.limits.clone()))
+        Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
     }
 
     /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with
     /// the same key can go on where this one asked the client something.
     #[must_use]
     pub fn with_state_key(self, key: [u8; 32]) -> Self {
-        let Shared { handler, tables, limits, .. } = &*self.shared;
-        Self::with_key(handler.clone(), tables.clone(), limits.clone(), key)
+        let sealer = Sealer::new(key, self.shared.limits.request_state_time);
+        Self { shared: Arc::new(Shared { sealer, ..(*self.shared).clone() }) }
     }
 
     fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
         let mut key = [0; 32];
         getrandom::fill(&mut key).expect("the system gives random numbers");
-        Self::with_key(handler, tables, limits, key)
-    }
-
-    fn with_key(handler: Arc<dyn Handler>, tables: Tables, limits: Limits, key: [u8; 32]) -> Self {
-        let notifier = Notifier::new(limits.max_queued_notifications);
+        let notifier = Arc::new(Notifier::new(limits.max_queued_notifications));
         let sealer = Sealer::new(key, limits.request_state_time);
         let shutdown = CancellationToken::new();
         Self { shared: Arc::new(Shared { handler, tables, limits, notifier, sealer, shutdown }) }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 #[cfg(feature = "http")]
 use tokio::sync::mpsc;
 
+use super::conversation::InFlightGuard;
 use crate::{RequestId, RpcError, envelope::write_error};
 
 /// A message on its way to a client.
@@ -15,6 +16,9 @@ pub(super) struct Outgoing {
     /// Its id in a stream of events, when it comes from a log of them.
     #[cfg(feature = "http")]
     pub(super) id: Option<super::http::EventId>,
+    /// The requests that it answers: they are in flight until it is on its way, so that answers that nobody fetches
+    /// count against the limit.
+    pub(super) held: Vec<InFlightGuard>,
 }
 
 /// What a message is to the request that it belongs to.
@@ -33,13 +37,20 @@ impl Outgoing {
             kind,
             #[cfg(feature = "http")]
             id: None,
+            held: Vec::new(),
         }
+    }
+
+    /// Keeps a request in flight until the message is on its way.
+    pub(super) fn holding(mut self, request: InFlightGuard) -> Self {
+        self.held.push(request);
+        self
     }
 
     /// One that was sent before.
     #[cfg(feature = "http")]
     pub(super) fn event(bytes: Bytes, id: super::http::EventId) -> Self {
-        Self { bytes, kind: Kind::Notification, id: Some(id) }
+        Self { bytes, kind: Kind::Notification, id: Some(id), held: Vec::new() }
     }
 
     pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {

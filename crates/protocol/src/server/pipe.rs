@@ -43,6 +43,8 @@ where
 {
     let limits = server.limits();
     let (pipe, queue) = Channel::new(server.clone(), None);
+    // Whoever drops this future half-way ends the conversation all the same.
+    let _end = pipe.conversation.ending.clone().drop_guard();
     let gone = CancellationToken::new();
     let write = tokio::spawn(write_lines(writer, queue, gone.clone()));
 

@@ -317,6 +317,11 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         notifications: Wanted,
     }
     let ListenParams { notifications: mut wanted } = call.params()?;
+    // Nothing is agreed to that the server does not have.
+    let has = call.server.shared.handler.describe().capabilities;
+    wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
+    wanted.prompts_list_changed &= has.prompts.is_some_and(|prompts| prompts.list_changed);
+    wanted.resources_list_changed &= has.resources.is_some_and(|resources| resources.list_changed);
     let subscriptions = call.subscriptions();
     // What cannot be subscribed to is not agreed to; the rest is.
     let mut agreed_uris = Vec::new();

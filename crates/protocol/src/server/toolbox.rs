@@ -79,7 +79,8 @@ impl Toolbox {
     /// model.
     ///
     /// # Panics
-    /// When the schema of `A` is not a valid JSON Schema: a fault of the type, found as soon as the program starts.
+    /// When `A` is no object (arguments always are one), or its schema is not valid: faults of the type, found as soon as
+    /// the program starts.
     #[must_use]
     pub fn tool<A, F, Fut, R, E>(
         mut self,
@@ -94,7 +95,7 @@ impl Toolbox {
         R: ToolOutput,
         E: Display,
     {
-        let input_schema = schema_of::<A>();
+        let input_schema = object_schema_of::<A>().expect("a tool's arguments are an object");
         let arguments = jsonschema::validator_for(&input_schema)
             .expect("the schema of a type is a valid JSON Schema");
         let name = name.into();
@@ -111,6 +112,8 @@ impl Toolbox {
             call: Box::new(move |arguments, cx| {
                 let call = call.clone();
                 Box::pin(async move {
+                    // The unit type takes no arguments, which JSON writes as an empty object.
+                    let arguments = if takes_nothing::<A>() { Value::Null } else { arguments };
                     match serde_json::from_value::<A>(arguments) {
                         Ok(arguments) => match call(arguments, cx).await {
                             Ok(output) => output.into_result(),
@@ -257,30 +260,42 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
     fn output_schema() -> Option<Value> {
-        Some(schema_of::<T>())
+        object_schema_of::<T>()
     }
 
     fn into_result(self) -> CallToolResult {
         match serde_json::to_value(&self.0) {
-            Ok(value) => CallToolResult::structured(value),
+            Ok(value @ Value::Object(_)) => CallToolResult::structured(value),
+            // Only objects are structured content in every revision.
+            Ok(value) => CallToolResult::text(value.to_string()),
             Err(error) => CallToolResult::error(format!("result is no JSON: {error}")),
         }
     }
 }
 
-/// The JSON Schema (2020-12) of a type.
-fn schema_of<T: JsonSchema>() -> Value {
+/// The JSON Schema (2020-12) of a type whose values are objects; none for other types.
+fn object_schema_of<T: JsonSchema>() -> Option<Value> {
+    if takes_nothing::<T>() {
+        return Some(json!({ "type": "object", "additionalProperties": false }));
+    }
     let mut schema =
         SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
     // A title is the type's name, which means nothing to a model.
     schema.remove("title");
-    if T::schema_name() == Cow::Borrowed("null") {
-        // The unit type takes no arguments; the protocol wants an object.
-        return json!({ "type": "object", "additionalProperties": false });
-    }
     let mut schema = schema.to_value();
     remove_integer_formats(&mut schema);
-    schema
+    let members = schema.as_object_mut()?;
+    match members.get("type") {
+        Some(kind) if kind == "object" => {}
+        Some(_) => return None,
+        // A choice between objects; clients want it said.
+        None => _ = members.insert("type".to_owned(), json!("object")),
+    }
+    Some(schema)
+}
+
+fn takes_nothing<T: JsonSchema>() -> bool {
+    T::schema_name() == Cow::Borrowed("null")
 }
 
 /// `uint32` and the like are formats of this language, which validators elsewhere complain of.
@@ -298,5 +313,39 @@ fn remove_integer_formats(schema: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(remove_integer_formats),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[serde(tag = "kind")]
+    enum Choice {
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        One { a: u32 },
+    }
+
+    #[test]
+    fn schemas_are_of_objects() {
+        let tools = Toolbox::new("t", "1")
+            .tool("unit", "", async |(): (), _| Ok::<_, String>("done"))
+            .tool("choice", "", async |_: Choice, _| Ok::<_, String>(Json(vec![1])))
+            .tool("unit", "again", async |(): (), _| Ok::<_, String>("done"));
+        let listed: Vec<&Tool> = tools.tools().collect();
+        assert_eq!(listed.len(), 2, "a tool of the same name is replaced");
+        assert_eq!(listed[0].description.as_deref(), Some("again"));
+        for tool in &listed {
+            assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
+        }
+        assert_eq!(listed[1].output_schema, None);
+        assert!(!listed[1].input_schema.to_string().contains("uint32"));
+    }
+
+    #[test]
+    #[should_panic(expected = "a tool's arguments are an object")]
+    fn arguments_that_are_no_object_are_found_at_once() {
+        _ = Toolbox::new("t", "1").tool("list", "", async |_: Vec<i32>, _| Ok::<_, String>(""));
     }
 }

@@ -62,6 +62,14 @@ impl ClientCapabilities {
         self.0.contains_key(name)
     }
 
+    /// Whether forms can be shown to the user: they can unless only pages are offered.
+    #[must_use]
+    pub fn has_form_elicitation(&self) -> bool {
+        self.0.get("elicitation").is_some_and(|elicitation| {
+            elicitation.get("form").is_some() || elicitation.get("url").is_none()
+        })
+    }
+
     /// Whether pages to visit can be shown to the user (since 2025-11-25).
     #[must_use]
     pub fn has_url_elicitation(&self) -> bool {

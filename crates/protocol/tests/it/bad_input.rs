@@ -105,6 +105,23 @@ async fn a_client_that_stops_reading_stops_being_read() {
 }
 
 #[tokio::test]
+async fn answers_that_nobody_reads_count_as_in_flight() {
+    let limits = Limits { max_queued_messages: 4, max_in_flight: 16, ..Limits::default() };
+    let (_world, _reader, mut writer) = piped(limits);
+    let text = "x".repeat(4_000);
+    let flood = async {
+        for id in 0..10_000 {
+            let ping =
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}{text}\",\"method\":\"ping\"}}\n");
+            writer.write_all(ping.as_bytes()).await.unwrap();
+            // Time for the work to be done: what is left then is the answer.
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), flood).await.is_err(), "40 MB were taken");
+}
+
+#[tokio::test]
 async fn a_client_that_stops_reading_does_not_keep_the_server_from_ending() {
     let limits = Limits {
         max_queued_messages: 4,

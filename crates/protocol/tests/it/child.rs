@@ -39,6 +39,32 @@ async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
 }
 
 #[tokio::test]
+async fn the_last_answer_of_a_server_that_ends_is_an_answer() {
+    for _ in 0..20 {
+        let then = r#"echo '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'; exit 0"#;
+        let client = Client::spawn(shell(then), ClientOptions::default()).await.unwrap();
+        let call = CallToolParams::new("t", &json!({})).unwrap();
+        let answer = soon("the answer", client.call_tool(&call, CallOptions::default())).await;
+        assert_eq!(answer.unwrap().get(), r#"{"content":[]}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_reads_no_more_is_an_error_at_once() {
+    let client =
+        Client::spawn(shell("exec <&-; sleep 60"), ClientOptions::default()).await.unwrap();
+    let call = CallToolParams::new("t", &json!({ "text": "x".repeat(1 << 20) })).unwrap();
+    let options =
+        CallOptions { timeout: Some(Duration::from_millis(300)), ..CallOptions::default() };
+    // The first closes the server's input; the second finds it closed.
+    assert!(client.call_tool(&call, options).await.is_err());
+    let error =
+        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+    assert!(matches!(error, ClientError::Closed(_)), "{error}");
+    client.close().await;
+}
+
+#[tokio::test]
 async fn a_program_that_does_not_exist_is_named() {
     let error =
         Client::spawn(StdioCommand::new("/no/such/program", [""; 0]), ClientOptions::default())

@@ -162,7 +162,8 @@ impl Endpoint {
         response: Response<Incoming>,
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
-        const MOST_BREAKS: usize = 100;
+        // In a row, without an event between.
+        const MOST_BREAKS: usize = 5;
         const PAUSE: Duration = Duration::from_secs(1);
         let mut found = None;
         let progress = |token: &RequestId, told: Progress| {
@@ -172,7 +173,9 @@ impl Endpoint {
         };
         let mut parser = SseParser::new(self.most);
         let mut response = response;
-        for _ in 0..MOST_BREAKS {
+        let mut breaks = 0;
+        while breaks < MOST_BREAKS {
+            let before = parser.last_id.clone();
             let read = self
                 .events(revision, response, &mut parser, &progress, |message| {
                     if let Message::Response(answer) = message
@@ -188,6 +191,10 @@ impl Endpoint {
                 Some(Err(error)) => return Err(ClientError::Rpc(error)),
                 None => {}
             }
+            if let Err(error @ ClientError::Protocol(_)) = read {
+                return Err(error);
+            }
+            breaks = if parser.last_id == before { breaks + 1 } else { 0 };
             let (Era::Session, Some(last_id)) = (revision.era(), parser.last_id.clone()) else {
                 read?;
                 break;
@@ -265,7 +272,11 @@ impl Endpoint {
         revision: Revision,
         message: Vec<u8>,
     ) -> Result<(), ClientError> {
-        let response = self.send(self.post(revision, message)).await?;
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let posted = self.send(self.post(revision, message));
+        let response = tokio::time::timeout(PATIENCE, posted)
+            .await
+            .map_err(|_| ClientError::Timeout(PATIENCE))??;
         let status = response.status();
         if status.is_success() {
             return Ok(());
@@ -293,7 +304,10 @@ impl Endpoint {
             }
         };
         let response = self.send(request).await?;
-        if response.status() == StatusCode::NOT_FOUND && revision.era() == Era::Session {
+        if response.status() == StatusCode::NOT_FOUND
+            && revision.era() == Era::Session
+            && self.session_id().is_some()
+        {
             self.shared.end(CloseReason::SessionEnded);
         }
         if !response.status().is_success() || !is_events(&response) {
@@ -301,7 +315,11 @@ impl Endpoint {
         }
         let before = std::time::Instant::now();
         let mut parser = SseParser::new(self.most);
-        self.events(revision, response, &mut parser, &|_, _| {}, |_| true).await?;
+        // However it ends: it was open, so the server is there.
+        let heard = self.events(revision, response, &mut parser, &|_, _| {}, |_| true).await;
+        if let Err(error) = heard {
+            tracing::debug!(%error, "the stream of announcements broke");
+        }
         // A stream that ends at once is no reason to ask for the next one at once.
         Ok(if before.elapsed() > Duration::from_secs(5) {
             Heard::Something

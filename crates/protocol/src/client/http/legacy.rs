@@ -35,7 +35,10 @@ pub(in crate::client) async fn connect(
 ) -> Result<Option<Link>, ClientError> {
     let shared = Arc::new(Shared::new(options));
     let stream = endpoint_of(target, shared.clone(), options)?;
-    let response = stream.send(stream.get(Revision::V2024_11_05)).await?;
+    let opened = stream.send(stream.get(Revision::V2024_11_05));
+    let response = tokio::time::timeout(options.connect_timeout, opened)
+        .await
+        .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
     if !response.status().is_success() || !is_events(&response) {
         return Ok(None);
     }
@@ -45,6 +48,7 @@ pub(in crate::client) async fn connect(
     let (outgoing, writer) = tokio::io::simplex(ON_ITS_WAY);
     let (named, address) = oneshot::channel();
     let stop = CancellationToken::new();
+    let given_up = stop.clone().drop_guard();
     let reading = read(response.into_body(), incoming, named, options.max_message_bytes);
     let ended = shared.clone();
     tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
@@ -65,6 +69,7 @@ pub(in crate::client) async fn connect(
         outgoing,
         options.max_message_bytes,
     )));
+    given_up.disarm();
     Ok(Some(Link::Pipe(PipeLink::over(
         reader,
         writer,

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::DropGuard;
 
 use super::replay::Log;
-use crate::server::outgoing::Outgoing;
+use crate::server::outgoing::{Kind as MessageKind, Outgoing};
 
 /// The body of an answer.
 pub struct ResponseBody(Kind);
@@ -36,6 +36,7 @@ struct Events {
     keep_alive: Interval,
     /// Keeps what was sent, for a client whose connection breaks.
     log: Option<Arc<Log>>,
+    until_answered: bool,
     /// Tells those who produce that nobody reads any more.
     _on_drop: Option<DropGuard>,
 }
@@ -72,6 +73,7 @@ impl ResponseBody {
             messages: Some(messages),
             keep_alive,
             log: None,
+            until_answered: false,
             _on_drop: on_drop,
         })))
     }
@@ -86,12 +88,20 @@ impl ResponseBody {
 
     /// The same, kept in `log`. It starts with the id of its opening, so that a client can come back that has seen
     /// nothing else yet (2025-11-25, "Sending Messages to the Server").
-    pub(super) fn logged(mut self, log: Arc<Log>) -> Self {
-        let opening = format!("id: {}\ndata:\n\n", log.opening());
+    pub(super) fn logged(mut self, log: Arc<Log>, opening: bool) -> Self {
+        let first = format!("id: {}\ndata:\n\n", log.opening());
         if let Kind::Events(events) = &mut self.0 {
             events.log = Some(log);
         }
-        self.after(opening)
+        if opening { self.after(first) } else { self }
+    }
+
+    /// The same, which ends with the first answer, whoever still holds on to its request.
+    pub(super) fn until_answered(mut self) -> Self {
+        if let Kind::Events(events) = &mut self.0 {
+            events.until_answered = true;
+        }
+        self
     }
 }
 
@@ -135,17 +145,16 @@ impl Events {
         }
         if let Some(first) = self.first.take() {
             self.append(&mut piece, &first);
+            self.end_after(&first);
         }
         while piece.len() < AT_ONCE {
             let Some(messages) = &mut self.messages else { break };
             match messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => self.append(&mut piece, &message),
-                Poll::Ready(None) => {
-                    self.messages = None;
-                    if let Some(log) = self.log.take() {
-                        log.end();
-                    }
+                Poll::Ready(Some(message)) => {
+                    self.append(&mut piece, &message);
+                    self.end_after(&message);
                 }
+                Poll::Ready(None) => self.end(),
                 Poll::Pending => break,
             }
         }
@@ -160,6 +169,19 @@ impl Events {
             return Poll::Pending;
         }
         Poll::Ready(Some(Bytes::from_static(b":\n\n")))
+    }
+
+    fn end_after(&mut self, message: &Outgoing) {
+        if self.until_answered && message.kind != MessageKind::Notification {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.messages = None;
+        if let Some(log) = self.log.take() {
+            log.end();
+        }
     }
 
     /// One event. Our messages have no line feed in them (see [`crate::envelope`]), so that one `data` line holds them.

@@ -187,8 +187,7 @@ impl HttpEndpoint {
             Ok(batch) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (batch.run(before).await, held).0 };
-                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
-                    .await
+                self.run(work, accepts, |_| StatusCode::OK, session_stream(session)).await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
@@ -209,6 +208,9 @@ impl HttpEndpoint {
             .and_then(|_| self.check_params(headers, request));
         if let Err(error) = headers_agree {
             return bad(&error);
+        }
+        if request.method == "subscriptions/listen" && !accepts.events {
+            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
         let limits = self.inner.server.limits();
         let (room, most, what) = match &*request.method {
@@ -241,7 +243,7 @@ impl HttpEndpoint {
         if request.method != "tools/call" {
             return Ok(());
         }
-        let Some(tool) = standard_headers::target(request) else { return Ok(()) };
+        let Some(tool) = standard_headers::target(request)? else { return Ok(()) };
         match self.inner.server.shared.handler.input_schema(&tool) {
             Some(schema) => standard_headers::check_params(headers, request, &schema),
             None => Ok(()),
@@ -295,8 +297,7 @@ impl HttpEndpoint {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run(before).await, held).0 };
-                self.run(work, accepts, |_| StatusCode::OK, Kept::InReplay(session.replay.clone()))
-                    .await
+                self.run(work, accepts, |_| StatusCode::OK, session_stream(session)).await
             }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
@@ -469,7 +470,7 @@ impl Accepts {
         for value in headers.get_all(header::ACCEPT) {
             named = true;
             for range in value.to_str().unwrap_or_default().split(',') {
-                match range.split(';').next().unwrap_or_default().trim() {
+                match &*range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase() {
                     "application/json" => accepts.json = true,
                     "text/event-stream" => accepts.events = true,
                     "application/*" => accepts.json = true,
@@ -552,16 +553,28 @@ enum Kept {
     /// Its request is cancelled: the stateless era.
     Cancelled(DropGuard),
     /// It goes on, and is kept for a client that comes back: a session.
-    InReplay(Arc<Replay>),
+    InReplay {
+        replay: Arc<Replay>,
+        /// Whether the stream starts with an event of its own: clients before 2025-11-25 do not expect it.
+        opening: bool,
+    },
+}
+
+fn session_stream(session: &Session) -> Kept {
+    let revision = session.conversation.session.get().map(|facts| facts.revision);
+    let opening = revision.is_some_and(|revision| revision >= Revision::V2025_11_25);
+    Kept::InReplay { replay: session.replay.clone(), opening }
 }
 
 impl Kept {
     fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
         events(match self {
-            Self::Cancelled(guard) => ResponseBody::events(first, messages, Some(guard)),
-            Self::InReplay(replay) => {
-                ResponseBody::events(first, messages, None).logged(replay.open())
+            Self::Cancelled(guard) => {
+                ResponseBody::events(first, messages, Some(guard)).until_answered()
             }
+            Self::InReplay { replay, opening } => ResponseBody::events(first, messages, None)
+                .until_answered()
+                .logged(replay.open(), opening),
         })
     }
 }

@@ -87,12 +87,16 @@ impl Replay {
             .open
             .get(&last.stream)
             .cloned()?;
-        if log.state.lock().unwrap_or_else(PoisonError::into_inner).first > last.number + 1 {
-            return None;
+        let mut number = last.number.checked_add(1)?;
+        {
+            let events = log.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = events.first + events.kept.len() as u64;
+            if !(events.first..=end).contains(&number) {
+                return None;
+            }
         }
         let (sender, events) = mpsc::channel(most_queued);
         tokio::spawn(async move {
-            let mut number = last.number + 1;
             loop {
                 let changed = log.changed.notified();
                 let (event, ended) = log.event(number);
@@ -276,6 +280,17 @@ mod tests {
     fn ids_that_are_not_ours_are_refused() {
         for text in ["", "-", "1", "1-", "-1", "a-b", "1-2-3", "99999999999999999999-1"] {
             assert!(text.parse::<EventId>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn ids_from_the_future_are_refused() {
+        let replay = Replay::new(1_000, Duration::from_secs(60));
+        replay.open().append(&Bytes::from_static(b"a"));
+        for (id, known) in
+            [("0-0", true), ("0-1", true), ("0-2", false), ("0-18446744073709551615", false)]
+        {
+            assert_eq!(replay.resume(id.parse().unwrap(), 4).is_some(), known, "{id}");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The `Mcp-*` headers of the stateless era, which must say what the body says.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::{Request, RpcError, error_code};
 
@@ -19,7 +21,7 @@ pub(super) fn check(
 ) -> Result<(), RpcError> {
     agrees(headers, "mcp-protocol-version", version)?;
     agrees(headers, "mcp-method", &request.method)?;
-    if let Some(target) = target(request) {
+    if let Some(target) = target(request)? {
         agrees(headers, "mcp-name", &target)?;
     }
     Ok(())
@@ -61,25 +63,31 @@ pub(super) fn check_params(
 }
 
 /// What the request is about: the tool, the prompt or the resource.
-pub(super) fn target(request: &Request<'_>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Target {
-        name: Option<String>,
-        uri: Option<String>,
-    }
-    let params: Target = serde_json::from_str(request.params?.get()).ok()?;
-    match &*request.method {
-        "tools/call" | "prompts/get" => params.name,
-        "resources/read" => params.uri,
-        _ => None,
-    }
+///
+/// # Errors
+/// Header mismatch, when the body does not say it as text: then no header can agree with it.
+pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> {
+    let member = match &*request.method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return Ok(None),
+    };
+    let members: Option<BTreeMap<String, &RawValue>> =
+        request.params.and_then(|params| serde_json::from_str(params.get()).ok());
+    let target = members.and_then(|members| serde_json::from_str(members.get(member)?.get()).ok());
+    let why = || format!("header 'mcp-name' has no '{member}' in the body to agree with");
+    target.map(Some).ok_or_else(|| RpcError::new(error_code::HEADER_MISMATCH, why()))
 }
 
 fn agrees(headers: &HeaderMap, name: &str, body: &str) -> Result<(), RpcError> {
     let mismatch = |why: &str| {
         Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")))
     };
-    let Some(value) = headers.get(name) else { return mismatch("is missing") };
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return mismatch("is missing") };
+    if values.next().is_some() {
+        return mismatch("is repeated");
+    }
     let Some(value) = decoded(value.as_bytes()) else { return mismatch("is not readable") };
     if value == body { Ok(()) } else { mismatch("differs from the body") }
 }
