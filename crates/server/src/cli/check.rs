@@ -39,6 +39,7 @@ fn line(upstream: &UpstreamConfig) -> String {
         Transport::Http { url, headers } => {
             format!("http   {}, {} headers", without_secrets(url), headers.len())
         }
+        Transport::Unsupported { problem } => format!("not reached: {problem}"),
         Transport::Elsewhere => "not reached".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }

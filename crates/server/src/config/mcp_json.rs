@@ -7,11 +7,11 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    ConfigError, UpstreamConfig,
+    ConfigError, Transport, UpstreamConfig,
     error::nearest,
     expand::Variables,
     locate::{json_members, offset_in},
-    upstream::TransportParts,
+    upstream::{TransportFault, TransportParts},
 };
 
 /// What such a file holds.
@@ -25,11 +25,12 @@ pub(crate) struct McpJson {
 const SERVER_KEYS: [&str; 8] =
     ["command", "args", "env", "cwd", "url", "headers", "type", "disabled"];
 
-/// Reads a file's text; `file` is what errors call it.
+/// Reads a file's text; `file` is what errors call it, and `disabled` are servers that something else says not to start.
 pub(crate) fn parse(
     text: &str,
     file: &str,
     variables: Variables<'_>,
+    disabled: &dyn Fn(&str) -> bool,
 ) -> Result<McpJson, ConfigError> {
     let text = &without_comments(text);
     let reader = Reader { text, file };
@@ -51,7 +52,7 @@ pub(crate) fn parse(
     let mut servers = IndexMap::new();
     for (name, entry) in entries {
         let server = ServerReader { reader, section, name: &name };
-        let upstream = server.read(entry, variables, &mut warnings)?;
+        let upstream = server.read(entry, variables, disabled(&name), &mut warnings)?;
         servers.insert(name, upstream);
     }
     Ok(McpJson { servers, warnings })
@@ -90,6 +91,7 @@ impl<'t> ServerReader<'t> {
         self,
         entry: &'t RawValue,
         variables: Variables<'_>,
+        disabled: bool,
         warnings: &mut Vec<String>,
     ) -> Result<UpstreamConfig, ConfigError> {
         let Reader { file, .. } = self.reader;
@@ -104,17 +106,19 @@ impl<'t> ServerReader<'t> {
             warnings
                 .push(format!("{file}: server {:?}: key {unknown:?} is not used{hint}", self.name));
         }
-        let disabled = self.get(&members, "disabled", "true or false")?.unwrap_or(false);
-        let parts = TransportParts {
-            kind: self.get(&members, "type", "a string")?,
-            command: self.get(&members, "command", "a string")?,
-            args: self.get(&members, "args", "an array of strings")?,
-            env: self.get(&members, "env", "an object of strings")?,
-            cwd: self.get(&members, "cwd", "a string")?,
-            url: self.get(&members, "url", "a string")?,
-            headers: self.get(&members, "headers", "an object of strings")?,
+        let disabled =
+            disabled || self.get(&members, "disabled", "true or false")?.unwrap_or(false);
+        let transport = match self.transport(entry, &members) {
+            Ok(transport) => transport,
+            // What is not started may be at fault.
+            Err(_) if disabled => Transport::Elsewhere,
+            Err(fault) => return Err(fault),
         };
-        let transport = parts.build().map_err(|problem| self.reader.error(&key, entry, problem))?;
+        if let Transport::Unsupported { problem } = &transport
+            && !disabled
+        {
+            warnings.push(format!("{file}: server {:?} cannot be reached: {problem}", self.name));
+        }
         let mut upstream = UpstreamConfig { disabled, ..UpstreamConfig::new(transport) };
         if !disabled && let Err((path, problem)) = upstream.prepare(variables) {
             let value = members.get(path[0].as_str()).copied().unwrap_or(entry);
@@ -124,6 +128,32 @@ impl<'t> ServerReader<'t> {
             return Err(self.reader.error(&path, inner.unwrap_or(value), problem));
         }
         Ok(upstream)
+    }
+
+    fn transport(
+        self,
+        entry: &'t RawValue,
+        members: &IndexMap<String, &'t RawValue>,
+    ) -> Result<Transport, ConfigError> {
+        let parts = TransportParts {
+            kind: self.get(members, "type", "a string")?,
+            command: self.get(members, "command", "a string")?,
+            args: self.get(members, "args", "an array of strings")?,
+            env: self.get(members, "env", "an object of strings")?,
+            cwd: self.get(members, "cwd", "a string")?,
+            url: self.get(members, "url", "a string")?,
+            headers: self.get(members, "headers", "an object of strings")?,
+        };
+        match parts.build() {
+            Ok(transport) => Ok(transport),
+            // The file belongs to other clients, which may know more ways.
+            Err(fault @ TransportFault::Unknown(_)) => {
+                Ok(Transport::Unsupported { problem: fault.to_string() })
+            }
+            Err(fault) => {
+                Err(self.reader.error(&[self.section, self.name], entry, fault.to_string()))
+            }
+        }
     }
 
     /// A member's value; `null` counts as absent.
@@ -212,10 +242,11 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::config::Transport;
 
     fn parsed(text: &str) -> Result<McpJson, ConfigError> {
-        parse(text, "mcp.json", &|name| (name == "HOME").then(|| "/home/me".to_owned()))
+        parse(text, "mcp.json", &|name| (name == "HOME").then(|| "/home/me".to_owned()), &|name| {
+            name == "known-off"
+        })
     }
 
     /// One line an error, in the order of `texts`.
@@ -260,6 +291,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_started_may_be_at_fault() {
+        let text = r#"{"mcpServers": {
+            "a": {"command": "x", "url": "http://x", "disabled": true},
+            "b": {"args": "-y", "disabled": true},
+            "c": {"type": "ws", "disabled": true},
+            "known-off": {"command": "${NOT_SET}", "url": "http://x"}
+        }}"#;
+        let McpJson { servers, warnings } = parsed(text).unwrap();
+        assert!(servers.len() == 4 && servers.values().all(|server| server.disabled));
+        assert_eq!(warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_type_that_only_others_know_is_a_warning() {
+        let text =
+            r#"{"mcpServers": {"a": {"type": "ws", "url": "ws://x"}, "b": {"command": "x"}}}"#;
+        let McpJson { servers, warnings } = parsed(text).unwrap();
+        let kinds: Vec<_> = servers.values().map(|server| server.transport.kind()).collect();
+        assert_eq!(kinds, ["unsupported", "stdio"]);
+        expect![[r#"mcp.json: server "a" cannot be reached: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse""#]]
+            .assert_eq(&warnings.join("\n"));
+    }
+
+    #[test]
     fn errors_name_file_place_server_and_key() {
         check(
             &[
@@ -270,7 +325,6 @@ mod tests {
                 "{\"mcpServers\": {\n  \"a\": \"x\"}}",
                 r#"{"mcpServers": {"a": {"args": []}}}"#,
                 r#"{"mcpServers": {"a": {"command": "x", "args": "-y"}}}"#,
-                r#"{"mcpServers": {"a": {"type": "ws", "url": "ws://x"}}}"#,
                 "{\"mcpServers\": {\n  \"a\": {\"command\": \"x\",\n    \"env\": {\"K\": \"${NOT_SET}\"}}}}",
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
@@ -284,7 +338,6 @@ mod tests {
                 mcp.json:2:8: mcpServers.a: expected an object with "command" or "url"
                 mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
                 mcp.json:1:47: mcpServers.a.args: expected an array of strings
-                mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse"
                 mcp.json:3:18: mcpServers.a.env.K: the environment variable NOT_SET is not set; set it, or give a default with ${NOT_SET:-…}
                 mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
                 mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://

@@ -171,7 +171,8 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Vec<String>, ConfigError> {
-        let parsed = mcp_json::parse(text, file, variables)?;
+        let disabled = |name: &str| self.mcp_servers.get(name).is_some_and(|known| known.disabled);
+        let parsed = mcp_json::parse(text, file, variables, &disabled)?;
         let mut warnings = parsed.warnings;
         for (name, upstream) in parsed.servers {
             let Some(known) = self.mcp_servers.get_mut(&name) else {
@@ -332,6 +333,18 @@ mod tests {
         assert_eq!(config.mcp_servers["a"].transport.kind(), "stdio");
         let again = config.add_mcp_json(json, "other.json").unwrap();
         assert_eq!(again[0], "other.json: server \"b\" replaces an earlier one");
+    }
+
+    #[test]
+    fn what_is_not_started_may_be_at_fault_and_nothing_else() {
+        let text = "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\ndisabled = true\n[mcp_servers.b]\ntype = 'ws'\ndisabled = true\n";
+        Config::from_toml(text, "m.toml").unwrap().check().unwrap();
+        check(
+            &["[mcp_servers.b]\ntype = 'ws'\n"],
+            expect![[r#"
+                m.toml:1:1: mcp_servers.b: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse"
+            "#]],
+        );
     }
 
     #[test]

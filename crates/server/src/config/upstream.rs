@@ -56,6 +56,11 @@ pub enum Transport {
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
     },
+    /// In a way that other clients know and this one does not: listed as failed, and nobody else's trouble.
+    Unsupported {
+        /// What is not supported.
+        problem: String,
+    },
     /// Not said here: the table sets other things of a server that an `mcp.json` file defines.
     Elsewhere,
 }
@@ -149,7 +154,7 @@ impl UpstreamConfig {
                 one(&["url"], url)?;
                 headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
             }
-            Transport::Elsewhere => {}
+            Transport::Unsupported { .. } | Transport::Elsewhere => {}
         }
         Ok(())
     }
@@ -184,12 +189,13 @@ impl UpstreamConfig {
 }
 
 impl Transport {
-    /// `stdio`, `http`, or `none`.
+    /// `stdio`, `http`, `unsupported`, or `none`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio { .. } => "stdio",
             Self::Http { .. } => "http",
+            Self::Unsupported { .. } => "unsupported",
             Self::Elsewhere => "none",
         }
     }
@@ -269,9 +275,31 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             ..Self::new(if transport.is_empty() {
                 Transport::Elsewhere
             } else {
-                transport.build()?
+                match transport.build() {
+                    Ok(transport) => transport,
+                    // What is not started may be at fault.
+                    Err(_) if table.disabled => Transport::Elsewhere,
+                    Err(fault) => return Err(fault.to_string()),
+                }
             })
         })
+    }
+}
+
+/// Why some keys make no transport.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TransportFault {
+    /// The keys contradict each other, or one is missing.
+    #[error("{0}")]
+    Keys(String),
+    /// It may be one that this server does not know.
+    #[error("unknown type {0:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\"")]
+    Unknown(String),
+}
+
+impl From<&str> for TransportFault {
+    fn from(problem: &str) -> Self {
+        Self::Keys(problem.to_owned())
     }
 }
 
@@ -295,7 +323,7 @@ impl TransportParts {
     }
 
     /// The transport that the keys make together, or which key is missing or too much.
-    pub(crate) fn build(self) -> Result<Transport, String> {
+    pub(crate) fn build(self) -> Result<Transport, TransportFault> {
         let kind = match self.kind.as_deref() {
             None if self.command.is_some() && self.url.is_some() => {
                 return Err("both \"command\" and \"url\" are given; expected one of them".into());
@@ -306,14 +334,12 @@ impl TransportParts {
             Some("stdio") => "stdio",
             // One client for both: it finds out which of them the server speaks.
             Some("http" | "streamable-http" | "streamableHttp" | "sse") => "http",
-            Some(other) => {
-                return Err(format!(
-                    "unknown type {other:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\""
-                ));
-            }
+            Some(other) => return Err(TransportFault::Unknown(other.to_owned())),
         };
         let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
-            Some((key, _)) => Err(format!("{key:?} has no meaning for a server of type {kind:?}")),
+            Some((key, _)) => Err(TransportFault::Keys(format!(
+                "{key:?} has no meaning for a server of type {kind:?}"
+            ))),
             None => Ok(()),
         };
         if kind == "stdio" {

@@ -87,7 +87,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
         });
         for upstream in &gateway.upstreams {
-            if !upstream.config.disabled {
+            if upstream.is_started() {
                 gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
             }
         }

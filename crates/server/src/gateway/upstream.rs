@@ -51,7 +51,11 @@ impl Upstream {
             0 => Duration::MAX,
             limited => Duration::from_millis(limited),
         };
-        let state = if config.disabled { State::Disabled } else { State::Starting };
+        let state = match &config.transport {
+            _ if config.disabled => State::Disabled,
+            Transport::Unsupported { problem } => State::Failed { problem: problem.clone() },
+            _ => State::Starting,
+        };
         Self {
             name: name.to_owned(),
             config: config.clone(),
@@ -73,9 +77,14 @@ impl Upstream {
         self.state.borrow().clone()
     }
 
+    /// Whether it is to be started at all.
+    pub(crate) fn is_started(&self) -> bool {
+        !self.config.disabled && !matches!(self.config.transport, Transport::Unsupported { .. })
+    }
+
     /// Waits until its first start is over, well or badly, and the lists show what came of it.
     pub(crate) async fn settled(&self) {
-        if !self.config.disabled {
+        if self.is_started() {
             self.first_start.cancelled().await;
         }
     }
@@ -156,6 +165,7 @@ impl Upstream {
                 let headers = headers.clone().into_iter().collect();
                 Client::http(HttpTarget { url: url.clone(), headers }, options).await
             }
+            Transport::Unsupported { problem } => Err(ClientError::Protocol(problem.clone())),
             // Only a disabled upstream has no transport; `Config::check` saw to it.
             Transport::Elsewhere => {
                 Err(ClientError::Protocol("nothing says how to reach it".into()))

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use marquetry::Config;
 use marquetry_protocol::{
     Revision,
     client::{CallOptions, ClientError},
@@ -196,6 +197,25 @@ async fn secrets_of_a_url_are_shown_to_nobody() {
     for text in [answer, health] {
         assert!(!text.contains("hush") && !text.contains("me:"), "{text}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_transport_that_is_not_supported_stops_nobody() {
+    let web = HttpUpstream::start().await;
+    let json =
+        json!({"mcpServers": {"far": {"type": "ws", "url": "ws://x"}, "web": {"url": web.url}}});
+    let mut config = Config::default();
+    config.add_mcp_json(&json.to_string(), "mcp.json").unwrap();
+    let server = Running::of(config).await;
+    within(server.app.ready()).await;
+    let agent = server.agent().await;
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "alive"})).await, "alive");
+    let answer = text_of(&agent, "far__any", json!({})).await;
+    assert!(answer.contains("failed and is not started again (unknown type \"ws\""), "{answer}");
+    let health = server.app.health();
+    assert_eq!(health["status"], "degraded");
+    assert_eq!(health["upstreams"][0]["state"], "failed");
     server.stop().await;
 }
 

@@ -32,7 +32,12 @@ impl Running {
 
     /// Starts a server whose upstreams may not be there yet.
     pub(crate) async fn start_at_once(toml: &str) -> Self {
-        let config = Config::from_toml(toml, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+        Self::of(Config::from_toml(toml, "test.toml").unwrap_or_else(|error| panic!("{error}")))
+            .await
+    }
+
+    /// Starts a server of any configuration; its upstreams may not be there yet.
+    pub(crate) async fn of(config: Config) -> Self {
         let app = App::builder(config).start().await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
