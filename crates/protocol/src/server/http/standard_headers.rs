@@ -65,7 +65,7 @@ pub(super) fn check_params(
 /// What the request is about: the tool, the prompt or the resource.
 ///
 /// # Errors
-/// Header mismatch, when the body does not say it as text: then no header can agree with it.
+/// Invalid parameters, when the body does not say it as text: then no header can agree with it.
 pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> {
     let member = match &*request.method {
         "tools/call" | "prompts/get" => "name",
@@ -75,8 +75,9 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> 
     let members: Option<BTreeMap<String, &RawValue>> =
         request.params.and_then(|params| serde_json::from_str(params.get()).ok());
     let target = members.and_then(|members| serde_json::from_str(members.get(member)?.get()).ok());
-    let why = || format!("header 'mcp-name' has no '{member}' in the body to agree with");
-    target.map(Some).ok_or_else(|| RpcError::new(error_code::HEADER_MISMATCH, why()))
+    target
+        .map(Some)
+        .ok_or_else(|| RpcError::invalid_params(format!("parameter '{member}' must be a string")))
 }
 
 fn agrees(headers: &HeaderMap, name: &str, body: &str) -> Result<(), RpcError> {
