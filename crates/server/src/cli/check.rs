@@ -1,9 +1,9 @@
 //! `marquetry check`
 
-use super::{ConfigArgs, Failure, print};
+use super::{Failure, ServeArgs, print};
 use crate::config::{Config, Transport, UpstreamConfig};
 
-pub(super) fn check(arguments: &ConfigArgs) -> Result<(), Failure> {
+pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let (config, warnings) = arguments.load()?;
     for warning in &warnings {
         eprintln!("warning: {warning}");

@@ -18,7 +18,8 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    config::{Config, ConfigError, LogFormat},
+    app::StartError,
+    config::{Config, ConfigError, LogFormat, parse_listen},
     logging,
 };
 
@@ -100,7 +101,7 @@ Examples:
 Examples:
   marquetry check
   marquetry check --config marquetry.toml --mcp-config mcp.json")]
-    Check(ConfigArgs),
+    Check(ServeArgs),
 }
 
 #[derive(Args)]
@@ -152,6 +153,23 @@ struct DecodeArgs {
     /// A code, or a URL that ends with one.
     #[arg(value_name = "CODE|URL")]
     code: String,
+}
+
+impl ServeArgs {
+    /// The configuration of all sources, and what in them is worth a warning; one that must not be served is an error.
+    fn load(&self) -> Result<(Config, Vec<String>), ConfigError> {
+        let (mut config, warnings) = self.config.load()?;
+        let mut exposure = Config::check_exposure(&config);
+        if let Some(listen) = &self.listen {
+            let at_fault = |problem| flag_error("--listen", problem);
+            config.server.listen = parse_listen(listen).map_err(at_fault)?;
+            exposure = config.check_exposure().map_err(|error| at_fault(error.problem));
+        }
+        if !self.insecure {
+            exposure?;
+        }
+        Ok((config, warnings))
+    }
 }
 
 impl ConfigArgs {
@@ -209,6 +227,13 @@ struct Failure {
 impl Failure {
     fn new(problem: impl Display) -> Self {
         Self { code: 1, message: problem.to_string() }
+    }
+}
+
+impl From<StartError> for Failure {
+    /// All that keeps a server from starting is what its configuration says.
+    fn from(error: StartError) -> Self {
+        Self { code: 2, message: error.to_string() }
     }
 }
 

@@ -13,28 +13,11 @@ use tokio::{
 };
 
 use super::{ConfigArgs, Failure, ServeArgs, flag_error};
-use crate::{
-    app::App,
-    config::{Config, parse_listen},
-    logging,
-};
+use crate::{app::App, config::Config, logging};
 
 pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
-    let (mut config, warnings) = arguments.config.load()?;
-    if let Some(listen) = &arguments.listen {
-        config.server.listen =
-            parse_listen(listen).map_err(|problem| flag_error("--listen", problem))?;
-    }
+    let (mut config, warnings) = arguments.load()?;
     let address = config.server.listen;
-    if !address.ip().is_loopback() && !arguments.insecure {
-        return Err(Failure {
-            code: 2,
-            message: format!(
-                "{address} can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and \
-                 name the hosts in server.allowed_hosts"
-            ),
-        });
-    }
     if !address.ip().is_unspecified() {
         // The address itself is a name that nobody else can point elsewhere.
         config.server.allowed_hosts.push(bracketed(address.ip()));
@@ -44,7 +27,7 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
         let names = described(&config);
-        let app = App::builder(config).start().await.map_err(Failure::new)?;
+        let app = App::builder(config).start().await?;
         eprint!("{}", greeting(bound, &names));
         if !bound.ip().is_loopback() {
             tracing::warn!("listening without authentication where other machines can reach it");
@@ -57,7 +40,7 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     let (config, warnings) = arguments.load()?;
     start_logging(&config, &warnings)?;
     on_runtime(async {
-        let app = App::builder(config).start().await.map_err(Failure::new)?;
+        let app = App::builder(config).start().await?;
         tracing::info!("serving MCP on standard input and output");
         until_told(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
     })

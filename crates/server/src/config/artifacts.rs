@@ -101,6 +101,22 @@ impl ArtifactsConfig {
         }
     }
 
+    /// Says why the directory cannot hold artifacts, as far as that shows without making it.
+    pub(crate) fn check_directory(&self) -> Result<(), String> {
+        let Some(directory) = &self.directory else {
+            return Err("the directory store needs a directory".to_owned());
+        };
+        // What is missing is made, below the nearest that there is.
+        let nearest = directory.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
+        match nearest {
+            Some((path, found)) if !found.is_dir() => Err(format!("{path:?} is not a directory")),
+            Some((path, found)) if found.permissions().readonly() => {
+                Err(format!("{path:?} cannot be written"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The part that the capture step acts on.
     #[must_use]
     pub fn settings(&self) -> Settings {

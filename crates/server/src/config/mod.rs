@@ -16,7 +16,7 @@ mod upstream;
 #[cfg(test)]
 mod example;
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -71,6 +71,19 @@ pub struct Config {
     /// Servers of which nothing yet says how they are reached, each with the error that it is until an `mcp.json` file does.
     #[serde(skip)]
     incomplete: IndexMap<String, ConfigError>,
+    /// Where settings stand that are only judged when every source was read.
+    #[serde(skip)]
+    places: Places,
+}
+
+/// Files and places by dotted key. Where a setting stands is no part of what it is, so all are equal.
+#[derive(Clone, Debug, Default)]
+struct Places(BTreeMap<String, (String, Place)>);
+
+impl PartialEq for Places {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Config {
@@ -118,12 +131,17 @@ impl Config {
         self.add_mcp_json(&text, &file)
     }
 
-    /// Says what is still missing when every source was read.
+    /// Says what is missing or cannot work when every source was read.
     ///
     /// # Errors
     ///
-    /// A server of which no source says how it is reached.
+    /// A server of which no source says how it is reached, or an artifact directory that cannot be one.
     pub fn check(&self) -> Result<(), ConfigError> {
+        if self.artifacts.store == StoreKind::Directory
+            && let Err(problem) = self.artifacts.check_directory()
+        {
+            return Err(self.fault("artifacts.directory", problem));
+        }
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::Elsewhere && !upstream.disabled)
@@ -132,12 +150,44 @@ impl Config {
         self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
     }
 
+    /// Says whether the address to listen on is safe without authentication: whether only this machine reaches it.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    pub(crate) fn check_exposure(&self) -> Result<(), ConfigError> {
+        let address = self.server.listen;
+        if address.ip().is_loopback() {
+            return Ok(());
+        }
+        let problem = format!(
+            "{address} can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and \
+             name the hosts in server.allowed_hosts"
+        );
+        Err(self.fault("server.listen", problem))
+    }
+
+    /// What is wrong with the setting `key`, and where it stands if a file has it.
+    fn fault(&self, key: &str, problem: String) -> ConfigError {
+        let (file, place) = match self.places.0.get(key) {
+            Some((file, place)) => (file.clone(), Some(*place)),
+            None => ("configuration".to_owned(), None),
+        };
+        ConfigError { file, place, key: Some(key.to_owned()), problem }
+    }
+
     fn from_toml_with(
         text: &str,
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
+        for key in [["server", "listen"], ["artifacts", "directory"]] {
+            if let Some(offset) = locate::toml_offset(text, &key) {
+                let place = (file.to_owned(), Place::of(text, offset));
+                config.places.0.insert(key.join("."), place);
+            }
+        }
         for (name, upstream) in &mut config.mcp_servers {
             if upstream.disabled {
                 continue;
@@ -283,6 +333,11 @@ mod tests {
                 "[artifacts]\nstore = 'directory'\n",
                 "[server\n",
                 "a = 1\na = 2\n",
+                "[server]\nallowed_origins = ['app.example']\n",
+                "[server]\nallowed_origins = ['https://app.example/page']\n",
+                "[server]\nallowed_origins = ['https://a.example', '*']\n",
+                "[server]\nallowed_hosts = ['http://tools.example']\n",
+                "[server]\nallowed_hosts = ['']\n",
             ],
             expect![[r#"
                 m.toml:2:10: server.listen: invalid type: integer `3001`, expected a string
@@ -295,8 +350,43 @@ mod tests {
                 m.toml:2:9: artifacts.store: the directory store needs "directory" in the same section
                 m.toml:1:8: unclosed table, expected `]`
                 m.toml:2:1: duplicate key
+                m.toml:2:19: server.allowed_origins: "app.example" is no origin; expected one like "https://app.example"
+                m.toml:2:19: server.allowed_origins: "https://app.example/page" is no origin; expected one like "https://app.example"
+                m.toml:2:19: server.allowed_origins: "*" is no origin; expected one like "https://app.example"
+                m.toml:2:17: server.allowed_hosts: "http://tools.example" is no host name; expected one like "tools.example" or "tools.example:8443"
+                m.toml:2:17: server.allowed_hosts: "" is no host name; expected one like "tools.example" or "tools.example:8443"
             "#]],
         );
+    }
+
+    #[test]
+    fn what_cannot_work_is_found_before_it_is_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for (path, works) in [
+            (directory.path().to_owned(), true),
+            (directory.path().join("new/and/deep"), true),
+            (file.clone(), false),
+            (file.join("below"), false),
+        ] {
+            let text = format!("[artifacts]\nstore = 'directory'\ndirectory = {path:?}\n");
+            let checked = Config::from_toml(&text, "m.toml").unwrap().check();
+            let want = format!("m.toml:3:13: artifacts.directory: {file:?} is not a directory");
+            assert_eq!(
+                checked.map_err(|error| error.to_string()),
+                if works { Ok(()) } else { Err(want) }
+            );
+        }
+        assert!(!directory.path().join("new").exists(), "a check makes nothing");
+
+        let exposed = Config::from_toml("[server]\nlisten = '0.0.0.0:1'\n", "m.toml").unwrap();
+        let error = exposed.check_exposure().unwrap_err().to_string();
+        assert!(
+            error.starts_with("m.toml:2:10: server.listen: 0.0.0.0:1 can be reached"),
+            "{error}"
+        );
+        Config::default().check_exposure().unwrap();
     }
 
     #[test]

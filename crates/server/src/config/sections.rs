@@ -20,8 +20,10 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Host names that requests may use in `Host` beside `localhost`, `127.0.0.1` and `[::1]`, with or without a port.
     /// A web page that points its own name at this machine is refused by this (DNS rebinding).
+    #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call the server beside pages on this machine, such as `https://app.example`.
+    #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
     /// How long calls under way may go on after SIGINT or SIGTERM before they are cancelled, in milliseconds.
     pub shutdown_grace_ms: u64,
@@ -40,6 +42,41 @@ impl Default for ServerConfig {
 
 fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     parse_listen(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let hosts = Vec::<String>::deserialize(deserializer)?;
+    let is_host = |host: &&String| is_authority(host);
+    match hosts.iter().find(|host| !is_host(host)) {
+        Some(host) => Err(D::Error::custom(format!(
+            "{host:?} is no host name; expected one like \"tools.example\" or \"tools.example:8443\""
+        ))),
+        None => Ok(hosts),
+    }
+}
+
+fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let origins = Vec::<String>::deserialize(deserializer)?;
+    // The part after the host is left out by browsers, but for the slash that people write.
+    let is_origin = |origin: &&String| {
+        let origin = origin.strip_suffix('/').unwrap_or(origin);
+        origin.split_once("://").is_some_and(|(scheme, host)| {
+            scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+                && !scheme.is_empty()
+                && is_authority(host)
+        })
+    };
+    match origins.iter().find(|origin| !is_origin(origin)) {
+        Some(origin) => Err(D::Error::custom(format!(
+            "{origin:?} is no origin; expected one like \"https://app.example\""
+        ))),
+        None => Ok(origins),
+    }
+}
+
+/// Whether the text is a host, perhaps with a port.
+fn is_authority(text: &str) -> bool {
+    !text.contains(['@', '*']) && text.parse::<http::uri::Authority>().is_ok()
 }
 
 /// `ADDRESS:PORT`, where the address may be `localhost`.

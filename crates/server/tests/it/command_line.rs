@@ -78,9 +78,38 @@ fn configuration_errors_name_the_place_and_exit_2() {
         &["serve", "--listen", "0.0.0.0:0"],
         expect![[r#"
         exit 2
-        error: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
+        error: command line: --listen: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
     "#]],
     );
+    // What cannot be served is no good configuration either.
+    fs::write(path.join("open.toml"), "[server]\nlisten = '0.0.0.0:0'\n").unwrap();
+    for command in ["check", "serve"] {
+        check(
+            path,
+            &[command, "--config", "open.toml"],
+            expect![[r#"
+            exit 2
+            error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
+        "#]],
+        );
+    }
+    let insecure = marquetry(path, &["check", "--config", "open.toml", "--insecure"]);
+    assert!(insecure.status.success());
+    fs::write(
+        path.join("store.toml"),
+        "[artifacts]\nstore = 'directory'\ndirectory = 'bad.toml'\n",
+    )
+    .unwrap();
+    for command in ["check", "serve", "stdio"] {
+        check(
+            path,
+            &[command, "--config", "store.toml"],
+            expect![[r#"
+            exit 2
+            error: store.toml:3:13: artifacts.directory: "bad.toml" is not a directory
+        "#]],
+        );
+    }
     // A file of the usual name is read without being named.
     fs::write(path.join("marquetry.toml"), "[log]\nlevel = 'loud'\n").unwrap();
     check(
