@@ -476,14 +476,16 @@ fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
 }
 
 /// Whether structured content says no more than a text: the same JSON apart from white space between tokens, or the
-/// text itself as `{"result": …}`, which is how Python's SDK wraps the answers of functions that return a string.
+/// text itself as an object's only member: `{"result": …}` is how Python's SDK wraps the answers of functions that return
+/// a string, `{"content": …}` how the official file system server does.
 fn is_same(structured: &RawValue, text: &[u8]) -> bool {
     let text = std::str::from_utf8(text).unwrap_or_default();
     if json::minified(structured.get()).eq(json::minified(text)) {
         return true;
     }
     let members = Members::read(structured).filter(|members| members.iter().count() == 1);
-    members.and_then(|members| members.string("result")).is_some_and(|wrapped| wrapped == text)
+    let wrapped = members.and_then(|members| json::string(members.iter().next()?.1));
+    wrapped.is_some_and(|(wrapped, _)| wrapped == text)
 }
 
 /// A text item of the upstream's with another text.

@@ -254,6 +254,7 @@ async fn structured_content_that_says_the_same_as_a_text_is_not_saved_twice() {
         (data.to_string(), data.clone(), true),
         (serde_json::to_string_pretty(&data).unwrap(), data.clone(), true),
         (plain.clone(), json!({"result": plain}), true),
+        (plain.clone(), json!({"content": plain}), true),
         (plain.clone(), json!({"result": plain, "more": 1}), false),
         (plain.clone(), json!(plain), false),
         (data.to_string(), json!({"list": [1, 2]}), false),
