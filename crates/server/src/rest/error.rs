@@ -41,17 +41,15 @@ impl RestError {
     pub(crate) fn parts(&self) -> (StatusCode, &'static str, Cow<'static, str>) {
         match self {
             Self::Diagram(error) => {
-                let (status, code) = match error {
-                    DiagramError::Empty => (StatusCode::BAD_REQUEST, "EMPTY_CODE"),
-                    DiagramError::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "CODE_TOO_LARGE"),
-                    DiagramError::EncodingFailed => {
-                        (StatusCode::INTERNAL_SERVER_ERROR, "ENCODING_FAILED")
-                    }
-                    DiagramError::NoCode => (StatusCode::BAD_REQUEST, "EMPTY_CODE"),
-                    DiagramError::Undecodable(_) => (StatusCode::BAD_REQUEST, "INVALID_CODE"),
-                    DiagramError::Argument(_) => (StatusCode::BAD_REQUEST, "INVALID_ARGUMENT"),
+                let status = match error {
+                    DiagramError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                    DiagramError::EncodingFailed => StatusCode::INTERNAL_SERVER_ERROR,
+                    DiagramError::Empty
+                    | DiagramError::NoCode
+                    | DiagramError::Undecodable(_)
+                    | DiagramError::Argument(_) => StatusCode::BAD_REQUEST,
                 };
-                (status, code, error.to_string().into())
+                (status, error.code(), error.to_string().into())
             }
             Self::InvalidJson => {
                 (StatusCode::BAD_REQUEST, "INVALID_JSON", "Request body is not valid JSON".into())

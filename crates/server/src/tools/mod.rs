@@ -9,6 +9,7 @@ use marquetry_protocol::{
 };
 use serde_json::json;
 
+use self::plantuml::has_no_text;
 pub(crate) use self::{
     artifacts::{Artifacts, LIST, READ},
     plantuml::{
@@ -45,6 +46,12 @@ impl BuiltIns {
         params: &CallToolParams,
         cx: &RequestContext,
     ) -> Option<CallToolResult> {
+        if params.name == ENCODE && params.arguments.as_deref().is_some_and(has_no_text) {
+            let error = DiagramError::EncodingFailed;
+            let meta = json!({"marquetry/error": {"code": error.code()}});
+            let result = CallToolResult::error(error.to_string());
+            return Some(CallToolResult { meta: meta.as_object().cloned(), ..result });
+        }
         self.toolbox.call(&params.name, params.arguments.as_deref(), cx).await
     }
 }

@@ -9,6 +9,7 @@ use marquetry_protocol::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 pub(crate) const ENCODE: &str = "encodePlantUML";
 pub(crate) const DECODE: &str = "decodePlantUML";
@@ -89,6 +90,32 @@ pub(crate) enum DiagramError {
     Undecodable(String),
     #[error("{0}")]
     Argument(String),
+}
+
+impl DiagramError {
+    /// Its name for programs; specs: seed 002, scenario 4.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Empty | Self::NoCode => "EMPTY_CODE",
+            Self::TooLarge => "CODE_TOO_LARGE",
+            Self::EncodingFailed => "ENCODING_FAILED",
+            Self::Undecodable(_) => "INVALID_CODE",
+            Self::Argument(_) => "INVALID_ARGUMENT",
+        }
+    }
+}
+
+/// Whether the arguments of `encodePlantUML` have a diagram that is a string of JSON but no text: with half of a surrogate pair in it.
+pub(super) fn has_no_text(arguments: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Given<'a> {
+        #[serde(borrow)]
+        plantuml_code: &'a RawValue,
+    }
+    let Ok(given) = serde_json::from_str::<Given<'_>>(arguments.get()) else { return false };
+    let code = given.plantuml_code.get();
+    code.starts_with('"') && serde_json::from_str::<String>(code).is_err()
 }
 
 /// The diagram tools, for MCP, REST and the command line alike.

@@ -1,10 +1,13 @@
 //! Captured answers, and the built-in tools that read them.
 
-use marquetry_protocol::Revision;
-use serde_json::{Value, json};
+use marquetry_protocol::{Revision, client::CallOptions};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
-    support::{Running, ask, call, rpc_error, text_of, until},
+    support::{Running, ask, call, rpc_error, text_of, until, within},
     upstream::{HttpUpstream, PNG},
 };
 
@@ -171,6 +174,22 @@ async fn wrong_arguments_are_failed_calls_that_say_why() {
             "{uri}"
         );
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn half_a_surrogate_pair_cannot_be_encoded() {
+    let server = Running::start("").await;
+    let agent = server.agent().await;
+    let params =
+        to_raw_value(&json!({"name": "encodePlantUML", "arguments": {"plantumlCode": "X"}}));
+    let params = params.unwrap().get().replace('X', "A -> B : \\ud800");
+    let params = RawValue::from_string(params).unwrap();
+    let answer = agent.request("tools/call", Some(&params), CallOptions::default());
+    let answer: Value = serde_json::from_str(within(answer).await.unwrap().get()).unwrap();
+    assert_eq!(answer["isError"], true);
+    assert_eq!(answer["content"][0]["text"], "Failed to encode PlantUML code");
+    assert_eq!(answer["_meta"]["marquetry/error"], json!({"code": "ENCODING_FAILED"}));
     server.stop().await;
 }
 
