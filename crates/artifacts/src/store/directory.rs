@@ -356,7 +356,9 @@ impl Inner {
         let mut numbers = Vec::new();
         for name in self.entries(place)? {
             // Only the spelling that we write: `01` or `+1` is somebody else's.
-            numbers.extend(name.parse::<u64>().ok().filter(|number| number.to_string() == name));
+            // And the last number of all leaves none for a next one.
+            let number = name.parse::<u64>().ok().filter(|number| *number < u64::MAX);
+            numbers.extend(number.filter(|number| number.to_string() == name));
         }
         numbers.sort_unstable();
         Ok(numbers)
@@ -378,7 +380,11 @@ impl Inner {
 
     /// The record of one version: outside an error of the file system, inside what is wrong with the version.
     fn read_record(&self, place: &str, number: u64) -> io::Result<Result<Record, Damage>> {
-        let file = match self.root.open(format!("{place}/{number}/record.json")) {
+        let path = format!("{place}/{number}/record.json");
+        if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Ok(Err(Damage("its record is not a file")));
+        }
+        let file = match self.root.open(path) {
             Ok(file) => file,
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
@@ -425,7 +431,12 @@ impl Inner {
         version: Version,
     ) -> Result<(Record, File), StoreError> {
         let (record, directory) = self.find(place, name, version)?;
-        let file = match self.root.open(format!("{directory}/{}", content_file(name))) {
+        let path = format!("{directory}/{}", content_file(name));
+        // To open a pipe is to wait for its other end, for ever.
+        if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(corrupt(name, record.version, "its bytes are not in a file"));
+        }
+        let file = match self.root.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(corrupt(name, record.version, "its bytes are missing"));
@@ -631,7 +642,7 @@ fn place(parts: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::{fs, time::SystemTime};
 
     use super::*;
     use crate::store::conformance;
@@ -669,6 +680,43 @@ mod tests {
             })
             .await;
         }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_others_put_into_the_directory_does_not_stop_the_store() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let scope = Scope::local();
+        store.put(&scope, artifact("one")).await.unwrap();
+        let version = walk(root.path(), "record.json").unwrap();
+        let place = version.parent().unwrap();
+        fs::create_dir(place.join(u64::MAX.to_string())).unwrap();
+        assert_eq!(store.put(&scope, artifact("two")).await.unwrap().version, 1);
+
+        let content = file_beside(&place.join("1"));
+        fs::remove_file(&content).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&content).status().unwrap().success());
+        let name = ArtifactName::parse("a.txt").unwrap();
+        let error = store.get(&scope, &name, Version::Latest).await.unwrap_err();
+        assert!(error.to_string().contains("its bytes are not in a file"), "{error}");
+    }
+
+    /// The folder below `root` that holds a file of that name.
+    #[cfg(unix)]
+    fn walk(root: &Path, file: &str) -> Option<std::path::PathBuf> {
+        if root.join(file).is_file() {
+            return Some(root.to_owned());
+        }
+        let entries = fs::read_dir(root).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        entries.filter(|path| path.is_dir()).find_map(|path| walk(&path, file))
+    }
+
+    /// The file of a version that is not its record.
+    #[cfg(unix)]
+    fn file_beside(version: &Path) -> std::path::PathBuf {
+        let entries = fs::read_dir(version).unwrap().map(|entry| entry.unwrap().path());
+        entries.into_iter().find(|path| !path.ends_with("record.json")).unwrap()
     }
 
     #[tokio::test(flavor = "multi_thread")]
