@@ -26,6 +26,12 @@ pub(crate) fn report(gateway: &Gateway) -> Value {
         if !refused.is_empty() {
             report["refused"] = json!(refused);
         }
+        let listing = upstream.listing();
+        if !listing.left_out.is_empty() {
+            let lists = listing.left_out.iter();
+            let lists = lists.map(|(list, problem)| json!({"list": list, "problem": problem}));
+            report["left_out"] = lists.collect();
+        }
         report
     });
     let upstreams: Vec<Value> = upstreams.collect();

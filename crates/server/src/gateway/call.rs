@@ -3,7 +3,7 @@
 use std::{
     fmt,
     pin::pin,
-    sync::PoisonError,
+    sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -63,6 +63,11 @@ impl Gateway {
         let mut catalog = self.catalog();
         if catalog.tool(&params.name).is_none() {
             self.settled_or_late().await;
+            if let Some(owner) = self.owner(&params.name) {
+                // However late after the server's own start: the caller knows the name, so it expects the tool.
+                let limit = Duration::from_millis(self.config.list_wait_ms);
+                _ = tokio::time::timeout(limit, owner.settled()).await;
+            }
             catalog = self.catalog();
         }
         let Some(route) = catalog.tool(&params.name) else {
@@ -189,10 +194,20 @@ impl Gateway {
         }
     }
 
+    /// The upstream that a name which nobody offers would most likely belong to. Prefixes may nest, so several may fit: one that is there and
+    /// does not offer the name is the less likely, and the longer prefix says more.
+    fn owner(&self, name: &str) -> Option<&Upstream> {
+        let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
+        let likely = |upstream: &&Arc<Upstream>| {
+            let is_ready = matches!(upstream.state(), State::Ready(_));
+            (!is_ready, upstream.namer.head_chars())
+        };
+        fitting.max_by_key(likely).map(|upstream| &**upstream)
+    }
+
     /// A name that nobody offers. When its prefix is that of an upstream which is not there, that is what the caller should know.
     fn unknown_tool(&self, name: &str) -> CallFailure {
-        let owner = self.upstreams.iter().find(|upstream| upstream.namer.owns(name));
-        if let Some(upstream) = owner
+        if let Some(upstream) = self.owner(name)
             && let state = upstream.state()
             && !matches!(state, State::Ready(_))
         {

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use marquetry_artifacts::Settings;
-use marquetry_protocol::types::{JsonObject, Prompt, Resource, ResourceTemplate, Tool};
-use serde_json::Value;
+use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
+use serde_json::{Value, json};
 
 use super::{names::NameError, template::UriPattern, upstream::Upstream};
 
@@ -16,6 +16,8 @@ pub(crate) struct Listing {
     pub(crate) resources: Vec<Resource>,
     pub(crate) templates: Vec<ResourceTemplate>,
     pub(crate) instructions: Option<String>,
+    /// Lists that could not be fetched and stay empty: which, and why.
+    pub(crate) left_out: Vec<(&'static str, String)>,
     /// Whether it answers `resources/read` at all.
     pub(crate) has_resources: bool,
 }
@@ -188,24 +190,26 @@ fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, 
 /// may be a reference.
 fn exposed_tool(tool: &Tool, exposed: &str, captured: bool) -> Tool {
     let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
-    if captured && let Some(Value::Object(schema)) = &tool.output_schema {
-        tool.output_schema = Some(Value::Object(relaxed(schema)));
+    if captured {
+        tool.output_schema = tool.output_schema.as_ref().and_then(relaxed);
     }
     tool
 }
 
 /// The schema without what it demands: it still tells what to expect, and refuses nothing.
-fn relaxed(schema: &JsonObject) -> JsonObject {
+///
+/// None for a schema of anything but objects (2026-07-28 allows them): the reference that may stand in for an answer is an object.
+fn relaxed(schema: &Value) -> Option<Value> {
     const KEPT: [&str; 7] =
         ["$schema", "type", "title", "description", "properties", "$defs", "definitions"];
+    let schema =
+        schema.as_object().filter(|schema| schema.get("type") == Some(&json!("object")))?;
     let kept = schema.iter().filter(|(key, _)| KEPT.contains(&key.as_str()));
-    kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+    Some(Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::{config::Config, gateway::names::MAX_NAME_CHARS};
 
@@ -283,6 +287,21 @@ mod tests {
         assert_eq!(catalog.tools[1].output_schema, Some(schema));
         assert!(catalog.tool("a__t").unwrap().capture.is_some());
         assert!(catalog.tool("a__raw").unwrap().capture.is_none());
+    }
+
+    #[test]
+    fn output_schemas_that_a_reference_would_break_are_left_out() {
+        for (schema, stays) in [
+            (json!({"type": "object"}), true),
+            (json!({"type": "array", "items": {}}), false),
+            (json!({"type": ["object", "null"]}), false),
+            (json!({"anyOf": [{"type": "string"}]}), false),
+            (json!(true), false),
+        ] {
+            let tool = Tool { output_schema: Some(schema.clone()), ..tool("t") };
+            assert_eq!(exposed_tool(&tool, "t", true).output_schema.is_some(), stays, "{schema}");
+            assert_eq!(exposed_tool(&tool, "t", false).output_schema, Some(schema));
+        }
     }
 
     #[test]

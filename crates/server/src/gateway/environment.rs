@@ -38,6 +38,17 @@ const ALWAYS: [&str; 28] = [
     "LOCALAPPDATA",
 ];
 
+/// Tells a child how many Marquetrys stand before it: one that names itself in its own mcp.json would start itself without end.
+pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
+
+/// So many may stand behind one another; each beyond the first is somebody's intention, this many are nobody's.
+pub(crate) const MOST_DEPTH: u32 = 3;
+
+/// How many Marquetrys stand before this one.
+pub(crate) fn depth() -> u32 {
+    std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
+}
+
 /// Those of `variables` that every upstream sees, or that `more` names. One that is not UTF-8 is left out.
 pub(crate) fn passed(
     variables: impl IntoIterator<Item = (OsString, OsString)>,

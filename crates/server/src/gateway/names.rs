@@ -63,6 +63,11 @@ impl Namer {
         Ok(format!("{}{name}", self.head))
     }
 
+    /// The length of what it puts before names.
+    pub(crate) fn head_chars(&self) -> usize {
+        self.head.len()
+    }
+
     /// Whether a name that clients see would belong to this upstream.
     pub(crate) fn owns(&self, exposed: &str) -> bool {
         !self.head.is_empty() && exposed.starts_with(&self.head)

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use marquetry_protocol::client::{Client, ClientError, ServerNotification};
+use marquetry_protocol::{
+    client::{Client, ClientError, ServerNotification},
+    error_code,
+};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
@@ -211,12 +214,15 @@ async fn fetch(
         listing.tools = client.list_tools().await?;
     }
     if stale.prompts && capabilities.prompts.is_some() {
-        listing.prompts = optional(upstream, "prompts", client.list_prompts().await)?;
+        let prompts = client.list_prompts().await;
+        listing.prompts = optional(upstream, "prompts", prompts, &mut listing.left_out)?;
     }
     if stale.resources && capabilities.resources.is_some() {
-        listing.resources = optional(upstream, "resources", client.list_resources().await)?;
+        let resources = client.list_resources().await;
+        listing.resources = optional(upstream, "resources", resources, &mut listing.left_out)?;
         let templates = client.list_resource_templates().await;
-        listing.templates = optional(upstream, "resource templates", templates)?;
+        let left_out = &mut listing.left_out;
+        listing.templates = optional(upstream, "resource templates", templates, left_out)?;
     }
     Ok(())
 }
@@ -224,13 +230,20 @@ async fn fetch(
 /// A list that an upstream can be used without.
 fn optional<T>(
     upstream: &Upstream,
-    what: &str,
+    list: &'static str,
     fetched: Result<Vec<T>, ClientError>,
+    left_out: &mut Vec<(&'static str, String)>,
 ) -> Result<Vec<T>, ClientError> {
+    left_out.retain(|(known, _)| *known != list);
     match fetched {
+        // Servers that declare resources often know no templates.
+        Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
+            tracing::debug!(upstream = upstream.name, list, "list is unknown to the upstream");
+            Ok(Vec::new())
+        }
         Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_))) => {
-            // Servers that declare resources often know no templates.
-            tracing::debug!(upstream = upstream.name, what, %error, "list is left out");
+            tracing::warn!(upstream = upstream.name, list, %error, "list is left out");
+            left_out.push((list, error.to_string()));
             Ok(Vec::new())
         }
         fetched => fetched,

@@ -152,6 +152,12 @@ impl Upstream {
                     program.env = environment::passed(std::env::vars_os(), &self.pass_env);
                 }
                 program.env.extend(env.clone());
+                let depth = environment::depth() + 1;
+                if depth > environment::MOST_DEPTH {
+                    let problem = "is not started: this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
+                    return Err(ClientError::Protocol(problem.into()));
+                }
+                program.env.insert(environment::DEPTH.into(), depth.to_string());
                 program.cwd.clone_from(cwd);
                 program.stop_grace = self.stop_grace;
                 program.children = Some(children.clone());

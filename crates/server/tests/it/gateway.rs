@@ -13,7 +13,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::mpsc};
 
 use crate::{
     support::{Running, ask, call, rpc_error, text_of, tool_names, until, within},
-    upstream::{HttpUpstream, child_toml},
+    upstream::{HttpUpstream, child_toml, slow_child_toml},
 };
 
 const QUICK: &str =
@@ -344,6 +344,41 @@ async fn the_first_list_waits_for_upstreams_that_start_quickly() {
     let server = Running::start_at_once(&child_toml("local")).await;
     let agent = server.agent().await;
     assert!(tool_names(&agent).await.contains(&"local__echo".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_waits_for_an_upstream_that_is_starting() {
+    // Long after the server's start, when lists no longer wait.
+    let toml = format!("gateway.list_wait_ms = 1500\n{}", slow_child_toml("local", 2));
+    let server = Running::start_at_once(&toml).await;
+    let agent = server.agent().await;
+    tokio::time::sleep(Duration::from_millis(1_600)).await;
+    assert_eq!(text_of(&agent, "local__echo", json!({"text": "at last"})).await, "at last");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn of_prefixes_that_nest_the_one_that_is_down_is_told() {
+    let web = HttpUpstream::start().await;
+    let dead = "[mcp_servers.web__b]\ncommand = '/no/such/program'\n";
+    let server = Running::start(&format!("{QUICK}{}{dead}", web.toml("web"))).await;
+    let agent = server.agent().await;
+    let answer = text_of(&agent, "web__b__echo", json!({})).await;
+    assert!(answer.starts_with("upstream 'web__b' is down"), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_left_out_is_told() {
+    let web = HttpUpstream::start().await;
+    web.upstream.break_prompts();
+    let server = Running::start(&web.toml("web")).await;
+    let agent = server.agent().await;
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "x"})).await, "x");
+    let left_out = &server.app.health()["upstreams"][0]["left_out"];
+    assert_eq!(left_out[0]["list"], "prompts");
+    assert!(left_out[0]["problem"].as_str().unwrap().contains("no ink"), "{left_out}");
     server.stop().await;
 }
 

@@ -44,6 +44,14 @@ pub(crate) fn child_toml(name: &str) -> String {
     )
 }
 
+/// The same, which takes some seconds to start.
+pub(crate) fn slow_child_toml(name: &str, seconds: u32) -> String {
+    let program = env::current_exe().unwrap();
+    format!(
+        "[mcp_servers.{name}]\ncommand = 'sh'\nargs = ['-c', 'sleep {seconds}; exec \"$0\" --exact upstream::act --nocapture --quiet', {program:?}]\nenv = {{ {ACT} = '1' }}\n"
+    )
+}
+
 /// Not a test: what a child process does.
 #[test]
 fn act() {
@@ -70,6 +78,7 @@ pub(crate) struct Upstream {
 struct Shared {
     server: OnceLock<Server>,
     grown: AtomicBool,
+    prompts_are_broken: AtomicBool,
     slow_is_running: AtomicBool,
     slow_was_dropped: AtomicBool,
 }
@@ -120,6 +129,11 @@ impl Upstream {
         let server = Server::new(self.clone());
         self.shared.server.set(server.clone()).ok().expect("one server an upstream");
         server
+    }
+
+    /// From now on it has prompts and cannot list them.
+    pub(crate) fn break_prompts(&self) {
+        self.shared.prompts_are_broken.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn slow_is_running(&self) -> bool {
@@ -313,6 +327,9 @@ impl Handler for Upstream {
         _cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
+        if self.shared.prompts_are_broken.load(Ordering::SeqCst) {
+            return Err(RpcError::internal("no ink"));
+        }
         let prompt = Prompt { name: "greet".into(), ..Prompt::default() };
         Ok(ListPromptsResult { prompts: vec![prompt], next_cursor: None })
     }
