@@ -38,3 +38,28 @@ async fn upstreams_do_not_see_the_whole_environment() {
     let inherit = format!("{}inherit_env = true\n", child_toml("local"));
     assert_eq!(seen(&inherit, &names).await, ["hush", "/nvm", "C"]);
 }
+
+#[tokio::test]
+async fn a_server_that_names_itself_does_not_start_itself_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("mcp.json");
+    let itself =
+        json!({"command": PROGRAM, "args": ["stdio", "--log", "warn", "--mcp-config", config]});
+    std::fs::write(&config, json!({"mcpServers": {"itself": itself}}).to_string()).unwrap();
+    let mut command = StdioCommand::new(PROGRAM, ["stdio", "--log", "warn", "--mcp-config"]);
+    command.args.push(config.display().to_string());
+    let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
+    // Each level has the four tools of its own and those of the next; the last that is started has none behind it.
+    let mut names = Vec::new();
+    for _ in 0..100 {
+        names =
+            within(agent.list_tools()).await.unwrap().into_iter().map(|tool| tool.name).collect();
+        if names.len() == 16 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let deepest = names.iter().map(|name| name.matches("itself__").count()).max();
+    assert_eq!((names.len(), deepest), (16, Some(3)), "{names:?}");
+    within(agent.close()).await;
+}
