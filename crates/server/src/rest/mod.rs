@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::Body,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
     http::{HeaderValue, Request, Response, StatusCode, header},
     routing::{get, post},
 };
@@ -52,9 +52,17 @@ async fn list_tools(State(rest): State<Arc<Rest>>) -> Response<Body> {
 
 async fn call_tool(
     State(rest): State<Arc<Rest>>,
-    Path(name): Path<String>,
+    path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
+    let name = match path {
+        Ok(Path(name)) => name,
+        // Escapes that are no UTF-8 name no tool.
+        Err(_) => {
+            let path = request.uri().path();
+            path.strip_prefix("/api/tools/").unwrap_or(path).to_owned()
+        }
+    };
     let outcome = match name.as_str() {
         ENCODE => encode(&rest, request).await,
         DECODE => decode(&rest, request).await,

@@ -122,6 +122,8 @@ async fn paths_and_methods_are_checked() {
         ("POST", "/api/tools/", 400, "TOOL_NAME_REQUIRED", None),
         ("POST", "/api/tools/a/b", 404, "TOOL_NOT_FOUND", None),
         ("POST", "/api/tools/%E2%98%83", 404, "TOOL_NOT_FOUND", None),
+        ("POST", "/api/tools/%ff", 404, "TOOL_NOT_FOUND", None),
+        ("POST", "/api/tools/%", 404, "TOOL_NOT_FOUND", None),
         ("POST", "/api/tools/read_artifact", 404, "TOOL_NOT_FOUND", None),
         ("GET", "/api/tools/encodePlantUML", 405, "METHOD_NOT_ALLOWED", Some("POST")),
         ("PUT", "/api/tools/encodePlantUML", 405, "METHOD_NOT_ALLOWED", Some("POST")),
