@@ -1,6 +1,10 @@
 //! `marquetry encode` and `marquetry decode`
 
-use std::{fs, io::Read as _, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use marquetry_plantuml::{Server, Source};
 
@@ -34,16 +38,21 @@ pub(super) fn decode(arguments: &DecodeArgs) -> Result<(), Failure> {
 
 /// A file's name for messages, and its text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
-    let (name, bytes) = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        (
-            "standard input".to_owned(),
-            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes),
-        )
+    /// One more byte than a diagram may have shows that it has too many.
+    const MOST: u64 = Source::MAX_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let (name, read) = if file == Path::new("-") {
+        let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
+        ("standard input".to_owned(), read)
     } else {
-        (file.display().to_string(), fs::read(file))
+        let read = File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
+        (file.display().to_string(), read)
     };
-    let bytes = bytes.map_err(|error| Failure::new(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::new(format!("{name} cannot be read: {error}")))?;
+    if bytes.len() > Source::MAX_BYTES {
+        let problem = format!("{name}: diagram is more than {} bytes", Source::MAX_BYTES);
+        return Err(Failure::new(problem));
+    }
     match String::from_utf8(bytes) {
         Ok(text) => Ok((name, text)),
         Err(_) => Err(Failure::new(format!("{name} is not UTF-8 text"))),

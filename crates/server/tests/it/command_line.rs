@@ -187,6 +187,23 @@ fn diagrams_go_there_and_back() {
     assert!(String::from_utf8(local.stdout).unwrap().starts_with("http://127.0.0.1:8080/svg/"));
 
     fs::write(path.join("blank.puml"), " \n").unwrap();
+    fs::write(path.join("large.puml"), "é".repeat(40_000)).unwrap();
+    check(
+        path,
+        &["encode", "large.puml"],
+        expect![[r#"
+        exit 1
+        error: large.puml: diagram is more than 51200 bytes
+    "#]],
+    );
+    check(
+        path,
+        &["encode", "/dev/zero"],
+        expect![[r#"
+        exit 1
+        error: /dev/zero: diagram is more than 51200 bytes
+    "#]],
+    );
     fs::write(path.join("latin1.puml"), b"A -> B : \xe9").unwrap();
     check(
         path,
