@@ -75,6 +75,25 @@ async fn a_large_answer_is_saved_shown_in_part_and_read_on() {
 }
 
 #[tokio::test]
+async fn the_readme_quotes_what_the_model_sees() {
+    let (server, _web, agent) = captured("").await;
+    let answer = call(&agent, "web__big", json!({"words": 1_000_000})).await.unwrap();
+    let content = answer["content"].as_array().unwrap();
+    let texts: Vec<_> = content.iter().filter_map(|item| item["text"].as_str()).collect();
+    let notice = texts.iter().find(|text| text.contains("The answer of")).unwrap();
+    let said = notice.lines().find(|line| line.contains("The answer of")).unwrap();
+    // Numbers and generated names differ from answer to answer.
+    let words = |text: &str| {
+        let words = text.split_whitespace();
+        words.filter(|w| !w.contains(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
+    };
+    let said = words(&said.replace("web__big", "files__read_text_file"));
+    let readme = words(include_str!("../../../../README.md"));
+    assert!(readme.contains(&said), "README.md must have: {said}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn an_image_is_saved_and_read_as_an_image() {
     let (server, _web, agent) = captured("").await;
     let answer = call(&agent, "web__image", json!({})).await.unwrap();
