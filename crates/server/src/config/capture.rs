@@ -11,7 +11,7 @@ use serde::{
 
 /// Capture settings of one upstream or one tool.
 ///
-/// The keys of a table are those of `[artifacts]` but for `store` and `directory`.
+/// The keys of a table are those of `[artifacts]` but for `store` and `directory`. A table below `false` captures again.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {
@@ -54,13 +54,34 @@ impl<'de> Deserialize<'de> for Capture {
 }
 
 impl Capture {
-    /// The settings below those of the level above; none when answers pass through.
-    pub(crate) fn below(&self, above: Option<Settings>) -> Option<Settings> {
+    /// The level below `above`. A table turns capture on: whoever says how answers are captured wants them captured.
+    pub(crate) fn below(&self, above: &Level) -> Level {
         match self {
-            Self::Switch(true) => above,
-            Self::Switch(false) => None,
-            Self::Settings(patch) => above.map(|above| above.patched(patch)),
+            Self::Switch(true) => above.clone(),
+            Self::Switch(false) => Level { is_on: false, ..above.clone() },
+            Self::Settings(patch) => {
+                Level { is_on: true, settings: above.settings.clone().patched(patch) }
+            }
         }
+    }
+}
+
+/// What holds for the server, an upstream or a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Level {
+    is_on: bool,
+    settings: Settings,
+}
+
+impl Level {
+    /// The level that all upstreams are below.
+    pub(crate) fn top(settings: Settings) -> Self {
+        Self { is_on: true, settings }
+    }
+
+    /// How answers are captured; none when they pass through.
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        self.is_on.then(|| self.settings.clone())
     }
 }
 
@@ -70,13 +91,17 @@ mod tests {
 
     #[test]
     fn each_level_stands_over_the_one_above() {
-        let above = Some(Settings::default());
+        let above = Level::top(Settings::default());
         let patch: SettingsPatch =
             serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 9}"#).unwrap();
         let patch = Capture::Settings(Box::new(patch));
-        assert_eq!(Capture::default().below(above.clone()), above);
-        assert_eq!(Capture::Switch(false).below(above.clone()), None);
-        assert_eq!(patch.below(above).unwrap().mcp_tool_llm_return_max_bytes, 9);
-        assert_eq!(patch.below(None), None);
+        assert_eq!(Capture::default().below(&above), above);
+        let off = Capture::Switch(false).below(&above);
+        assert_eq!(off.settings(), None);
+        assert_eq!(Capture::default().below(&off).settings(), None);
+        for above in [above, off] {
+            let settings = patch.below(&above).settings().unwrap();
+            assert_eq!(settings.mcp_tool_llm_return_max_bytes, 9);
+        }
     }
 }

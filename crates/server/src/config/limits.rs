@@ -47,7 +47,8 @@ pub struct Limits {
     pub max_resource_routes: NonZeroUsize,
     /// Entries in one page of a list.
     pub list_page_size: NonZeroUsize,
-    /// Instructions of all upstreams together that are passed on to clients, in bytes.
+    /// Instructions of all upstreams together that are passed on to clients, in bytes. A client gets those of the upstreams that are ready when
+    /// it connects; nothing waits for the others.
     pub max_instructions_bytes: usize,
     /// Text that `read_artifact` returns when a call names no limit, in bytes.
     pub read_artifact_default_bytes: NonZeroUsize,

@@ -31,7 +31,9 @@ pub use self::{
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
-pub(crate) use self::{error::nearest, gateway::is_name_char, sections::parse_listen};
+pub(crate) use self::{
+    capture::Level, error::nearest, gateway::is_name_char, sections::parse_listen,
+};
 
 use self::{expand::Variables, upstream::UpstreamTable};
 
@@ -251,8 +253,23 @@ fn read(path: &Path) -> Result<(String, String), ConfigError> {
 fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     let path = error.span().map(|span| locate::toml_path_at(text, &span)).unwrap_or_default();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let problem = problem(error.message());
+    const SECRET: [&str; 5] = ["command", "args", "env", "url", "headers"];
+    let is_secret =
+        path.first() == Some(&"mcp_servers") && path.get(2).is_some_and(|key| SECRET.contains(key));
+    let message = error.message();
+    let problem = problem(&if is_secret { without_value(message) } else { message.to_owned() });
     ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
+}
+
+/// What serde says of a value of the wrong type, without the value: ``string "hush", expected a map`` is `string, expected a map`.
+fn without_value(message: &str) -> String {
+    let value = message.find(['"', '`']);
+    match (value, message.rfind(", expected ")) {
+        (Some(value), Some(expected)) if value < expected => {
+            format!("{}{}", message[..value].trim_end(), &message[expected..])
+        }
+        _ => message.to_owned(),
+    }
 }
 
 /// What serde says, with its list of all known names turned into the nearest one.
@@ -387,6 +404,31 @@ mod tests {
             "{error}"
         );
         Config::default().check_exposure().unwrap();
+    }
+
+    #[test]
+    fn errors_show_no_secrets() {
+        let texts = [
+            "[mcp_servers.a]\nurl = 'http://x'\nheaders = 'Bearer hush, expected \"x\"'\n",
+            "[mcp_servers.a]\nurl = 'http://x'\nheaders = { Authorization = 7777 }\n",
+            "[mcp_servers.a]\ncommand = 'x'\nargs = '--token=hush'\n",
+            "[mcp_servers.a]\ncommand = 'x'\nenv = ['KEY=hush']\n",
+            "[mcp_servers.a]\ncommand = ['x', '--token=hush']\n",
+            "[mcp_servers.a]\nurl = ['http://me:hush@x']\n",
+            "[mcp_servers.a]\nurl = 'me:hush@x'\n",
+        ];
+        check(
+            &texts,
+            expect![[r#"
+            m.toml:3:11: mcp_servers.a.headers: invalid type: string, expected a map
+            m.toml:3:29: mcp_servers.a.headers.Authorization: invalid type: integer, expected a string
+            m.toml:3:8: mcp_servers.a.args: invalid type: string, expected a sequence
+            m.toml:3:7: mcp_servers.a.env: invalid type: sequence, expected a map
+            m.toml:2:11: mcp_servers.a.command: invalid type: sequence, expected a string
+            m.toml:2:7: mcp_servers.a.url: invalid type: sequence, expected a string
+            m.toml:2:7: mcp_servers.a.url: expected a URL that begins with http:// or https://
+        "#]],
+        );
     }
 
     #[test]

@@ -224,7 +224,7 @@ pub(crate) struct UpstreamTable {
     /// Headers sent with every request to `url`.
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
-    /// "stdio", "http" or "streamable-http"; without it, `command` means stdio and `url` means http.
+    /// "stdio", "http", "streamable-http" or "sse"; without it, `command` means stdio and `url` means http.
     #[serde(rename = "type")]
     #[schemars(example = &"http")]
     kind: Option<String>,
@@ -240,7 +240,7 @@ pub(crate) struct UpstreamTable {
     /// false passes this upstream's answers through untouched; a table overrides keys of `[artifacts]`.
     #[schemars(example = false)]
     capture: Capture,
-    /// Settings of single tools by the upstream's own names; `capture` as above.
+    /// Settings of single tools by the upstream's own names; `capture` as above, and a table captures also where the upstream has false.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
     /// Instead of `gateway.start_timeout_ms`.

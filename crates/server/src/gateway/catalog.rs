@@ -6,6 +6,8 @@ use marquetry_artifacts::Settings;
 use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
 
+use crate::config::Level;
+
 use super::{names::NameError, template::UriPattern, upstream::Upstream};
 
 /// One upstream's lists as it gave them.
@@ -75,7 +77,7 @@ impl Catalog {
         let mut templates = HashSet::new();
         for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
             let listing = upstream.listing();
-            let capture = upstream.config.capture.below(Some(capture.clone()));
+            let capture = upstream.config.capture.below(&Level::top(capture.clone()));
             for tool in &listing.tools {
                 let owner = |name: &str| {
                     let ours = reserved.contains(&name).then(|| "a tool of this server".to_owned());
@@ -85,8 +87,8 @@ impl Catalog {
                 match upstream.namer.tool(&tool.name).and_then(|name| free(name, owner)) {
                     Ok(exposed) => {
                         let capture = match upstream.config.tools.get(&tool.name) {
-                            Some(config) => config.capture.below(capture.clone()),
-                            None => capture.clone(),
+                            Some(config) => config.capture.below(&capture).settings(),
+                            None => capture.settings(),
                         };
                         catalog.tools.push(exposed_tool(tool, &exposed, capture.is_some()));
                         let to = Route { upstream: index, name: tool.name.clone() };
