@@ -40,7 +40,7 @@ Examples:
     /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
-    /// Run the official conformance suite against the server of crates/protocol.
+    /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
     /// Write the JSON Schema of the scenario language, for editors.

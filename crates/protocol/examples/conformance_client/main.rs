@@ -1,0 +1,65 @@
+//! The client that the official conformance suite wants to see: what it has to do is told by the suite's scenarios.
+//!
+//! `cargo xtask conformance --side client` runs the suite against it. By hand:
+//! `conformance client --command target/debug/examples/conformance_client --scenario initialize`. The suite starts the
+//! program once a scenario, with the URL of a server as its last argument.
+
+mod auth;
+mod basics;
+
+use std::{env, error::Error};
+
+use marquetry_protocol::{
+    Revision,
+    client::{Client, ClientOptions, HttpTarget, RevisionChoice},
+};
+use serde_json::Value;
+
+/// Whatever goes wrong ends the program, with a message for the suite's log.
+type Failed = Box<dyn Error + Send + Sync>;
+
+/// What the suite asks for.
+struct Assignment {
+    scenario: String,
+    revision: Revision,
+    /// What the scenario tells beforehand, credentials for example; null for most.
+    #[expect(dead_code, reason = "the scenarios that read it are those of authorization")]
+    context: Value,
+    url: String,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let assignment = Assignment::from_environment()?;
+    match assignment.scenario.as_str() {
+        "initialize" => basics::initialize(&assignment).await,
+        "tools_call" => basics::call_tools(&assignment).await,
+        name if name.starts_with("auth/") => auth::run(&assignment).await,
+        _ => Err(assignment.not_supported()),
+    }
+}
+
+impl Assignment {
+    fn from_environment() -> Result<Self, Failed> {
+        let revision = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")
+            .map_or(Ok(Revision::LATEST_SESSION), |version| version.parse())?;
+        let context = env::var("MCP_CONFORMANCE_CONTEXT")
+            .map_or(Ok(Value::Null), |context| serde_json::from_str(&context))?;
+        Ok(Self {
+            scenario: env::var("MCP_CONFORMANCE_SCENARIO")?,
+            revision,
+            context,
+            url: env::args().next_back().ok_or("usage: conformance_client URL")?,
+        })
+    }
+
+    async fn connect(&self, options: ClientOptions) -> Result<Client, Failed> {
+        let target = HttpTarget { url: self.url.clone(), ..Default::default() };
+        let options = ClientOptions { revision: RevisionChoice::Only(self.revision), ..options };
+        Ok(Client::http(target, options).await?)
+    }
+
+    fn not_supported(&self) -> Failed {
+        format!("scenario '{}' is not supported", self.scenario).into()
+    }
+}

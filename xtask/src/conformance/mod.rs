@@ -1,0 +1,146 @@
+//! `cargo xtask conformance`: the official conformance suite against our own server and our own client.
+
+mod outcome;
+mod program;
+mod suite;
+
+use std::{env, fs, path::Path, process::ExitCode, sync::Mutex, thread};
+
+use clap::{Args, ValueEnum};
+
+use self::{
+    outcome::Outcome,
+    program::{Server, build},
+    suite::{Planned, Suite},
+};
+use crate::{Failed, root};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask conformance                              everything that the suite has, for both sides
+  cargo xtask conformance --revision 2026-07-28        what it has for one revision
+  cargo xtask conformance --side client --scenario sse-retry
+
+The suite comes from npm into target/conformance, once. Where that cannot be, the task is skipped, and says so; with
+CI=true it fails. Every failed check counts, also those that the suite does not score.";
+
+/// Scenarios, by how their names begin, that are still being worked on: they are reported, and do not count.
+const IN_WORK: &[&str] = &["auth/", "tasks-", "sep-2640-"];
+
+/// Options of `conformance`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// A revision whose scenarios are to run; may be given several times. All that the suite knows, by default.
+    #[arg(long, value_name = "REVISION")]
+    revision: Vec<String>,
+    /// Run this side only.
+    #[arg(long)]
+    side: Option<Side>,
+    /// Run the scenarios whose name contains this; may be given several times.
+    #[arg(long, value_name = "PART")]
+    scenario: Vec<String>,
+}
+
+/// Who is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Server,
+    Client,
+}
+
+impl Side {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let directory = root().join("target/conformance");
+    let suite = match Suite::install(&directory) {
+        Ok(suite) => suite,
+        Err(failed) if env::var("CI").is_ok_and(|value| value == "true") => return Err(failed),
+        Err(failed) => {
+            eprintln!("SKIPPED (1): the conformance suite could not be installed: {failed}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let revisions: Vec<&str> = match &options.revision[..] {
+        [] => suite::REVISIONS.to_vec(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let results = directory.join("results");
+    _ = fs::remove_dir_all(&results);
+    let mut ok = true;
+    let mut ran = 0;
+    for side in [Side::Server, Side::Client] {
+        if options.side.is_some_and(|chosen| chosen != side) {
+            continue;
+        }
+        let program = build(match side {
+            Side::Server => "conformance_server",
+            Side::Client => "conformance_client",
+        })?;
+        for revision in &revisions {
+            let mut plan = suite.plan(side, revision)?;
+            plan.retain(|planned| {
+                let parts = &options.scenario;
+                parts.is_empty() || parts.iter().any(|part| planned.name.contains(part))
+            });
+            let outcomes = run_all(&suite, side, revision, &plan, &program, &results)?;
+            ran += outcomes.len();
+            ok &= outcome::report(side.as_str(), revision, &outcomes, IN_WORK);
+        }
+    }
+    if ran == 0 {
+        return Err(Failed::new("no scenario has such a name in such a revision"));
+    }
+    println!("\nlogs are in {}", results.display());
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the scenarios, as many at once as there are cores; each core has a server of its own, so that none sees what
+/// another one does.
+fn run_all(
+    suite: &Suite,
+    side: Side,
+    revision: &str,
+    plan: &[Planned],
+    program: &Path,
+    results: &Path,
+) -> Result<Vec<Outcome>, Failed> {
+    let next = Mutex::new(plan.iter());
+    let outcomes = Mutex::new(Vec::with_capacity(plan.len()));
+    let work = || -> Result<(), Failed> {
+        let mut server = None;
+        loop {
+            let Some(planned) = next.lock().expect("no worker panics while it takes").next() else {
+                return Ok(());
+            };
+            let subject = match side {
+                Side::Client => ["--command".to_owned(), program.display().to_string()],
+                Side::Server => {
+                    if server.is_none() {
+                        server = Some(Server::start(program)?);
+                    }
+                    let url = server.as_ref().map(|server: &Server| server.url.clone());
+                    ["--url".to_owned(), url.unwrap_or_default()]
+                }
+            };
+            let outcome = suite.run(side, &subject, planned, revision, results)?;
+            outcomes.lock().expect("no worker panics while it adds").push(outcome);
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(plan.len());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().map_err(|_| Failed::new("a worker panicked")).flatten()
+        })
+    })?;
+    let mut outcomes = outcomes.into_inner().map_err(|_| Failed::new("a worker panicked"))?;
+    outcomes.sort_by(|a: &Outcome, b| a.name.cmp(&b.name));
+    Ok(outcomes)
+}

@@ -1,0 +1,103 @@
+//! What came of scenarios, and how a person is told.
+
+use serde::Deserialize;
+
+/// What came of one scenario.
+pub(super) struct Outcome {
+    pub(super) name: String,
+    /// Why the suite does not score it, if it does not.
+    pub(super) unscored: Option<String>,
+    pub(super) checks: Vec<Check>,
+    /// Whether the suite ended well: it also looks at how a client ended.
+    pub(super) suite_is_content: bool,
+    pub(super) log: String,
+}
+
+/// One check of the suite.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Check {
+    id: String,
+    status: Status,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    error_message: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Status {
+    Success,
+    Failure,
+    Warning,
+    Skipped,
+    Info,
+}
+
+impl Outcome {
+    fn with(&self, status: Status) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |check| check.status == status)
+    }
+
+    /// The checks that failed, with what the suite says of them. A warning is a rule that is not kept, too.
+    fn failures(&self) -> Vec<String> {
+        let failed = self.with(Status::Failure).chain(self.with(Status::Warning));
+        let mut failures: Vec<String> = failed.map(Check::told).collect();
+        if failures.is_empty() && !self.suite_is_content {
+            let last: Vec<&str> =
+                self.log.lines().rev().filter(|line| !line.trim().is_empty()).take(6).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            failures.push(format!("the suite is not content:\n      {}", last.join("\n      ")));
+        }
+        if failures.is_empty() && self.checks.is_empty() {
+            failures.push("nothing was checked".to_owned());
+        }
+        failures
+    }
+}
+
+impl Check {
+    fn told(&self) -> String {
+        let why = self.error_message.as_deref().unwrap_or(&self.description);
+        format!("{}: {why}", self.id)
+    }
+}
+
+/// Prints what came of a run. True when nothing failed but scenarios whose names begin as one of `in_work`.
+pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome], in_work: &[&str]) -> bool {
+    if outcomes.is_empty() {
+        return true;
+    }
+    let count = |status| outcomes.iter().map(|outcome| outcome.with(status).count()).sum::<usize>();
+    let mut failed = 0;
+    let mut ok = true;
+    let mut lines = Vec::new();
+    for outcome in outcomes {
+        let failures = outcome.failures();
+        failed += failures.len();
+        let note = match &outcome.unscored {
+            Some(reason) => format!(" (not scored: {reason})"),
+            None => String::new(),
+        };
+        let excused = in_work.iter().any(|prefix| outcome.name.starts_with(prefix));
+        ok &= failures.is_empty() || excused;
+        let word = if excused { "failed, in work" } else { "FAILED" };
+        for failure in failures {
+            lines.push(format!("  {word}: {}{note}: {failure}", outcome.name));
+        }
+        for check in outcome.with(Status::Skipped) {
+            lines.push(format!("  skipped: {}{note}: {}", outcome.name, check.told()));
+        }
+    }
+    println!(
+        "\n{side}, {revision}: {} scenarios: {} passed, {failed} failed, {} skipped",
+        outcomes.len(),
+        count(Status::Success),
+        count(Status::Skipped),
+    );
+    for line in lines {
+        println!("{line}");
+    }
+    ok
+}

@@ -1,0 +1,176 @@
+//! The suite: where it comes from, what it has, and how one scenario is run.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::Deserialize;
+
+use super::{
+    Side,
+    outcome::{Check, Outcome},
+};
+use crate::Failed;
+
+/// The suite, and the Node.js that it needs: an older one lacks what it calls.
+const PACKAGES: [&str; 2] = ["node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
+
+/// The revisions that the suite has scenarios for.
+pub(super) const REVISIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// The installed suite.
+pub(super) struct Suite {
+    directory: PathBuf,
+}
+
+/// A scenario that is to run.
+pub(super) struct Planned {
+    pub(super) name: String,
+    /// Why the suite does not score it, if it does not.
+    pub(super) unscored: Option<String>,
+}
+
+/// What the suite demands for one revision.
+#[derive(Default, Deserialize)]
+struct Requirements {
+    #[serde(default)]
+    not_scored: Vec<NotScored>,
+}
+
+#[derive(Deserialize)]
+struct NotScored {
+    scenario: String,
+    leg: String,
+    reason: String,
+}
+
+impl Suite {
+    /// Fetches the suite into `directory`, unless it is there.
+    pub(super) fn install(directory: &Path) -> Result<Self, Failed> {
+        let suite = Self { directory: directory.to_owned() };
+        let wanted = PACKAGES.join("\n");
+        let stamp = directory.join("installed");
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(suite);
+        }
+        fs::create_dir_all(directory)?;
+        let status = Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"])
+            .arg("--prefix")
+            .arg(directory)
+            .args(PACKAGES)
+            .status()?;
+        if !status.success() {
+            return Err(Failed::new("npm could not install it"));
+        }
+        fs::write(stamp, wanted)?;
+        Ok(suite)
+    }
+
+    fn package(&self) -> PathBuf {
+        self.directory.join("node_modules/@modelcontextprotocol/conformance")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.directory.join("node_modules/.bin/node"));
+        command.arg(self.package().join("dist/index.js")).current_dir(&self.directory);
+        command
+    }
+
+    /// What there is to run for one revision: the scenarios that apply to it, and the extensions that the suite
+    /// reports with it. Extensions that it reports with none go with the newest.
+    pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<Planned>, Failed> {
+        let mut unscored: BTreeMap<&str, Vec<NotScored>> = BTreeMap::new();
+        for revision in REVISIONS {
+            let path = self.package().join(format!("requirements/{revision}.yaml"));
+            // The older ones have none.
+            let Ok(text) = fs::read_to_string(path) else { continue };
+            let requirements: Requirements =
+                serde_yaml::from_str(&text).map_err(|error| Failed::new(error.to_string()))?;
+            let of_side = requirements.not_scored.into_iter();
+            let of_side = of_side.filter(|entry| entry.leg == side.as_str()).collect();
+            unscored.insert(revision, of_side);
+        }
+        let reason = |revision: &str, name: &str| {
+            let entries = unscored.get(revision)?;
+            Some(entries.iter().find(|entry| entry.scenario == name)?.reason.clone())
+        };
+        let output = self.command().args(["list", &format!("--{}", side.as_str())]).output()?;
+        let list = String::from_utf8_lossy(&output.stdout).into_owned();
+        let scenarios = list.lines().filter_map(|line| {
+            let (name, tags) = line.trim_start().strip_prefix("- ")?.split_once(" [")?;
+            Some((name, tags.strip_suffix(']')?))
+        });
+        let planned = scenarios.filter_map(|(name, tags)| {
+            let unscored_here = reason(revision, name);
+            let runs = match tags {
+                "extension" if REVISIONS.iter().any(|other| reason(other, name).is_some()) => {
+                    unscored_here.is_some()
+                }
+                "extension" => REVISIONS.last() == Some(&revision),
+                revisions => revisions.split(',').any(|other| other == revision),
+            };
+            let unscored = match tags {
+                "extension" => unscored_here.or(Some("extension".to_owned())),
+                _ => unscored_here,
+            };
+            runs.then(|| Planned { name: name.to_owned(), unscored })
+        });
+        Ok(planned.collect())
+    }
+
+    /// Runs one scenario; `subject` is the option that tells the suite whom to test.
+    pub(super) fn run(
+        &self,
+        side: Side,
+        subject: &[String; 2],
+        planned: &Planned,
+        revision: &str,
+        results: &Path,
+    ) -> Result<Outcome, Failed> {
+        let name = &planned.name;
+        let directory =
+            results.join(format!("{}-{revision}-{}", side.as_str(), name.replace('/', "-")));
+        fs::create_dir_all(&directory)?;
+        let output = self
+            .command()
+            .arg(side.as_str())
+            .args(subject)
+            .args(["--scenario", name, "--spec-version", revision, "--force", "--output-dir"])
+            .arg(&directory)
+            .stdin(Stdio::null())
+            .output()?;
+        let log = [&output.stdout[..], &output.stderr].concat();
+        fs::write(directory.join("log.txt"), &log)?;
+        let mut checks = Vec::new();
+        if let Some(path) = find(&directory, "checks.json")? {
+            checks = serde_json::from_slice::<Vec<Check>>(&fs::read(path)?)
+                .map_err(|error| Failed::new(format!("checks of {name}: {error}")))?;
+        }
+        Ok(Outcome {
+            name: name.clone(),
+            unscored: planned.unscored.clone(),
+            checks,
+            suite_is_content: output.status.success(),
+            log: String::from_utf8_lossy(&log).into_owned(),
+        })
+    }
+}
+
+/// The file of that name below `directory`: the suite puts a time into the path.
+fn find(directory: &Path, name: &str) -> Result<Option<PathBuf>, Failed> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if let Some(found) = find(&path, name)? {
+                return Ok(Some(found));
+            }
+        } else if path.file_name().is_some_and(|found| found == name) {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
