@@ -59,6 +59,8 @@
 //! - Results can pass through as raw JSON ([`server::Reply::raw`]): they are not parsed again.
 //! - Without features there are the [`types`] and the [envelope](Message) alone, on serde.
 
+#[cfg(any(feature = "http", feature = "http-client"))]
+pub mod auth;
 #[cfg(feature = "client")]
 pub mod client;
 mod envelope;

@@ -1,6 +1,6 @@
 //! Servers as child processes.
 
-use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, BufReader},
@@ -17,7 +17,7 @@ use super::{
 use crate::line::{Line, read_line};
 
 /// How to start a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StdioCommand {
     /// The program: a path, or a name to look up in `PATH`.
     pub program: String,
@@ -49,6 +49,21 @@ pub enum Stderr {
     Discard,
     /// Each line of at most 8 KiB is given to a function; of a longer one, that it was there.
     Lines(Arc<dyn Fn(&str) + Send + Sync>),
+}
+
+/// Without what may be a secret: arguments and the values of variables.
+impl fmt::Debug for StdioCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioCommand")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("inherit_env", &self.inherit_env)
+            .field("cwd", &self.cwd)
+            .field("stderr", &self.stderr)
+            .field("stop_grace", &self.stop_grace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StdioCommand {

@@ -1,6 +1,8 @@
 //! The client half: one [`Client`] a server, over a child process, a pair of pipes or Streamable HTTP.
 
 mod answering;
+#[cfg(feature = "http-client")]
+mod authorizer;
 #[cfg(feature = "stdio")]
 mod child;
 mod handler;
@@ -20,11 +22,16 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::sync::broadcast;
 
+#[cfg(feature = "http-client")]
+use self::authorizer::authorized;
 #[cfg(feature = "stdio")]
 pub use self::child::{Stderr, StdioCommand};
-#[cfg(feature = "http-client")]
-pub use self::http::HttpTarget;
 use self::link::{Link, Shared};
+#[cfg(feature = "http-client")]
+pub use self::{
+    authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
+    http::HttpTarget,
+};
 pub use self::{
     handler::ClientHandler,
     link::{CloseReason, Progress, ServerNotification},
@@ -96,7 +103,13 @@ impl Client {
     }
 
     async fn shake_hands(link: Link, options: ClientOptions) -> Result<Self, ClientError> {
-        let server = handshake::introduce(&link, &options).await?;
+        let mut authorizations = 0;
+        let server = loop {
+            let outcome = handshake::introduce(&link, &options).await;
+            if let Some(server) = authorized(outcome, &options, &mut authorizations).await? {
+                break server;
+            }
+        };
         link.listen(&server, &options);
         Ok(Self { inner: Arc::new(Inner { link, server, options }) })
     }
@@ -136,13 +149,21 @@ impl Client {
         let cancel = options.cancel.unwrap_or_default();
         let work = async {
             let mut next: Option<Box<RawValue>> = None;
+            let mut authorizations = 0;
             for _ in 0..defaults.max_rounds {
                 let params = next.as_deref().or(params);
-                let round =
-                    link.request(server, defaults, method, params, options.progress.clone());
-                let result = tokio::time::timeout(timeout, round)
-                    .await
-                    .map_err(|_| ClientError::Timeout(timeout))??;
+                // To log in may take longer than a request.
+                let result = loop {
+                    let round =
+                        link.request(server, defaults, method, params, options.progress.clone());
+                    let outcome = tokio::time::timeout(timeout, round)
+                        .await
+                        .unwrap_or(Err(ClientError::Timeout(timeout)));
+                    if let Some(result) = authorized(outcome, defaults, &mut authorizations).await?
+                    {
+                        break result;
+                    }
+                };
                 if server.revision.era() == Era::Session || !params::needs_input(&result) {
                     return Ok(result);
                 }
@@ -190,4 +211,14 @@ impl Client {
     pub async fn close(&self) {
         self.inner.link.close(&self.inner.server).await;
     }
+}
+
+/// Nothing but HTTP knows authorization.
+#[cfg(not(feature = "http-client"))]
+async fn authorized<T>(
+    outcome: Result<T, ClientError>,
+    _: &ClientOptions,
+    _: &mut usize,
+) -> Result<Option<T>, ClientError> {
+    outcome.map(Some)
 }

@@ -5,6 +5,8 @@ use std::{io, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "http-client")]
+use super::{AuthorizationError, Authorizer, Refusal};
 use super::{
     handler::{ClientHandler, NoHandler},
     link::{CloseReason, Progress},
@@ -23,6 +25,9 @@ pub struct ClientOptions {
     pub capabilities: ClientCapabilities,
     /// Answers what the server asks; nothing, by default.
     pub handler: Arc<dyn ClientHandler>,
+    /// Proves to an HTTP server who we are; nobody, by default.
+    #[cfg(feature = "http-client")]
+    pub authorizer: Option<Arc<dyn Authorizer>>,
     /// Which revision to speak.
     pub revision: RevisionChoice,
     /// How long a server may take to say whether it is stateless, before `initialize` is tried: 5 s.
@@ -45,6 +50,8 @@ impl Default for ClientOptions {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
             capabilities: ClientCapabilities::default(),
             handler: Arc::new(NoHandler),
+            #[cfg(feature = "http-client")]
+            authorizer: None,
             revision: RevisionChoice::Auto,
             probe_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(60),
@@ -120,6 +127,14 @@ pub enum ClientError {
         /// The start of its body.
         body: String,
     },
+    /// The server wants authorization, or a wider one, and nobody has got it.
+    #[cfg(feature = "http-client")]
+    #[error("{0}")]
+    Unauthorized(Box<Refusal>),
+    /// The authorization that the server wants cannot be had.
+    #[cfg(feature = "http-client")]
+    #[error("no authorization: {0}")]
+    Authorization(#[from] AuthorizationError),
     /// What the server sent makes no sense.
     #[error("server broke the protocol: {0}")]
     Protocol(String),

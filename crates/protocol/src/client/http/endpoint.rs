@@ -20,7 +20,7 @@ use super::{Connector, headers::standard_headers};
 use crate::{
     DEFAULT_MAX_NESTING, Era, Message, RequestId, Revision, RpcError,
     client::{
-        ClientError,
+        Authorizer, ClientError, Refusal,
         link::{CloseReason, Outgoing, Progress, Shared},
         sse::{Event, SseParser, TooLong},
     },
@@ -36,6 +36,7 @@ pub(super) struct Endpoint {
     pub(super) shown: String,
     pub(super) headers: HeaderMap,
     pub(super) session: Mutex<Option<HeaderValue>>,
+    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) most: usize,
 }
 
@@ -79,7 +80,48 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
+    /// Sends a request, signed if there is somebody to sign it. That the server wants authorization is an error.
     pub(super) async fn send(
+        &self,
+        request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let Some(authorizer) = &self.authorizer else {
+            let response = self.send_as_it_is(request).await?;
+            return self.unless_refused(response, None).await;
+        };
+        let mut again = true;
+        loop {
+            let (mut parts, body) = request.clone().into_parts();
+            authorizer.sign(&mut parts).await?;
+            let presented = parts.headers.get(header::AUTHORIZATION).cloned();
+            let response = self.send_as_it_is(HttpRequest::from_parts(parts, body)).await?;
+            let (status, headers) = (response.status(), response.headers());
+            if !(authorizer.learn(request.uri(), status, headers) && std::mem::take(&mut again)) {
+                return self.unless_refused(response, presented).await;
+            }
+        }
+    }
+
+    async fn unless_refused(
+        &self,
+        response: Response<Incoming>,
+        presented: Option<HeaderValue>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        match Refusal::of(response.status(), response.headers(), presented) {
+            None => Ok(response),
+            Some(mut refusal) => {
+                let status = response.status();
+                if let ClientError::Http { body, .. } =
+                    http_error(status, &self.whole(response).await?)
+                {
+                    refusal.body = body;
+                }
+                Err(ClientError::Unauthorized(Box::new(refusal)))
+            }
+        }
+    }
+
+    async fn send_as_it_is(
         &self,
         request: HttpRequest<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {

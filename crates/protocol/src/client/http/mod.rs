@@ -4,7 +4,7 @@ mod endpoint;
 mod headers;
 mod legacy;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -27,12 +27,22 @@ use super::{
 use crate::{Era, RequestId, Revision, envelope};
 
 /// Where a server is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct HttpTarget {
     /// Its endpoint, `http:` or (with the feature `tls`) `https:`.
     pub url: String,
     /// Headers to send with each request, for example `Authorization`.
     pub headers: BTreeMap<String, String>,
+}
+
+/// Without what may be a secret: user, password and query of the URL, and the values of headers.
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTarget")
+            .field("url", &without_secrets(&self.url))
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .finish()
+    }
 }
 
 #[cfg(feature = "tls")]
@@ -109,11 +119,15 @@ impl HttpLink {
             const LONGEST: Duration = Duration::from_secs(30);
             let mut pause = FIRST;
             let mut failures = 0_u32;
+            let has_authorizer = post.authorizer.is_some();
             while !shared.is_closed() {
                 match post.listen(revision, params.as_deref()).await {
                     Ok(Heard::NoStream) => return,
                     Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
                     Ok(Heard::Nothing) => failures = 0,
+                    // A request will be refused, too, and gets what is missing: until then there is nothing to hear.
+                    Err(ClientError::Unauthorized(_)) if has_authorizer => {}
+                    Err(ClientError::Unauthorized(_)) => return,
                     Err(error) => {
                         failures += 1;
                         tracing::debug!(%error, "announcements cannot be heard");
@@ -140,7 +154,7 @@ impl HttpLink {
             let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
             let Ok(request) = request else { return };
             // The server may refuse, or be gone; the session's time runs out there.
-            _ = tokio::time::timeout(PATIENCE, self.post.client.request(request)).await;
+            _ = tokio::time::timeout(PATIENCE, self.post.send(request)).await;
         }
     }
 }
@@ -183,6 +197,7 @@ fn endpoint(
         shown,
         headers,
         session: Default::default(),
+        authorizer: options.authorizer.clone(),
         most: options.max_message_bytes,
     })
 }
