@@ -1,6 +1,6 @@
 //! Answers to a server's questions, whichever way they come.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -36,7 +36,7 @@ pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> 
 
 /// A request that outlives the bytes that it came in.
 pub(super) struct Answerable {
-    id: crate::RequestId,
+    pub(super) id: crate::RequestId,
     method: String,
     params: Option<Box<RawValue>>,
 }
@@ -53,13 +53,13 @@ impl From<&Request<'_>> for Answerable {
 
 /// The parameters of the next round: those of the first with the answers to the server's questions.
 pub(super) async fn next_round(
-    handler: &Arc<dyn ClientHandler>,
+    handler: &dyn ClientHandler,
     params: Option<&RawValue>,
     asked: InputRequired,
 ) -> Result<Box<RawValue>, ClientError> {
     let protocol = |error: serde_json::Error| ClientError::Protocol(error.to_string());
     let answers = asked.input_requests.iter().map(async |(key, question)| {
-        let answer = result(&**handler, &question.method, question.params.as_deref()).await?;
+        let answer = result(handler, &question.method, question.params.as_deref()).await?;
         Ok::<_, RpcError>((key.as_str(), answer))
     });
     // Without an answer the request cannot go on; why is the caller's to know.
@@ -87,6 +87,17 @@ async fn result(
 ) -> Result<Box<RawValue>, RpcError> {
     match method {
         "ping" => json(&serde_json::json!({})),
+        _ => handler.request(method, params).await,
+    }
+}
+
+/// Reads a question and gives it to its method.
+pub(super) async fn dispatch(
+    handler: &(impl ClientHandler + ?Sized),
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Box<RawValue>, RpcError> {
+    match method {
         "elicitation/create" => json(&handler.elicit(read(params)?).await?),
         "sampling/createMessage" => json(&handler.sample(read(params)?).await?),
         "roots/list" => json(&handler.roots().await?),

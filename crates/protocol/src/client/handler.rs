@@ -1,7 +1,9 @@
 //! What a client answers when its server asks.
 
 use async_trait::async_trait;
+use serde_json::value::RawValue;
 
+use super::{answering, link::ServerNotification};
 use crate::{
     RpcError,
     types::{
@@ -16,6 +18,22 @@ use crate::{
 /// sent again with the answers. A handler sees no difference.
 #[async_trait]
 pub trait ClientHandler: Send + Sync + 'static {
+    /// Any of the questions below, as JSON. By default it is read and given to its method; override it to pass
+    /// questions on as they are.
+    async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        answering::dispatch(self, method, params).await
+    }
+
+    /// A notification of the server's, in order with its answers; those of progress go to their call. It is called where
+    /// messages are read, so it must not wait.
+    fn notified(&self, notification: &ServerNotification) {
+        let _ = notification;
+    }
+
     /// `elicitation/create`: asks the user.
     async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
         let _ = params;

@@ -6,7 +6,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{ClientError, ClientOptions, RevisionChoice, ServerPeer, link::Link};
+use super::{
+    ClientError, ClientOptions, RevisionChoice, ServerPeer,
+    link::{Link, Own},
+};
 use crate::{
     Era, Revision, error_code,
     types::{
@@ -47,7 +50,8 @@ async fn discover(
         capabilities: ServerCapabilities::default(),
         instructions: None,
     };
-    let request = link.request(&unknown, options, "server/discover", None, None);
+    let own = Own::default();
+    let request = link.request(&unknown, options, "server/discover", None, &own);
     let result = match tokio::time::timeout(options.probe_timeout, request).await {
         Ok(Ok(result)) => result,
         Ok(Err(ClientError::Rpc(error))) if error.code == error_code::UNSUPPORTED_VERSION => {
@@ -95,7 +99,8 @@ async fn initialize(
         capabilities: ServerCapabilities::default(),
         instructions: None,
     };
-    let request = link.request(&server, options, "initialize", Some(&params), None);
+    let own = Own::default();
+    let request = link.request(&server, options, "initialize", Some(&params), &own);
     let result = tokio::time::timeout(options.connect_timeout, request)
         .await
         .map_err(|_| ClientError::Timeout(options.connect_timeout))??;

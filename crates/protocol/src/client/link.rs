@@ -1,9 +1,10 @@
 //! What every transport has: requests that wait for answers, notifications, an end.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -11,7 +12,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, broadcast, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 #[cfg(feature = "http-client")]
 use super::http::HttpLink;
@@ -21,7 +22,10 @@ use super::{
     params::{self, Asks},
     pipe::PipeLink,
 };
-use crate::{Notification, Request, RequestId, envelope};
+use crate::{
+    Notification, Request, RequestId, RpcError, envelope,
+    types::{ClientCapabilities, LogLevel},
+};
 
 /// A transport.
 pub(super) enum Link {
@@ -37,8 +41,12 @@ pub(super) struct Shared {
     end: CancellationToken,
     reason: OnceLock<CloseReason>,
     handler: Arc<dyn ClientHandler>,
+    /// The server's questions that are being answered, so that it can take them back.
+    questions: Mutex<HashMap<RequestId, CancellationToken>>,
     /// Room for questions of the server's that are being answered.
     answering: Arc<Semaphore>,
+    /// Room for refusals on their way.
+    refusing: Arc<Semaphore>,
 }
 
 /// A notification from the server, cheap to clone.
@@ -82,7 +90,24 @@ pub(super) struct Outgoing<'a> {
     pub(super) id: RequestId,
     pub(super) method: &'a str,
     pub(super) params: Option<&'a RawValue>,
+    pub(super) own: &'a Own,
+}
+
+/// What belongs to one call alone; see [`CallOptions`](super::CallOptions).
+#[derive(Default)]
+pub(super) struct Own {
     pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) handler: Option<Arc<dyn ClientHandler>>,
+    pub(super) capabilities: Option<ClientCapabilities>,
+    pub(super) log_level: Option<LogLevel>,
+    /// Cancelled when the call is over, and with it the questions that came on its stream.
+    pub(super) over: CancellationToken,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.over.cancel();
+    }
 }
 
 impl Link {
@@ -101,18 +126,20 @@ impl Link {
         options: &ClientOptions,
         method: &str,
         params: Option<&RawValue>,
-        progress: Option<mpsc::Sender<Progress>>,
+        own: &Own,
     ) -> Result<Box<RawValue>, ClientError> {
         let shared = self.shared();
         let id = RequestId::from(shared.next_id.fetch_add(1, Ordering::Relaxed));
         let asks = Asks {
             revision: server.revision,
             options,
-            progress_token: progress.is_some().then_some(&id),
+            capabilities: own.capabilities.as_ref(),
+            log_level: own.log_level,
+            progress_token: own.progress.is_some().then_some(&id),
         };
         let prepared = params::prepare(params, &asks)?;
         let params = prepared.as_deref().or(params);
-        let outgoing = Outgoing { id: id.clone(), method, params, progress };
+        let outgoing = Outgoing { id: id.clone(), method, params, own };
         match self {
             Self::Pipe(link) => link.request(outgoing).await,
             #[cfg(feature = "http-client")]
@@ -144,6 +171,32 @@ impl Link {
         }
     }
 
+    /// Opens a stream of a stateless server's announcements of its own, until the guard is dropped. Its id is that of the
+    /// first try; over HTTP it is opened anew when it breaks.
+    pub(super) async fn open_stream(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        params: &RawValue,
+    ) -> Result<(RequestId, DropGuard), ClientError> {
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+        };
+        let prepared = params::prepare(Some(params), &asks)?;
+        let (id, stop) = (self.shared().next_id(), CancellationToken::new());
+        let guard = stop.clone().drop_guard();
+        match self {
+            Self::Pipe(link) => link.stream(id.clone(), prepared, stop).await?,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.stream(server.revision, id.clone(), prepared, stop),
+        }
+        Ok((id, guard))
+    }
+
     pub(super) async fn close(&self, server: &ServerPeer) {
         let _ = server;
         match self {
@@ -157,14 +210,16 @@ impl Link {
 impl Shared {
     pub(super) fn new(options: &ClientOptions) -> Self {
         const MOST_WAITING: usize = 256;
-        const MOST_ANSWERING: usize = 32;
+        const MOST_REFUSING: usize = 256;
         Self {
             notifications: broadcast::channel(MOST_WAITING).0,
             next_id: AtomicU64::new(1),
             end: CancellationToken::new(),
             reason: OnceLock::new(),
             handler: options.handler.clone(),
+            questions: Mutex::default(),
             answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
+            refusing: Arc::new(Semaphore::new(MOST_REFUSING)),
         }
     }
 
@@ -195,10 +250,12 @@ impl Shared {
         self.reason()
     }
 
-    /// Hands a notification on; progress goes to `progress`, which knows whose it is.
+    /// Hands a notification on; progress goes to `progress`, which knows whose it is. `own` is the call on whose stream
+    /// it came.
     pub(super) fn notified(
         &self,
         notification: &Notification<'_>,
+        own: Option<&Own>,
         progress: impl FnOnce(&RequestId, Progress),
     ) {
         #[derive(Deserialize)]
@@ -215,6 +272,9 @@ impl Shared {
             }
             return;
         }
+        if notification.method == "notifications/cancelled" {
+            self.taken_back(notification);
+        }
         // Those that wait for a slow reader are bounded in number, so each must be in size.
         const MOST_BYTES: usize = 64 << 10;
         if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
@@ -224,37 +284,89 @@ impl Shared {
             );
             return;
         }
-        // Nobody may be listening, and that is fine.
-        _ = self.notifications.send(ServerNotification {
+        let told = ServerNotification {
             method: (&*notification.method).into(),
             params: notification.params.map(|params| params.to_owned().into()),
-        });
+        };
+        self.handler_of(own).notified(&told);
+        // Nobody may be listening, and that is fine.
+        _ = self.notifications.send(told);
     }
 
-    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked.
+    fn handler_of<'a>(&'a self, own: Option<&'a Own>) -> &'a Arc<dyn ClientHandler> {
+        own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
+    }
+
+    /// The server no longer wants an answer to a question of its own.
+    fn taken_back(&self, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: RequestId,
+        }
+        let cancelled = notification.params.map(|params| serde_json::from_str(params.get()));
+        if let Some(Ok(Cancelled { request_id })) = cancelled
+            && let Some(question) = self.questions().get(&request_id)
+        {
+            question.cancel();
+        }
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked. `own` is the call on
+    /// whose stream it came.
     pub(super) fn answer<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
+        own: Option<&Own>,
         send: impl FnOnce(Vec<u8>) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send,
     {
+        let request = Answerable::from(request);
         let Ok(room) = self.answering.clone().try_acquire_owned() else {
-            tracing::warn!(
-                method = &*request.method,
-                "server asks more than 32 things at once; this one is not answered"
-            );
+            return self.refuse(request, send);
+        };
+        let handler = self.handler_of(own).clone();
+        let (shared, id) = (self.clone(), request.id.clone());
+        let taken_back = own.map_or_else(CancellationToken::new, |own| own.over.child_token());
+        self.questions().insert(id.clone(), taken_back.clone());
+        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
+            let answering = taken_back.run_until_cancelled(answering::answer(&*handler, request));
+            let answer = answering.await;
+            shared.questions().remove(&id);
+            if let Some(answer) = answer {
+                // Until it is on its way: a server that reads no more must not make us pile up answers.
+                send(answer).await;
+            }
+            drop(room);
+        }));
+    }
+
+    /// Too many questions are open already.
+    fn refuse<F>(&self, request: Answerable, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let Ok(room) = self.refusing.clone().try_acquire_owned() else {
+            tracing::warn!("server floods us with questions; some are not even refused");
             return;
         };
-        let (shared, request) = (self.clone(), Answerable::from(request));
+        let error =
+            RpcError::limit_exceeded(format!("more than {MOST_ANSWERING} questions are open"));
+        let answer = envelope::write_error(Some(&request.id), &error);
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
-            let answer = answering::answer(&*shared.handler, request).await;
-            // Until it is on its way: a server that reads no more must not make us pile up answers.
             send(answer).await;
             drop(room);
         }));
     }
 }
+
+/// Questions of a server that may be open at a time.
+const MOST_ANSWERING: usize = 32;
 
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,17 +16,19 @@ mod params;
 mod pipe;
 #[cfg(feature = "http-client")]
 mod sse;
+mod subscribing;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http-client")]
 use self::authorizer::authorized;
 #[cfg(feature = "stdio")]
 pub use self::child::{Stderr, StdioCommand};
-use self::link::{Link, Shared};
+use self::link::{Link, Own, Shared};
 #[cfg(feature = "http-client")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
@@ -52,6 +54,7 @@ struct Inner {
     link: Link,
     server: ServerPeer,
     options: ClientOptions,
+    watched: tokio::sync::Mutex<subscribing::Watched>,
 }
 
 impl Client {
@@ -111,7 +114,7 @@ impl Client {
             }
         };
         link.listen(&server, &options);
-        Ok(Self { inner: Arc::new(Inner { link, server, options }) })
+        Ok(Self { inner: Arc::new(Inner { link, server, options, watched: Default::default() }) })
     }
 
     /// What the server said of itself.
@@ -144,9 +147,13 @@ impl Client {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, ClientError> {
-        let Inner { link, server, options: defaults } = &*self.inner;
+        let Inner { link, server, options: defaults, .. } = &*self.inner;
         let timeout = options.timeout.unwrap_or(defaults.request_timeout);
         let cancel = options.cancel.unwrap_or_default();
+        let CallOptions { progress, handler, capabilities, log_level, pass_questions, .. } =
+            options;
+        let over = CancellationToken::new();
+        let own = Own { progress, handler, capabilities, log_level, over };
         let work = async {
             let mut next: Option<Box<RawValue>> = None;
             let mut authorizations = 0;
@@ -154,8 +161,7 @@ impl Client {
                 let params = next.as_deref().or(params);
                 // To log in may take longer than a request.
                 let result = loop {
-                    let round =
-                        link.request(server, defaults, method, params, options.progress.clone());
+                    let round = link.request(server, defaults, method, params, &own);
                     let outcome = tokio::time::timeout(timeout, round)
                         .await
                         .unwrap_or(Err(ClientError::Timeout(timeout)));
@@ -164,12 +170,16 @@ impl Client {
                         break result;
                     }
                 };
-                if server.revision.era() == Era::Session || !params::needs_input(&result) {
+                if server.revision.era() == Era::Session
+                    || pass_questions
+                    || !params::needs_input(&result)
+                {
                     return Ok(result);
                 }
                 let asked = serde_json::from_str(result.get())
                     .map_err(|error| ClientError::Protocol(error.to_string()))?;
-                next = Some(answering::next_round(&defaults.handler, params, asked).await?);
+                let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
+                next = Some(answering::next_round(&**handler, params, asked).await?);
             }
             Err(ClientError::TooManyRounds(defaults.max_rounds))
         };
@@ -179,6 +189,20 @@ impl Client {
             () = cancel.cancelled() => Err(ClientError::Cancelled),
             result = work => result,
         }
+    }
+
+    /// Whether the server answers anything at all within `limit`: to `ping` in a session, to `server/discover` without
+    /// one. An error is an answer.
+    pub async fn is_alive(&self, limit: Duration) -> bool {
+        let method = match self.inner.server.revision.era() {
+            Era::Session => "ping",
+            Era::Stateless => "server/discover",
+        };
+        let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
+        !matches!(
+            self.request(method, None, options).await,
+            Err(ClientError::Timeout(_) | ClientError::Closed(_) | ClientError::Io { .. })
+        )
     }
 
     /// Sends a notification.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Revision, RpcError,
-    types::{ClientCapabilities, Implementation, ServerCapabilities},
+    types::{ClientCapabilities, Implementation, LogLevel, ServerCapabilities},
 };
 
 /// How a client introduces itself, and what it puts up with.
@@ -95,6 +95,17 @@ pub struct CallOptions {
     pub cancel: Option<CancellationToken>,
     /// Where progress goes; asks the server for it. What does not fit into the channel is left out.
     pub progress: Option<mpsc::Sender<Progress>>,
+    /// Answers what the server asks because of this call, instead of [`ClientOptions::handler`]: questions of a
+    /// stateless server, and over Streamable HTTP those that come on the call's own stream. On pipes, and on the stream
+    /// of announcements, a session-era server's questions do not say which call they belong to; they go to the handler
+    /// of the connection.
+    pub handler: Option<Arc<dyn ClientHandler>>,
+    /// What a stateless server is told that we offer in this call, instead of [`ClientOptions::capabilities`].
+    pub capabilities: Option<ClientCapabilities>,
+    /// The least important log messages that a stateless server shall send during this call; none without it.
+    pub log_level: Option<LogLevel>,
+    /// Hands a stateless server's questions to the caller, as the result `input_required`, instead of answering them.
+    pub pass_questions: bool,
 }
 
 /// Why a request has no result.

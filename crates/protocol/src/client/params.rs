@@ -11,13 +11,17 @@ use serde_json::{
 use super::{ClientError, ClientOptions};
 use crate::{
     Era, RequestId, Revision,
-    types::{JsonObject, meta_key},
+    types::{ClientCapabilities, JsonObject, LogLevel, meta_key},
 };
 
 /// What has to be said in a request's `_meta`.
 pub(super) struct Asks<'a> {
     pub(super) revision: Revision,
     pub(super) options: &'a ClientOptions,
+    /// What we offer in this request, if not what the options say.
+    pub(super) capabilities: Option<&'a ClientCapabilities>,
+    /// Which log messages a stateless server shall send.
+    pub(super) log_level: Option<LogLevel>,
     pub(super) progress_token: Option<&'a RequestId>,
 }
 
@@ -42,7 +46,13 @@ pub(super) fn prepare(
     };
     if asks.revision.era() == Era::Stateless {
         meta.insert(meta_key::PROTOCOL_VERSION.to_owned(), json!(asks.revision));
-        meta.insert(meta_key::CLIENT_CAPABILITIES.to_owned(), json!(asks.options.capabilities));
+        meta.insert(
+            meta_key::CLIENT_CAPABILITIES.to_owned(),
+            json!(asks.capabilities.unwrap_or(&asks.options.capabilities)),
+        );
+        if let Some(level) = asks.log_level {
+            meta.insert(meta_key::LOG_LEVEL.to_owned(), json!(level));
+        }
         meta.insert(meta_key::CLIENT_INFO.to_owned(), json!(asks.options.implementation));
     }
     if let Some(token) = asks.progress_token {
@@ -78,20 +88,35 @@ mod tests {
         )
         .unwrap();
         let id = RequestId::from(4);
-        let asks =
-            Asks { revision: Revision::V2025_11_25, options: &options, progress_token: None };
+        let asks = Asks {
+            revision: Revision::V2025_11_25,
+            options: &options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+        };
         assert!(prepare(Some(&params), &asks).unwrap().is_none());
 
-        let asks =
-            Asks { revision: Revision::V2025_11_25, options: &options, progress_token: Some(&id) };
+        let asks = Asks {
+            revision: Revision::V2025_11_25,
+            options: &options,
+            capabilities: None,
+            log_level: None,
+            progress_token: Some(&id),
+        };
         let prepared = prepare(Some(&params), &asks).unwrap().unwrap();
         assert_eq!(
             prepared.get(),
             r#"{"_meta":{"x":1,"progressToken":4},"arguments":{"a":1.0},"name":"t"}"#
         );
 
-        let asks =
-            Asks { revision: Revision::V2026_07_28, options: &options, progress_token: None };
+        let asks = Asks {
+            revision: Revision::V2026_07_28,
+            options: &options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+        };
         let prepared: JsonObject =
             serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
         assert_eq!(prepared["_meta"][meta_key::PROTOCOL_VERSION], "2026-07-28");

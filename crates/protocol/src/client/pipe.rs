@@ -126,7 +126,7 @@ impl PipeLink {
         let (sender, answer) = oneshot::channel();
         let place = self.pending.enter(
             outgoing.id,
-            Waiting { answer: sender, progress: outgoing.progress },
+            Waiting { answer: sender, progress: outgoing.own.progress.clone() },
             self.outbound.clone(),
             outgoing.method != "initialize",
         );
@@ -158,7 +158,13 @@ impl PipeLink {
             return;
         }
         let Some(wanted) = listen_params(&server.capabilities) else { return };
-        let asks = Asks { revision: server.revision, options, progress_token: None };
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+        };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
         let message = envelope::write_request(
             &self.shared.next_id(),
@@ -167,6 +173,30 @@ impl PipeLink {
         );
         // Its answer comes when the server stops, and tells nothing new.
         _ = self.outbound.try_send(message.into());
+    }
+
+    /// Asks for a stream of announcements, and for its end when `stop` is cancelled.
+    pub(super) async fn stream(
+        &self,
+        id: RequestId,
+        params: Option<Box<RawValue>>,
+        stop: CancellationToken,
+    ) -> Result<(), ClientError> {
+        let message = envelope::write_request(&id, "subscriptions/listen", params.as_deref());
+        self.send(message).await?;
+        let (outbound, shared) = (self.outbound.downgrade(), self.shared.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = shared.ended().cancelled() => return,
+            }
+            let params = json!({ "requestId": id, "reason": "nobody listens any more" });
+            let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
+            let message = envelope::write_notification("notifications/cancelled", Some(&params));
+            let Some(outbound) = outbound.upgrade() else { return };
+            _ = outbound.send(message.into()).await;
+        });
+        Ok(())
     }
 
     pub(super) async fn close(&self) {
@@ -293,7 +323,7 @@ impl Reading {
                     .send(response.outcome.map(ToOwned::to_owned).map_err(ClientError::Rpc));
             }
             Ok(Message::Notification(notification)) => {
-                self.shared.notified(&notification, |token, progress| {
+                self.shared.notified(&notification, None, |token, progress| {
                     if let Some(sender) = self.pending.progress_of(token) {
                         _ = sender.try_send(progress);
                     }
@@ -301,8 +331,9 @@ impl Reading {
             }
             Ok(Message::Request(request)) => {
                 let Some(outbound) = self.outbound.upgrade() else { return };
-                self.shared
-                    .answer(&request, async move |answer| _ = outbound.send(answer.into()).await);
+                self.shared.answer(&request, None, async move |answer| {
+                    _ = outbound.send(answer.into()).await
+                });
             }
             Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
                 Some(waiting) => {

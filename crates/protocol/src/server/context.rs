@@ -1,6 +1,7 @@
 //! What a handler knows of the request that it answers.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -13,7 +14,13 @@ use serde_json::{
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use super::{conversation::Conversation, outgoing::Outgoing, rounds::Rounds};
+use super::{
+    conversation::{Conversation, ConversationId},
+    notifier::Announcer,
+    outgoing::Outgoing,
+    question::Question,
+    rounds::Rounds,
+};
 use crate::{
     Era, Feature, RequestId, Revision, RpcError,
     envelope::write_notification,
@@ -97,6 +104,36 @@ impl RequestContext {
         self.inner.parts.conversation.id.as_deref()
     }
 
+    /// Which client asks, as far as that is known.
+    #[must_use]
+    pub fn conversation(&self) -> ConversationId {
+        self.inner.parts.conversation.number
+    }
+
+    /// A way to tell the client something outside of this request; none in the stateless era.
+    #[must_use]
+    pub fn announcer(&self) -> Option<Announcer> {
+        match self.inner.parts.revision.era() {
+            Era::Session => {
+                let facts = self.inner.parts.conversation.session.get();
+                facts.map(|facts| Announcer::new(&facts.listener))
+            }
+            Era::Stateless => None,
+        }
+    }
+
+    /// The least important log messages that the client wants; none when it wants none.
+    #[must_use]
+    pub fn log_level(&self) -> Option<LogLevel> {
+        let parts = &self.inner.parts;
+        match parts.revision.era() {
+            Era::Stateless => parts.log_level,
+            Era::Session => {
+                Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
+    }
+
     /// Whether the client wants to hear of progress.
     #[must_use]
     pub fn wants_progress(&self) -> bool {
@@ -144,13 +181,7 @@ impl RequestContext {
         logger: Option<&str>,
         data: &(impl Serialize + Sync + ?Sized),
     ) {
-        let parts = &self.inner.parts;
-        let least = match parts.revision.era() {
-            Era::Stateless => parts.log_level,
-            Era::Session => {
-                Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-        };
+        let least = self.log_level();
         if least.is_none_or(|least| level < least) {
             return;
         }
@@ -174,14 +205,7 @@ impl RequestContext {
     /// # Errors
     /// When the client does not offer it, answers with an error, or does not answer.
     pub async fn elicit(&self, key: &str, params: &ElicitParams) -> Result<ElicitResult, RpcError> {
-        let capabilities = self.capabilities();
-        let offered = match params.mode.as_deref() {
-            Some("url") => capabilities.has_url_elicitation(),
-            _ => capabilities.has_form_elicitation(),
-        };
-        let needs =
-            if params.mode.as_deref() == Some("url") { json!({ "url": {} }) } else { json!({}) };
-        self.ask(key, "elicitation/create", params, offered, json!({ "elicitation": needs })).await
+        self.ask_typed(key, "elicitation/create", params).await
     }
 
     /// Asks the client's model. The rest is as with [`Self::elicit`].
@@ -193,8 +217,7 @@ impl RequestContext {
         key: &str,
         params: &CreateMessageParams,
     ) -> Result<CreateMessageResult, RpcError> {
-        let offered = self.capabilities().has("sampling");
-        self.ask(key, "sampling/createMessage", params, offered, json!({ "sampling": {} })).await
+        self.ask_typed(key, "sampling/createMessage", params).await
     }
 
     /// Asks which places the user lets the server work in. The rest is as with [`Self::elicit`].
@@ -202,8 +225,7 @@ impl RequestContext {
     /// # Errors
     /// As [`Self::elicit`].
     pub async fn roots(&self, key: &str) -> Result<ListRootsResult, RpcError> {
-        let offered = self.capabilities().has("roots");
-        self.ask(key, "roots/list", &json!({}), offered, json!({ "roots": {} })).await
+        self.ask_typed(key, "roots/list", &json!({})).await
     }
 
     /// What an earlier round of this request has [carried](Self::carry) over.
@@ -233,45 +255,89 @@ impl RequestContext {
         Ok(())
     }
 
-    async fn ask<T: DeserializeOwned>(
+    /// Drops the answers of the rounds so far from what travels with the request: the next round gets those alone that
+    /// come with it. For handlers that keep what they were told elsewhere.
+    pub fn forget_answers(&self) {
+        if let Some(rounds) = &self.inner.parts.rounds {
+            rounds.forget();
+        }
+    }
+
+    /// The answers that came with this round of the request, by the keys of their questions; unchecked, and none in the
+    /// session era.
+    #[must_use]
+    pub fn answers(&self) -> Option<&BTreeMap<String, Box<RawValue>>> {
+        self.inner.parts.rounds.as_ref().map(|rounds| rounds.fresh())
+    }
+
+    async fn ask_typed<T: DeserializeOwned>(
         &self,
         key: &str,
-        method: &'static str,
+        method: &str,
         params: &(impl Serialize + Sync),
-        offered: bool,
-        needs: serde_json::Value,
     ) -> Result<T, RpcError> {
-        let parts = &self.inner.parts;
-        if !offered {
-            let message = format!("the client does not offer '{method}'");
-            return Err(match parts.revision.era() {
-                Era::Session => RpcError::invalid_request(message),
-                Era::Stateless => RpcError::new(error_code::MISSING_CAPABILITY, message)
-                    .with_data(&json!({ "requiredCapabilities": needs })),
-            });
+        let internal = |error: serde_json::Error| RpcError::internal(error.to_string());
+        let params = to_raw_value(params).map_err(internal)?;
+        let answer = self.ask(key, method, &params).await?;
+        serde_json::from_str(answer.get()).map_err(internal)
+    }
+
+    /// Whether the client can be asked that.
+    ///
+    /// # Errors
+    /// What [`Self::ask`] would fail with before it asks.
+    pub fn offers(&self, method: &str, params: &RawValue) -> Result<(), RpcError> {
+        self.offered(method, params).map(drop)
+    }
+
+    fn offered(&self, method: &str, params: &RawValue) -> Result<Question, RpcError> {
+        let question = Question::of(method, params, self.capabilities())?;
+        if question.is_offered {
+            return Ok(question);
         }
-        let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
-        let not_valid =
-            |error| RpcError::internal(format!("answer to '{method}' is not valid: {error}"));
+        let message = format!("the client does not offer '{method}'");
+        Err(match self.revision().era() {
+            Era::Session => RpcError::invalid_request(message),
+            Era::Stateless => RpcError::new(error_code::MISSING_CAPABILITY, message)
+                .with_data(&json!({ "requiredCapabilities": question.needs })),
+        })
+    }
+
+    /// Asks the client one of the questions above, as JSON that goes on as it is, both ways. The rest is as with
+    /// [`Self::elicit`].
+    ///
+    /// # Errors
+    /// As [`Self::elicit`]; "method not found" for any other method.
+    pub async fn ask(
+        &self,
+        key: &str,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let parts = &self.inner.parts;
+        let question = self.offered(method, params)?;
+        let method = question.method;
         match (parts.revision.era(), &parts.rounds) {
             (Era::Session, _) => {
-                let answer =
-                    parts.conversation.questions.ask(&self.inner.outbound, method, &params);
+                let answer = parts.conversation.questions.ask(&self.inner.outbound, method, params);
                 let answer: Box<RawValue> = tokio::time::timeout(parts.question_timeout, answer)
                     .await
                     .map_err(|_| {
                         RpcError::internal(format!("the client did not answer '{method}' in time"))
                     })??;
-                serde_json::from_str(answer.get()).map_err(not_valid)
+                question.check(&answer).map_err(|error| {
+                    RpcError::internal(format!("answer to '{method}' is not valid: {error}"))
+                })?;
+                Ok(answer)
             }
             (Era::Stateless, Some(rounds)) => {
                 // An answer that is not valid is asked for again (2026-07-28).
-                if let Some(Ok(answer)) =
-                    rounds.answer(key).map(|answer| serde_json::from_str(answer.get()))
+                if let Some(answer) = rounds.answer(key)
+                    && question.check(answer).is_ok()
                 {
-                    return Ok(answer);
+                    return Ok(answer.to_owned());
                 }
-                rounds.ask(key, method, params);
+                rounds.ask(key, method, params.to_owned());
                 std::future::pending().await
             }
             (Era::Stateless, None) => Err(RpcError::internal(format!(

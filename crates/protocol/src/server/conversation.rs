@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio_util::sync::CancellationToken;
@@ -18,6 +21,7 @@ pub(super) struct Conversation {
     /// Set by `initialize`, once.
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
+    pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,
     /// What we ask the client.
     pub(super) questions: Arc<Questions>,
@@ -25,6 +29,17 @@ pub(super) struct Conversation {
     pub(super) log_level: Mutex<LogLevel>,
     /// Cancelled when the conversation ends, so that what would go on for ever does not.
     pub(super) ending: CancellationToken,
+}
+
+/// Tells the clients of a server apart: one pipe, one HTTP session, or one stateless HTTP request, which may be anybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConversationId(u64);
+
+impl ConversationId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// What `initialize` settles.
@@ -43,6 +58,7 @@ impl Conversation {
         Self {
             session: OnceLock::new(),
             id,
+            number: ConversationId::next(),
             in_flight,
             questions: Arc::default(),
             log_level: Mutex::new(LogLevel::Info),

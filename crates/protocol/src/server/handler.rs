@@ -15,7 +15,7 @@ use crate::{
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
         Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, ReadResourceParams, ServerCapabilities,
+        ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities,
     },
 };
 
@@ -117,6 +117,11 @@ pub trait Handler: Send + Sync + 'static {
     /// A client no longer wants to hear of it: it said so, or it is gone.
     async fn unsubscribe(&self, uri: &str) {
         let _ = uri;
+    }
+
+    /// A session's client wants log messages from `level` on; [`RequestContext::log`] minds it by itself.
+    async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
+        let _ = (level, cx);
     }
 
     /// `prompts/list`

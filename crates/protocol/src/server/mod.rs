@@ -13,6 +13,7 @@ mod notifier;
 mod outgoing;
 mod page;
 mod pipe;
+mod question;
 mod questions;
 mod rounds;
 mod shape;
@@ -32,9 +33,10 @@ pub use self::pipe::serve_stdio;
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{
     context::RequestContext,
+    conversation::ConversationId,
     handler::{Handler, Reply, ServerDescription},
     limits::Limits,
-    notifier::Notifier,
+    notifier::{Announcer, Notifier},
     page::page,
     pipe::serve_pipe,
 };

@@ -33,6 +33,33 @@ pub(super) struct Listener {
     most_queued: usize,
 }
 
+/// Tells one client something that belongs to no request of its own; does not keep the client's session alive. Cheap to
+/// clone.
+#[derive(Clone, Debug)]
+pub struct Announcer {
+    listener: Weak<Listener>,
+}
+
+impl Announcer {
+    pub(super) fn new(listener: &Arc<Listener>) -> Self {
+        Self { listener: Arc::downgrade(listener) }
+    }
+
+    /// Sends a notification; false when the client is gone. When too many announcements wait for it, the oldest is
+    /// dropped.
+    pub fn notify(&self, method: &str, params: &RawValue) -> bool {
+        let Some(listener) = self.listener.upgrade() else { return false };
+        listener.push(write_notification(method, Some(params)));
+        true
+    }
+
+    /// Whether the client is still there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.listener.strong_count() > 0
+    }
+}
+
 /// Which announcements a client wants.
 pub(super) enum Filter {
     /// A session gets all that its server's capabilities promise.
@@ -141,6 +168,10 @@ impl Listener {
                 write_notification(method, Some(&tagged(id, params.clone())))
             }
         };
+        self.push(message);
+    }
+
+    fn push(&self, message: Vec<u8>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.iter().any(|waiting| *waiting == message) {
             return;

@@ -18,12 +18,15 @@ use tokio::sync::Notify;
 
 use crate::{Request, RpcError};
 
-type Answers = BTreeMap<String, Box<RawValue>>;
+pub(super) type Answers = BTreeMap<String, Box<RawValue>>;
 
 /// What a request brings from earlier rounds, and what this round asks.
 #[derive(Debug)]
 pub(super) struct Rounds {
+    /// From earlier rounds.
     answers: Answers,
+    /// What the client answers now.
+    fresh: Answers,
     carried: Option<Box<RawValue>>,
     next: Mutex<Next>,
     asked: Notify,
@@ -34,6 +37,8 @@ pub(super) struct Rounds {
 struct Next {
     questions: BTreeMap<String, Question>,
     carried: Option<Box<RawValue>>,
+    /// The answers so far are of no more use.
+    forget: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,23 +85,31 @@ impl Rounds {
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?,
             None => Brought::default(),
         };
-        let (mut answers, carried) = match brought.request_state {
+        let (answers, carried) = match brought.request_state {
             Some(sealed) => {
                 let state = sealer.open(&sealed, &about(request))?;
                 (state.answers, state.carried)
             }
             None => (Answers::new(), None),
         };
-        answers.extend(brought.input_responses.unwrap_or_default());
-        Ok(Self { answers, carried, next: Mutex::default(), asked: Notify::new() })
+        let fresh = brought.input_responses.unwrap_or_default();
+        Ok(Self { answers, fresh, carried, next: Mutex::default(), asked: Notify::new() })
     }
 
     pub(super) fn answer(&self, key: &str) -> Option<&RawValue> {
-        self.answers.get(key).map(|answer| &**answer)
+        self.fresh.get(key).or_else(|| self.answers.get(key)).map(|answer| &**answer)
     }
 
     pub(super) fn carried(&self) -> Option<&RawValue> {
         self.carried.as_deref()
+    }
+
+    pub(super) fn fresh(&self) -> &Answers {
+        &self.fresh
+    }
+
+    pub(super) fn forget(&self) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).forget = true;
     }
 
     pub(super) fn carry(&self, value: Box<RawValue>) {
@@ -135,7 +148,8 @@ impl Rounds {
         let answers: Answers = self
             .answers
             .iter()
-            .filter(|(key, _)| !next.questions.contains_key(*key))
+            .chain(&self.fresh)
+            .filter(|(key, _)| !next.forget && !next.questions.contains_key(*key))
             .map(|(key, answer)| (key.clone(), answer.clone()))
             .collect();
         let request_state = match (answers.is_empty(), &carried) {

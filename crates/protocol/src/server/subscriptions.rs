@@ -44,7 +44,12 @@ impl Subscriptions {
             }
         }
         handler.subscribe(uri, cx).await?;
-        self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
+        let is_new =
+            self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
+        if !is_new {
+            // Asked for twice at once: the handler counts, and will be told of the end once.
+            handler.unsubscribe(uri).await;
+        }
         Ok(())
     }
 

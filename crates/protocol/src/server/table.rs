@@ -281,6 +281,7 @@ async fn set_level(call: Call) -> Result<Reply, RpcError> {
     }
     let LevelAlone { level } = call.params()?;
     *call.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    call.server.shared.handler.set_log_level(level, &call.cx).await;
     Reply::json(&json!({}))
 }
 

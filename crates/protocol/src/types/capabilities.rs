@@ -70,6 +70,12 @@ impl ClientCapabilities {
         })
     }
 
+    /// Whether the client's model may be given tools (since 2025-11-25).
+    #[must_use]
+    pub fn has_sampling_tools(&self) -> bool {
+        self.0.get("sampling").is_some_and(|sampling| sampling.get("tools").is_some())
+    }
+
     /// Whether pages to visit can be shown to the user (since 2025-11-25).
     #[must_use]
     pub fn has_url_elicitation(&self) -> bool {

@@ -12,6 +12,8 @@ pub mod meta_key {
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
     /// What the client of a request offers.
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// The least important log messages that the client of a request wants.
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     /// The server that gave a result.
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// The `subscriptions/listen` that a notification belongs to.

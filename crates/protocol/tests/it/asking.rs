@@ -12,7 +12,7 @@ use marquetry_protocol::{
         ElicitParams, ElicitResult, JsonObject, ListRootsResult, Role, Root,
     },
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::support::{Transport, World, connected, connected_with, soon};
 
@@ -133,6 +133,72 @@ async fn changes_of_a_resource_reach_those_who_are_subscribed() {
         client.request("resources/subscribe", Some(&one), CallOptions::default()).await.unwrap();
         client.close().await;
         soon("the handler", world.cancelled.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn subscribing_is_the_same_in_both_eras() {
+    for (transport, revision) in EVERY {
+        let (mut world, client) = connected(transport, revision).await;
+        let mut notifications = client.notifications();
+        let refused = soon("a refusal", client.subscribe("test://two")).await.unwrap_err();
+        assert!(matches!(refused, ClientError::Rpc(_)), "{transport:?} {revision}: {refused}");
+        soon("an agreement", client.subscribe("test://one")).await.unwrap();
+        world.server.notifier().resource_updated("test://one");
+        let told = async {
+            loop {
+                let told = notifications.recv().await.unwrap();
+                if &*told.method == "notifications/resources/updated" {
+                    break told;
+                }
+            }
+        };
+        let told = soon("the update", told).await;
+        assert!(told.params.unwrap().get().contains("test://one"), "{transport:?} {revision}");
+        soon("the end", client.unsubscribe("test://one")).await.unwrap();
+        soon("the handler", world.cancelled.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_taken_back_is_asked_no_more() {
+    struct Waits(tokio::sync::mpsc::UnboundedSender<&'static str>);
+    struct Told(tokio::sync::mpsc::UnboundedSender<&'static str>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            _ = self.0.send("dropped");
+        }
+    }
+    #[async_trait]
+    impl ClientHandler for Waits {
+        async fn request(
+            &self,
+            method: &str,
+            _: Option<&RawValue>,
+        ) -> Result<Box<RawValue>, RpcError> {
+            if method == "elicitation/create" {
+                let _told = Told(self.0.clone());
+                _ = self.0.send("asked");
+                std::future::pending::<()>().await;
+            }
+            std::future::pending().await
+        }
+    }
+    for (transport, revision) in EVERY {
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let options = ClientOptions {
+            capabilities: everything(),
+            handler: Arc::new(Waits(sender)),
+            ..ClientOptions::default()
+        };
+        let (_world, client) = connected_with(transport, revision, options).await;
+        let params = CallToolParams::new("ask", &json!({})).unwrap();
+        tokio::select! {
+            answer = client.call_tool(&params, CallOptions::default()) => panic!("{answer:?}"),
+            asked = soon("the question", told.recv()) => assert_eq!(asked, Some("asked")),
+        }
+        // The call is cancelled with its future, and with the call the server's question.
+        assert_eq!(soon("its end", told.recv()).await, Some("dropped"), "{transport:?} {revision}");
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     DEFAULT_MAX_NESTING, Era, Message, RequestId, Revision, RpcError,
     client::{
         Authorizer, ClientError, Refusal,
-        link::{CloseReason, Outgoing, Progress, Shared},
+        link::{CloseReason, Outgoing, Own, Progress, Shared},
         sse::{Event, SseParser, TooLong},
     },
     envelope,
@@ -208,18 +208,13 @@ impl Endpoint {
         const MOST_BREAKS: usize = 5;
         const PAUSE: Duration = Duration::from_secs(1);
         let mut found = None;
-        let progress = |token: &RequestId, told: Progress| {
-            if let (true, Some(sender)) = (*token == outgoing.id, &outgoing.progress) {
-                _ = sender.try_send(told);
-            }
-        };
         let mut parser = SseParser::new(self.most);
         let mut response = response;
         let mut breaks = 0;
         while breaks < MOST_BREAKS {
             let before = parser.last_id.clone();
             let read = self
-                .events(revision, response, &mut parser, &progress, |message| {
+                .events(revision, response, &mut parser, Some(outgoing), |message| {
                     if let Message::Response(answer) = message
                         && answer.id.as_ref() == Some(&outgoing.id)
                     {
@@ -255,17 +250,26 @@ impl Endpoint {
         Err(ClientError::Protocol("stream ended before the answer".to_owned()))
     }
 
-    /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here.
+    /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here; on the stream
+    /// `of` a call they belong to it.
     async fn events(
         self: &Arc<Self>,
         revision: Revision,
         response: Response<Incoming>,
         parser: &mut SseParser,
-        progress: &(dyn Fn(&RequestId, Progress) + Sync),
+        of: Option<&Outgoing<'_>>,
         mut go_on: impl FnMut(Message<'_>) -> bool,
     ) -> Result<(), ClientError> {
         let mut body = response.into_body();
         let mut more = true;
+        let own = of.map(|outgoing| outgoing.own);
+        let progress = |token: &RequestId, told: Progress| {
+            if let Some(Outgoing { id, own: Own { progress: Some(sender), .. }, .. }) = of
+                && token == id
+            {
+                _ = sender.try_send(told);
+            }
+        };
         while more {
             let Some(frame) = body.frame().await else { break };
             let frame = frame
@@ -276,11 +280,11 @@ impl Endpoint {
                     // A priming event has no data (2025-11-25).
                     _ if data.trim_ascii().is_empty() => {}
                     Ok(Message::Notification(notification)) => {
-                        self.shared.notified(&notification, progress)
+                        self.shared.notified(&notification, own, progress)
                     }
                     Ok(Message::Request(request)) => {
                         let endpoint = self.clone();
-                        self.shared.answer(&request, async move |answer| {
+                        self.shared.answer(&request, own, async move |answer| {
                             if let Err(error) = endpoint.tell(revision, answer).await {
                                 tracing::debug!(%error, "an answer was not delivered");
                             }
@@ -330,14 +334,14 @@ impl Endpoint {
     pub(super) async fn listen(
         self: &Arc<Self>,
         revision: Revision,
+        id: RequestId,
         params: Option<&RawValue>,
     ) -> Result<Heard, ClientError> {
-        let id = self.shared.next_id();
         let request = match revision.era() {
             Era::Session => self.get(revision),
             Era::Stateless => {
-                let outgoing =
-                    Outgoing { id, method: "subscriptions/listen", params, progress: None };
+                let own = &Own::default();
+                let outgoing = Outgoing { id, method: "subscriptions/listen", params, own };
                 let message =
                     envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
                 let mut request = self.post(revision, message);
@@ -358,7 +362,7 @@ impl Endpoint {
         let before = std::time::Instant::now();
         let mut parser = SseParser::new(self.most);
         // However it ends: it was open, so the server is there.
-        let heard = self.events(revision, response, &mut parser, &|_, _| {}, |_| true).await;
+        let heard = self.events(revision, response, &mut parser, None, |_| true).await;
         if let Err(error) = heard {
             tracing::debug!(%error, "the stream of announcements broke");
         }

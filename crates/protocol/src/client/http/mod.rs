@@ -111,17 +111,36 @@ impl HttpLink {
     /// opened anew when it ends, with growing pauses; servers that have no such stream say so with a status.
     pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         let Some(wanted) = listen_params(&server.capabilities) else { return };
-        let asks = Asks { revision: server.revision, options, progress_token: None };
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+        };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
-        let (post, revision, shared) = (self.post.clone(), server.revision, self.shared.clone());
+        let stop = self.stop.clone();
+        self.stream(server.revision, self.shared.next_id(), params, stop);
+    }
+
+    /// Keeps a stream of announcements open until `stop` is cancelled; `first` is its id until it breaks.
+    pub(super) fn stream(
+        &self,
+        revision: Revision,
+        first: RequestId,
+        params: Option<Box<RawValue>>,
+        stop: CancellationToken,
+    ) {
+        let (post, shared) = (self.post.clone(), self.shared.clone());
         let work = async move {
             const FIRST: Duration = Duration::from_secs(1);
             const LONGEST: Duration = Duration::from_secs(30);
             let mut pause = FIRST;
             let mut failures = 0_u32;
             let has_authorizer = post.authorizer.is_some();
+            let mut id = first;
             while !shared.is_closed() {
-                match post.listen(revision, params.as_deref()).await {
+                match post.listen(revision, id, params.as_deref()).await {
                     Ok(Heard::NoStream) => return,
                     Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
                     Ok(Heard::Nothing) => failures = 0,
@@ -140,9 +159,13 @@ impl HttpLink {
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST);
+                id = shared.next_id();
             }
         };
-        tokio::spawn(self.stop.clone().run_until_cancelled_owned(work));
+        let ended = self.stop.clone();
+        tokio::spawn(ended.run_until_cancelled_owned(async move {
+            stop.run_until_cancelled(work).await;
+        }));
     }
 
     pub(super) async fn close(&self, revision: Revision) {
