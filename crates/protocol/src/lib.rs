@@ -68,6 +68,8 @@ mod error;
 mod feature;
 #[cfg(any(feature = "server", feature = "client"))]
 mod line;
+#[cfg(any(feature = "http", feature = "http-client"))]
+mod marked;
 mod nesting;
 mod revision;
 #[cfg(feature = "server")]

@@ -1,5 +1,7 @@
 //! What came of scenarios, and how a person is told.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 /// What came of one scenario.
@@ -59,8 +61,11 @@ impl Outcome {
 
 impl Check {
     fn told(&self) -> String {
-        let why = self.error_message.as_deref().unwrap_or(&self.description);
-        format!("{}: {why}", self.id)
+        format!("{}: {}", self.id, self.why())
+    }
+
+    fn why(&self) -> &str {
+        self.error_message.as_deref().unwrap_or(&self.description)
     }
 }
 
@@ -86,8 +91,17 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome], in_work: 
         for failure in failures {
             lines.push(format!("  {word}: {}{note}: {failure}", outcome.name));
         }
+        // Many checks are skipped for one reason.
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for check in outcome.with(Status::Skipped) {
-            lines.push(format!("  skipped: {}{note}: {}", outcome.name, check.told()));
+            reasons.entry(check.why()).or_default().push(&check.id);
+        }
+        for (reason, checks) in reasons {
+            let checks = match &checks[..] {
+                [check] => (*check).to_owned(),
+                checks => format!("{} checks", checks.len()),
+            };
+            lines.push(format!("  skipped: {}{note}: {checks}: {reason}", outcome.name));
         }
     }
     println!(

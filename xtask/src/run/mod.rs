@@ -28,10 +28,6 @@ use std::{
 use clap::{Args, ValueEnum};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-pub(crate) use self::{
-    agent::options as agent_options,
-    binary::{build as build_binary, listening_address},
-};
 use self::{
     case::{Case, Filter},
     failure::Failure,

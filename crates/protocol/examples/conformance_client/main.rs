@@ -4,6 +4,7 @@
 //! `conformance client --command target/debug/examples/conformance_client --scenario initialize`. The suite starts the
 //! program once a scenario, with the URL of a server as its last argument.
 
+mod answers;
 mod auth;
 mod basics;
 
@@ -13,7 +14,7 @@ use marquetry_protocol::{
     Revision,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Whatever goes wrong ends the program, with a message for the suite's log.
 type Failed = Box<dyn Error + Send + Sync>;
@@ -23,7 +24,6 @@ struct Assignment {
     scenario: String,
     revision: Revision,
     /// What the scenario tells beforehand, credentials for example; null for most.
-    #[expect(dead_code, reason = "the scenarios that read it are those of authorization")]
     context: Value,
     url: String,
 }
@@ -32,8 +32,20 @@ struct Assignment {
 async fn main() -> Result<(), Failed> {
     let assignment = Assignment::from_environment()?;
     match assignment.scenario.as_str() {
-        "initialize" => basics::initialize(&assignment).await,
-        "tools_call" => basics::call_tools(&assignment).await,
+        "initialize" | "request-metadata" | "json-schema-ref-no-deref" => {
+            basics::connect(&assignment).await
+        }
+        "tools_call" => basics::call_tools(&assignment, &json!({ "a": 5, "b": 3 })).await,
+        "elicitation-sep1034-client-defaults" | "sse-retry" => {
+            basics::call_tools(&assignment, &json!({})).await
+        }
+        "http-invalid-tool-headers" => {
+            basics::call_tools(&assignment, &json!({ "region": "eu" })).await
+        }
+        "http-custom-headers" => basics::call_as_told(&assignment).await,
+        "http-standard-headers" => basics::use_everything(&assignment).await,
+        "json-schema-2020-12-preservation" => basics::return_schema(&assignment).await,
+        "sep-2322-client-request-state" => basics::answer_questions(&assignment).await,
         name if name.starts_with("auth/") => auth::run(&assignment).await,
         _ => Err(assignment.not_supported()),
     }

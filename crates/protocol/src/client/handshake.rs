@@ -11,7 +11,7 @@ use super::{
     link::{Link, Own},
 };
 use crate::{
-    Era, Revision, error_code,
+    Era, Revision, RpcError, error_code,
     types::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities,
         meta_key,
@@ -44,6 +44,41 @@ async fn discover(
     options: &ClientOptions,
     revision: Revision,
 ) -> Result<Option<ServerPeer>, ClientError> {
+    match discover_once(link, options, revision).await {
+        // One that names what it supports is asked again in those words, once ("Protocol Version Negotiation").
+        Err(ClientError::Rpc(error)) if error.code == error_code::UNSUPPORTED_VERSION => {
+            let Some(other) = stateless_of(&error) else {
+                tracing::debug!(%error, "server is stateless, of a revision that we do not speak");
+                return Ok(None);
+            };
+            if options.revision != RevisionChoice::Auto && other != revision {
+                return Ok(None);
+            }
+            match discover_once(link, options, other).await {
+                Err(ClientError::Rpc(_)) => Ok(None),
+                outcome => outcome,
+            }
+        }
+        outcome => outcome,
+    }
+}
+
+/// The newest stateless revision that both the refusal names and we speak.
+fn stateless_of(refusal: &RpcError) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let data: Data = serde_json::from_str(refusal.data.as_ref()?.get()).ok()?;
+    let known = data.supported.iter().filter_map(|version| version.parse::<Revision>().ok());
+    known.filter(|revision| revision.era() == Era::Stateless).max()
+}
+
+async fn discover_once(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<Option<ServerPeer>, ClientError> {
     let unknown = ServerPeer {
         revision,
         info: Implementation::default(),
@@ -54,9 +89,10 @@ async fn discover(
     let request = link.request(&unknown, options, "server/discover", None, &own);
     let result = match tokio::time::timeout(options.probe_timeout, request).await {
         Ok(Ok(result)) => result,
-        Ok(Err(ClientError::Rpc(error))) if error.code == error_code::UNSUPPORTED_VERSION => {
-            tracing::debug!(%error, "server is stateless, of a revision that we do not speak");
-            return Ok(None);
+        Ok(Err(
+            error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. }),
+        )) => {
+            return Err(error);
         }
         Ok(Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) | Err(_) => {
             return Ok(None);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Notification, Request, RequestId, RpcError, envelope,
-    types::{ClientCapabilities, LogLevel},
+    types::{ClientCapabilities, LogLevel, Tool},
 };
 
 /// A transport.
@@ -144,6 +144,16 @@ impl Link {
             Self::Pipe(link) => link.request(outgoing).await,
             #[cfg(feature = "http-client")]
             Self::Http(link) => link.request(server.revision, outgoing).await,
+        }
+    }
+
+    /// Learns from a whole list of tools what their calls need, and takes out of it what cannot be called.
+    pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
+        match self {
+            #[cfg(feature = "http-client")]
+            Self::Http(link) if server.revision.era() == crate::Era::Stateless => link.learn(tools),
+            // Only requests over HTTP have headers.
+            _ => _ = (server, tools),
         }
     }
 

@@ -10,13 +10,17 @@ use super::{CallOptions, Client, ClientError};
 use crate::types::{Prompt, Resource, ResourceTemplate, Tool};
 
 impl Client {
-    /// Every tool of the server.
+    /// Every tool of the server. Over HTTP a stateless server's tools with a wrong `x-mcp-header` are left out, with a
+    /// warning in the trace, as the specification demands; what the others mark is repeated in headers when they are
+    /// called.
     ///
     /// # Errors
     /// As [`Client::request`], and when the list has more items or bytes, or takes longer, than the
     /// [options](super::ClientOptions) allow.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
-        self.list("tools/list", "tools").await
+        let mut tools = self.list("tools/list", "tools").await?;
+        self.inner.link.learn(&self.inner.server, &mut tools);
+        Ok(tools)
     }
 
     /// Every prompt of the server.

@@ -18,7 +18,7 @@ mod pipe;
 mod sse;
 mod subscribing;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use tokio::sync::broadcast;
@@ -39,7 +39,7 @@ pub use self::{
     link::{CloseReason, Progress, ServerNotification},
     options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
 };
-use crate::{Era, types::CallToolParams};
+use crate::{Era, error_code, types::CallToolParams};
 
 /// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
 /// process ends.
@@ -157,6 +157,7 @@ impl Client {
         let work = async {
             let mut next: Option<Box<RawValue>> = None;
             let mut authorizations = 0;
+            let mut listed = false;
             for _ in 0..defaults.max_rounds {
                 let params = next.as_deref().or(params);
                 // To log in may take longer than a request.
@@ -165,6 +166,15 @@ impl Client {
                     let outcome = tokio::time::timeout(timeout, round)
                         .await
                         .unwrap_or(Err(ClientError::Timeout(timeout)));
+                    // The server misses a header that only its list of tools tells of (2026-07-28, "Client Behavior").
+                    if method == "tools/call"
+                        && !listed
+                        && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
+                    {
+                        listed = true;
+                        self.list_again().await;
+                        continue;
+                    }
                     if let Some(result) = authorized(outcome, defaults, &mut authorizations).await?
                     {
                         break result;
@@ -189,6 +199,15 @@ impl Client {
             () = cancel.cancelled() => Err(ClientError::Cancelled),
             result = work => result,
         }
+    }
+
+    /// Boxed, because listing is requests again.
+    fn list_again(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            if let Err(error) = self.list_tools().await {
+                tracing::debug!(%error, "tools cannot be listed");
+            }
+        })
     }
 
     /// Whether the server answers anything at all within `limit`: to `ping` in a session, to `server/discover` without

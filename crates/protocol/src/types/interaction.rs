@@ -87,6 +87,17 @@ impl ElicitParams {
             elicitation_id: Some(elicitation_id.into()),
         }
     }
+
+    /// What the form holds before the user touches it: the `default` of each field that has one (SEP-1034). Fields
+    /// that the user leaves alone are answered with it.
+    #[must_use]
+    pub fn defaults(&self) -> JsonObject {
+        let properties = self.requested_schema.as_ref().and_then(|schema| schema.get("properties"));
+        let fields = properties.and_then(Value::as_object).into_iter().flatten();
+        fields
+            .filter_map(|(name, field)| Some((name.clone(), field.get("default")?.clone())))
+            .collect()
+    }
 }
 
 /// What the user did.
@@ -109,6 +120,20 @@ pub struct ElicitResult {
     /// What the user filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<JsonObject>,
+}
+
+impl ElicitResult {
+    /// The user sent the form with these values, or went to the page, for which there are none.
+    #[must_use]
+    pub fn accept(content: impl Into<Option<JsonObject>>) -> Self {
+        Self { action: ElicitAction::Accept, content: content.into() }
+    }
+
+    /// The user said no.
+    #[must_use]
+    pub fn decline() -> Self {
+        Self { action: ElicitAction::Decline, content: None }
+    }
 }
 
 /// `sampling/createMessage`: asks the client's model.
@@ -262,4 +287,24 @@ pub struct Completion {
     /// Whether there are more than those given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_form_starts_with_its_defaults() {
+        let schema = json!({ "type": "object", "properties": {
+            "name": { "type": "string", "default": "Ada" },
+            "age": { "type": "integer" },
+            "sure": { "type": "boolean", "default": false },
+        } });
+        let defaults = ElicitParams::form("who?", schema).defaults();
+        assert_eq!(Value::Object(defaults), json!({ "name": "Ada", "sure": false }));
+        assert!(ElicitParams::form("who?", json!(true)).defaults().is_empty());
+        assert!(ElicitParams::url("go", "https://example.com", "1").defaults().is_empty());
+    }
 }

@@ -4,6 +4,7 @@ mod asking;
 mod bad_input;
 mod child;
 mod http_rules;
+mod marked_arguments;
 mod matrix;
 mod revisions;
 mod support;

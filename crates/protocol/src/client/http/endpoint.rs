@@ -16,7 +16,10 @@ use hyper_util::client::legacy::Client as HyperClient;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Connector, headers::standard_headers};
+use super::{
+    Connector,
+    headers::{Marks, standard_headers},
+};
 use crate::{
     DEFAULT_MAX_NESTING, Era, Message, RequestId, Revision, RpcError,
     client::{
@@ -37,6 +40,7 @@ pub(super) struct Endpoint {
     pub(super) headers: HeaderMap,
     pub(super) session: Mutex<Option<HeaderValue>>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
+    pub(super) marks: Marks,
     pub(super) most: usize,
 }
 
@@ -144,7 +148,7 @@ impl Endpoint {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let mut request = self.post(revision, message);
         match revision.era() {
-            Era::Stateless => standard_headers(request.headers_mut(), outgoing)?,
+            Era::Stateless => standard_headers(request.headers_mut(), outgoing, &self.marks)?,
             Era::Session if outgoing.method == "initialize" => {
                 _ = request.headers_mut().remove(PROTOCOL_VERSION)
             }
@@ -345,7 +349,7 @@ impl Endpoint {
                 let message =
                     envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
                 let mut request = self.post(revision, message);
-                standard_headers(request.headers_mut(), &outgoing)?;
+                standard_headers(request.headers_mut(), &outgoing, &self.marks)?;
                 request
             }
         };

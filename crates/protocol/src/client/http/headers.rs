@@ -1,19 +1,63 @@
 //! The headers of the stateless era.
 
-use http::{HeaderMap, HeaderValue};
-use serde::Deserialize;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use crate::client::{ClientError, link::Outgoing};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    client::{ClientError, link::Outgoing},
+    marked::{Marked, marked},
+    types::Tool,
+};
+
+/// Which arguments of which tools a header repeats, from the last list of tools.
+#[derive(Default)]
+pub(super) struct Marks(Mutex<HashMap<String, Arc<[Marked]>>>);
+
+impl Marks {
+    /// Learns from a whole list, and takes out of it what a client must not show (2026-07-28, "Schema Extension").
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
+        let mut marks = HashMap::new();
+        tools.retain(|tool| match marked(&tool.input_schema) {
+            Ok(found) => {
+                if !found.is_empty() {
+                    marks.insert(tool.name.clone(), found.into());
+                }
+                true
+            }
+            Err(why) => {
+                tracing::warn!(tool = tool.name, why, "a tool is left out");
+                false
+            }
+        });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = marks;
+    }
+
+    fn of(&self, tool: &str) -> Option<Arc<[Marked]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
+    }
+}
 
 /// The headers that repeat what the body says (2026-07-28, "Standard Request Headers").
 pub(super) fn standard_headers(
     headers: &mut HeaderMap,
     outgoing: &Outgoing<'_>,
+    marks: &Marks,
 ) -> Result<(), ClientError> {
     #[derive(Deserialize)]
     struct Target {
         name: Option<String>,
         uri: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Call {
+        #[serde(default)]
+        arguments: Value,
     }
     let not_valid =
         |_| ClientError::Protocol(format!("method '{}' fits no header", outgoing.method));
@@ -25,8 +69,22 @@ pub(super) fn standard_headers(
         "resources/read" => target.uri,
         _ => None,
     });
-    if let Some(target) = target {
-        headers.insert("mcp-name", header_text(&target).map_err(not_valid)?);
+    let Some(target) = target else { return Ok(()) };
+    headers.insert("mcp-name", header_text(&target).map_err(not_valid)?);
+    let marks = match outgoing.method {
+        "tools/call" => marks.of(&target),
+        _ => None,
+    };
+    // A tool that was not listed is called without; the server says if it wants more ("Client Behavior").
+    let Some(marks) = marks else { return Ok(()) };
+    let call: Option<Call> =
+        outgoing.params.and_then(|params| serde_json::from_str(params.get()).ok());
+    let arguments = call.map(|call| call.arguments).unwrap_or_default();
+    for mark in &*marks {
+        let Some(text) = mark.text(&arguments) else { continue };
+        if let (Ok(name), Ok(value)) = (mark.header.parse::<HeaderName>(), header_text(&text)) {
+            headers.insert(name, value);
+        }
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use super::{
     link::{CloseReason, Outgoing, Shared},
     params::{self, Asks},
 };
-use crate::{Era, RequestId, Revision, envelope};
+use crate::{Era, RequestId, Revision, envelope, types::Tool};
 
 /// Where a server is.
 #[derive(Clone, Default)]
@@ -91,6 +91,11 @@ impl HttpLink {
         };
         told.forget();
         result
+    }
+
+    /// Learns from a list of tools what their calls need, and takes out of it what cannot be called.
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
+        self.post.marks.learn(tools);
     }
 
     pub(super) async fn notify(
@@ -221,6 +226,7 @@ fn endpoint(
         headers,
         session: Default::default(),
         authorizer: options.authorizer.clone(),
+        marks: Default::default(),
         most: options.max_message_bytes,
     })
 }

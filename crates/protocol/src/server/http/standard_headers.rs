@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use crate::{Request, RpcError, error_code};
+use crate::{Request, RpcError, error_code, marked::marked};
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against the body
 /// (2026-07-28, "Standard Request Headers").
@@ -37,29 +37,43 @@ pub(super) fn check_params(
     request: &Request<'_>,
     schema: &Value,
 ) -> Result<(), RpcError> {
+    // A tool whose marks are wrong is shown to nobody, and its server is told by its own tests.
+    let Ok(marks) = marked(schema) else { return Ok(()) };
+    if marks.is_empty() {
+        return Ok(());
+    }
     #[derive(Deserialize)]
     struct Call {
         #[serde(default)]
         arguments: Value,
     }
-    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
     let call: Option<Call> =
         request.params.and_then(|params| serde_json::from_str(params.get()).ok());
     let arguments = call.map(|call| call.arguments).unwrap_or_default();
-    for (property, schema) in properties {
-        let Some(name) = schema["x-mcp-header"].as_str() else { continue };
-        let header = format!("mcp-param-{}", name.to_ascii_lowercase());
-        match &arguments[property] {
-            Value::Null if headers.contains_key(&header) => {
+    for mark in marks {
+        let header = &mark.header;
+        match mark.text(&arguments) {
+            None if headers.contains_key(header) => {
                 let why = format!("header '{header}' repeats an argument that is not there");
                 return Err(RpcError::new(error_code::HEADER_MISMATCH, why));
             }
-            Value::Null => {}
-            Value::String(text) => agrees(headers, &header, text)?,
-            other => agrees(headers, &header, &other.to_string())?,
+            None => {}
+            Some(text) => {
+                let number = mark.value(&arguments).and_then(Value::as_f64);
+                agrees_with(headers, header, |value| {
+                    value == text || number.is_some_and(|number| is_number(value, number))
+                })?;
+            }
         }
     }
     Ok(())
+}
+
+/// Whether the text is that number, written in whatever way ("Server Validation").
+fn is_number(text: &str, number: f64) -> bool {
+    // Beyond, neighbouring integers are the same number here; they have to be written alike.
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    number.abs() <= EXACT && text.parse() == Ok(number)
 }
 
 /// What the request is about: the tool, the prompt or the resource.
@@ -81,6 +95,14 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> 
 }
 
 fn agrees(headers: &HeaderMap, name: &str, body: &str) -> Result<(), RpcError> {
+    agrees_with(headers, name, |value| value == body)
+}
+
+fn agrees_with(
+    headers: &HeaderMap,
+    name: &str,
+    agrees: impl FnOnce(&str) -> bool,
+) -> Result<(), RpcError> {
     let mismatch = |why: &str| {
         Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")))
     };
@@ -90,7 +112,7 @@ fn agrees(headers: &HeaderMap, name: &str, body: &str) -> Result<(), RpcError> {
         return mismatch("is repeated");
     }
     let Some(value) = decoded(value.as_bytes()) else { return mismatch("is not readable") };
-    if value == body { Ok(()) } else { mismatch("differs from the body") }
+    if agrees(&value) { Ok(()) } else { mismatch("differs from the body") }
 }
 
 /// A header's text; what a header cannot hold comes as `=?base64?…?=`.
@@ -129,6 +151,9 @@ mod tests {
             "region": { "type": "string", "x-mcp-header": "Region" },
             "count": { "type": "integer", "x-mcp-header": "Count" },
             "other": { "type": "string" },
+            "nested": { "type": "object", "properties": {
+                "deep": { "type": "string", "x-mcp-header": "Deep" },
+            } },
         } });
         let check = |given: &[(&'static str, &str)], arguments: &str| {
             let headers: HeaderMap = given
@@ -150,6 +175,17 @@ mod tests {
             None
         );
         assert_eq!(check(&[], r#"{"other":"x"}"#), None);
+        assert_eq!(check(&[("mcp-param-count", "3.0")], r#"{"count":3}"#), None);
+        assert_eq!(check(&[("mcp-param-deep", "a b")], r#"{"nested":{"deep":"a b"}}"#), None);
+        assert_eq!(
+            check(&[], r#"{"nested":{"deep":"a b"}}"#).unwrap(),
+            "header 'mcp-param-deep' is missing"
+        );
+        assert_eq!(
+            check(&[("mcp-param-count", "9007199254740992")], r#"{"count":9007199254740993}"#)
+                .unwrap(),
+            "header 'mcp-param-count' differs from the body"
+        );
         for (given, arguments, why) in [
             (&[("mcp-param-count", "3")][..], both, "is missing"),
             (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),

@@ -1,0 +1,44 @@
+//! A user, a model and a file system, all of them agreeable.
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError,
+    client::{ClientHandler, ClientOptions},
+    types::{
+        ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
+        ListRootsResult,
+    },
+};
+use serde_json::{from_value, json};
+
+struct Answers;
+
+/// A client that offers everything.
+pub(crate) fn options() -> ClientOptions {
+    let mut options = ClientOptions::default();
+    let capabilities = json!({ "elicitation": { "form": {} }, "roots": {}, "sampling": {} });
+    options.capabilities =
+        ClientCapabilities(capabilities.as_object().cloned().unwrap_or_default());
+    options.handler = std::sync::Arc::new(Answers);
+    options
+}
+
+#[async_trait]
+impl ClientHandler for Answers {
+    /// Sends the form as it comes.
+    async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+        Ok(ElicitResult::accept(params.defaults()))
+    }
+
+    async fn sample(&self, _: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let result = json!({
+            "role": "assistant", "model": "none", "content": { "type": "text", "text": "yes" },
+        });
+        from_value(result).map_err(|error| RpcError::internal(error.to_string()))
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        from_value(json!({ "roots": [{ "uri": "file:///work", "name": "work" }] }))
+            .map_err(|error| RpcError::internal(error.to_string()))
+    }
+}
