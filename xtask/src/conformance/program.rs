@@ -12,7 +12,7 @@ use crate::{Failed, cargo, root};
 pub(super) fn build(example: &str) -> Result<PathBuf, Failed> {
     let output = Command::new(cargo())
         .args(["build", "--quiet", "--message-format=json"])
-        .args(["--package", "marquetry-protocol", "--example", example])
+        .args(["--package", "marquetry-protocol", "--features", "oauth", "--example", example])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;

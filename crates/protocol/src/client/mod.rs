@@ -11,6 +11,8 @@ mod handshake;
 mod http;
 mod link;
 mod lists;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod options;
 mod params;
 mod pipe;
@@ -28,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 use self::authorizer::authorized;
 #[cfg(feature = "stdio")]
 pub use self::child::{Stderr, StdioCommand};
+#[cfg(any(feature = "oauth", feature = "resource-server"))]
+pub(crate) use self::http::{Connector, connector};
 use self::link::{Link, Own, Shared};
 #[cfg(feature = "http-client")]
 pub use self::{

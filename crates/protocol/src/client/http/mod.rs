@@ -46,9 +46,9 @@ impl fmt::Debug for HttpTarget {
 }
 
 #[cfg(feature = "tls")]
-type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
+pub(crate) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
 #[cfg(not(feature = "tls"))]
-type Connector = HttpConnector;
+pub(crate) type Connector = HttpConnector;
 
 /// One server's endpoint, and the session that we have there.
 pub(super) struct HttpLink {
@@ -264,7 +264,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-fn connector() -> Connector {
+pub(crate) fn connector() -> Connector {
     let mut http = HttpConnector::new();
     http.set_nodelay(true);
     http.set_connect_timeout(Some(Duration::from_secs(10)));
@@ -282,7 +282,7 @@ fn connector() -> Connector {
 }
 
 /// A URL for messages and logs: user, password and query may be secrets.
-fn without_secrets(url: &str) -> String {
+pub(super) fn without_secrets(url: &str) -> String {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

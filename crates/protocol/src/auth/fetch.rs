@@ -1,0 +1,190 @@
+//! Small documents from addresses that somebody else named.
+
+use std::{net::IpAddr, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::{
+    client::legacy::Client as HyperClient,
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use crate::client::{Connector, connector};
+
+/// Fetches documents of bounded size in bounded time, and follows no redirect.
+#[derive(Clone)]
+pub(crate) struct Fetcher {
+    client: HyperClient<Connector, Full<Bytes>>,
+    most: usize,
+    patience: Duration,
+}
+
+/// An answer with its whole body.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Why there is no answer, as a fragment of a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreachable(String);
+
+impl Fetcher {
+    pub(crate) fn new(most: usize, patience: Duration) -> Self {
+        let client = HyperClient::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(connector());
+        Self { client, most, patience }
+    }
+
+    pub(crate) async fn get(&self, uri: &Uri) -> Result<Answer, Unreachable> {
+        self.send(Request::get(uri).header(header::ACCEPT, "application/json"), Bytes::new()).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        head: http::request::Builder,
+        body: Bytes,
+    ) -> Result<Answer, Unreachable> {
+        let request = head
+            .header(header::USER_AGENT, concat!("marquetry/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(body))
+            .map_err(|error| Unreachable(format!("cannot be asked: {error}")))?;
+        let work = async {
+            let response = self.client.request(request).await.map_err(|error| {
+                let causes =
+                    std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
+                        error.source()
+                    });
+                let cause = causes.last().map(ToString::to_string).unwrap_or_default();
+                Unreachable(format!("cannot be reached: {cause}"))
+            })?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, self.most).collect().await.map_err(|error| {
+                Unreachable(format!("cannot be read (at most {} bytes): {error}", self.most))
+            })?;
+            Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+        };
+        let late = || Unreachable(format!("no answer within {} s", self.patience.as_secs_f64()));
+        tokio::time::timeout(self.patience, work).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+/// Which addresses may be turned to on the word of a server: whoever is far away must not make us look around at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The one who names the address is on this machine.
+    Loopback,
+    /// It is in a private network.
+    Private,
+    /// It is anywhere.
+    Public,
+}
+
+impl Reach {
+    /// As far as the one at `uri` may send us.
+    pub(crate) fn of(uri: &Uri) -> Self {
+        let host = uri.host().unwrap_or_default();
+        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(ip) if is_loopback(ip) => Self::Loopback,
+            Ok(ip) if is_private(ip) => Self::Private,
+            Ok(_) => Self::Public,
+            Err(_) if is_localhost(host) => Self::Loopback,
+            Err(_) => Self::Public,
+        }
+    }
+
+    /// The address, if it may be turned to; else what is wrong with it.
+    pub(crate) fn check(self, url: &str) -> Result<Uri, &'static str> {
+        if url.contains('#') {
+            return Err("it has a fragment");
+        }
+        let uri: Uri = url.parse().map_err(|_| "it is no URL")?;
+        let Some(authority) = uri.authority() else { return Err("it is no absolute URL") };
+        if authority.as_str().contains('@') {
+            return Err("it has a user in it");
+        }
+        let there = Self::of(&uri);
+        match (uri.scheme_str(), there) {
+            (Some("https"), _) | (Some("http"), Self::Loopback) => {}
+            (Some("http"), _) => return Err("it must be https, or on this machine"),
+            _ => return Err("it must be https"),
+        }
+        match (self, there) {
+            (Self::Public, Self::Loopback | Self::Private) => {
+                Err("it is at home, and whoever names it is not")
+            }
+            (Self::Private, Self::Loopback) => {
+                Err("it is on this machine, and whoever names it is not")
+            }
+            _ => Ok(uri),
+        }
+    }
+}
+
+fn is_localhost(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    ip.is_loopback() || ip.is_unspecified()
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            ip.is_private() || ip.is_link_local() || (a == 100 && (64..128).contains(&b))
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_sends_us_home() {
+        let home = "it is at home, and whoever names it is not";
+        for (server, url, want) in [
+            ("https://a.example/mcp", "https://b.example/x", Ok(())),
+            (
+                "https://a.example/mcp",
+                "http://b.example/x",
+                Err("it must be https, or on this machine"),
+            ),
+            ("https://a.example/mcp", "http://localhost:1/x", Err(home)),
+            ("https://a.example/mcp", "https://127.0.0.1/x", Err(home)),
+            ("https://a.example/mcp", "https://[::1]/x", Err(home)),
+            ("https://a.example/mcp", "https://[::ffff:127.0.0.1]/x", Err(home)),
+            ("https://a.example/mcp", "https://0.0.0.0/x", Err(home)),
+            ("https://a.example/mcp", "https://169.254.169.254/latest", Err(home)),
+            ("https://a.example/mcp", "https://10.0.0.1/x", Err(home)),
+            ("https://a.example/mcp", "https://[fd00::1]/x", Err(home)),
+            ("https://a.example/mcp", "https://app.LOCALHOST./x", Err(home)),
+            ("https://10.0.0.1/mcp", "https://10.0.0.2/x", Ok(())),
+            (
+                "https://10.0.0.1/mcp",
+                "https://127.0.0.1/x",
+                Err("it is on this machine, and whoever names it is not"),
+            ),
+            ("http://127.0.0.1:1/mcp", "http://localhost:2/x", Ok(())),
+            ("http://127.0.0.1:1/mcp", "https://a.example/x", Ok(())),
+            ("https://a.example/mcp", "file:///etc/passwd", Err("it is no URL")),
+            ("https://a.example/mcp", "javascript:alert(1)", Err("it must be https")),
+            ("https://a.example/mcp", "ftp://a.example/x", Err("it must be https")),
+            ("https://a.example/mcp", "https://u:p@a.example/x", Err("it has a user in it")),
+            ("https://a.example/mcp", "https://a.example/x#y", Err("it has a fragment")),
+            ("https://a.example/mcp", "/x", Err("it is no absolute URL")),
+        ] {
+            let reach = Reach::of(&server.parse().unwrap());
+            assert_eq!(reach.check(url).map(|_| ()), want, "{server} names {url}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a protected resource says of itself.
+
+use serde::{Deserialize, Serialize};
+
+/// Protected resource metadata (RFC 9728, section 2), as far as MCP uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResourceMetadata {
+    /// The resource's identifier: the URL of the MCP server.
+    pub resource: String,
+    /// The issuers of the authorization servers whose tokens it takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authorization_servers: Vec<String>,
+    /// The scopes that a client may ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes_supported: Option<Vec<String>>,
+    /// How a token may be shown: in the header alone, for MCP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bearer_methods_supported: Vec<String>,
+    /// Its name, for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_name: Option<String>,
+    /// The algorithms that it takes for proofs of possession (RFC 9449).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether it takes tokens with a proof of possession alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dpop_bound_access_tokens_required: bool,
+}
+
+impl ResourceMetadata {
+    /// Metadata of the resource at `resource`, whose tokens come from `authorization_servers`.
+    #[must_use]
+    pub fn new(
+        resource: impl Into<String>,
+        authorization_servers: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            resource: resource.into(),
+            authorization_servers: authorization_servers.into_iter().map(Into::into).collect(),
+            bearer_methods_supported: vec!["header".to_owned()],
+            ..Self::default()
+        }
+    }
+}

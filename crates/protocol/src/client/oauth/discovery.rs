@@ -1,0 +1,228 @@
+//! Where to get tokens: the server's metadata, then the authorization server's.
+
+use http::{StatusCode, Uri};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{
+    auth::{Fetcher, Reach, ResourceMetadata},
+    client::{AuthorizationError, Refusal},
+};
+
+/// Where tokens for a server come from.
+#[derive(Debug)]
+pub(super) enum Resource {
+    /// The server's metadata says it.
+    Described(ResourceMetadata),
+    /// It has none: the authorization server is at its own origin (2025-03-26).
+    Undescribed {
+        /// The origin.
+        issuer: String,
+    },
+}
+
+/// Authorization server metadata (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AuthorizationServer {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) token_endpoint: String,
+    pub(super) registration_endpoint: Option<String>,
+    pub(super) scopes_supported: Option<Vec<String>>,
+    pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    pub(super) client_id_metadata_document_supported: bool,
+    pub(super) authorization_response_iss_parameter_supported: bool,
+    pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// Whether this is only what 2025-03-26 assumes of a server without metadata.
+    #[serde(skip)]
+    pub(super) assumed: bool,
+}
+
+/// Reads what servers say of themselves.
+pub(super) struct Discovery<'a> {
+    pub(super) fetcher: &'a Fetcher,
+    pub(super) reach: Reach,
+}
+
+impl Discovery<'_> {
+    /// What the server at `server` says of itself: at the address that its refusal names, else below
+    /// `/.well-known/oauth-protected-resource` with its path, else without (2025-11-25, "Protected Resource Metadata
+    /// Discovery").
+    pub(super) async fn resource(
+        &self,
+        server: &Uri,
+        refusal: &Refusal,
+    ) -> Result<Resource, AuthorizationError> {
+        const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+        let origin = origin(server);
+        let mut found = None;
+        if let Some(url) = refusal.parameter("resource_metadata") {
+            found = self.document::<ResourceMetadata>("resource metadata", url).await?;
+        }
+        let path = server.path().trim_end_matches('/');
+        let mut places = vec![format!("{origin}{WELL_KNOWN}{path}")];
+        if !path.is_empty() {
+            places.push(format!("{origin}{WELL_KNOWN}"));
+        }
+        for url in &places {
+            if found.is_none() {
+                found = self.document("resource metadata", url).await?;
+            }
+        }
+        let Some(found) = found else { return Ok(Resource::Undescribed { issuer: origin }) };
+        if !covers(&found.resource, server) {
+            return Err(AuthorizationError::ResourceMismatch {
+                server: format!("{origin}{}", server.path()),
+                named: found.resource,
+            });
+        }
+        if found.authorization_servers.is_empty() {
+            return Err(AuthorizationError::Answer(
+                "resource metadata names no authorization server".to_owned(),
+            ));
+        }
+        Ok(Resource::Described(found))
+    }
+
+    /// What the authorization server says of itself (2025-11-25, "Authorization Server Metadata Discovery").
+    pub(super) async fn issuer(
+        &self,
+        issuer: &str,
+    ) -> Result<Option<AuthorizationServer>, AuthorizationError> {
+        let uri = self.checked("authorization server", issuer)?;
+        let (origin, path) = (origin(&uri), uri.path().trim_end_matches('/'));
+        let mut places = vec![
+            format!("{origin}/.well-known/oauth-authorization-server{path}"),
+            format!("{origin}/.well-known/openid-configuration{path}"),
+        ];
+        if !path.is_empty() {
+            places.push(format!("{origin}{path}/.well-known/openid-configuration"));
+        }
+        for url in places {
+            let what = "authorization server metadata";
+            let Some(found) = self.document::<AuthorizationServer>(what, &url).await? else {
+                continue;
+            };
+            // Compared as it is: to make two URLs alike first lets one server speak for another.
+            if found.issuer != issuer {
+                return Err(AuthorizationError::IssuerMismatch {
+                    expected: issuer.to_owned(),
+                    found: found.issuer,
+                });
+            }
+            let endpoints = [&found.authorization_endpoint, &found.registration_endpoint];
+            for endpoint in endpoints.into_iter().flatten().chain([&found.token_endpoint]) {
+                self.checked("endpoint", endpoint)?;
+            }
+            return Ok(Some(found));
+        }
+        Ok(None)
+    }
+
+    /// A URL that somebody else named, if it may be turned to.
+    pub(super) fn checked(&self, what: &'static str, url: &str) -> Result<Uri, AuthorizationError> {
+        let refused =
+            |why| AuthorizationError::Url { what, url: crate::error::shortened(url).into(), why };
+        self.reach.check(url).map_err(refused)
+    }
+
+    /// The document at that URL; none where there is none.
+    async fn document<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        url: &str,
+    ) -> Result<Option<T>, AuthorizationError> {
+        let uri = self.checked(what, url)?;
+        let failed = |problem: String| AuthorizationError::Fetch { url: url.to_owned(), problem };
+        let answer = self.fetcher.get(&uri).await.map_err(|error| failed(error.to_string()))?;
+        match answer.status {
+            StatusCode::OK => serde_json::from_slice(&answer.body)
+                .map(Some)
+                .map_err(|error| failed(format!("is no {what}: {error}"))),
+            status if status.is_client_error() => Ok(None),
+            status => Err(failed(format!("answers with status {}", status.as_u16()))),
+        }
+    }
+}
+
+impl AuthorizationServer {
+    /// What 2025-03-26 assumes of an authorization server without metadata.
+    pub(super) fn assumed(origin: &str) -> Self {
+        Self {
+            issuer: origin.to_owned(),
+            authorization_endpoint: Some(format!("{origin}/authorize")),
+            token_endpoint: format!("{origin}/token"),
+            registration_endpoint: Some(format!("{origin}/register")),
+            assumed: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it takes part in PKCE with S256, without which a code can be stolen.
+    pub(super) fn has_pkce(&self) -> bool {
+        let methods = self.code_challenge_methods_supported.as_deref();
+        self.assumed || methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"))
+    }
+
+    pub(super) fn has_scope(&self, scope: &str) -> bool {
+        self.scopes_supported.iter().flatten().any(|known| known == scope)
+    }
+}
+
+/// Scheme and authority, as they were written.
+pub(super) fn origin(uri: &Uri) -> String {
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
+}
+
+/// Whether `resource` names the server, or the part of its origin that it is in.
+fn covers(resource: &str, server: &Uri) -> bool {
+    if resource.contains(['#', '?']) {
+        return false;
+    }
+    let Ok(resource) = resource.parse::<Uri>() else { return false };
+    if resource.authority().is_none() || !same_origin(&resource, server) {
+        return false;
+    }
+    let (named, path) = (resource.path().trim_end_matches('/'), server.path());
+    path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether two URLs have one origin (RFC 6454): a port may be left out, and case is the same.
+pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
+    let port = |uri: &Uri| {
+        uri.port_u16().or(match uri.scheme_str() {
+            Some("https") => Some(443),
+            Some("http") => Some(80),
+            _ => None,
+        })
+    };
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    a.scheme() == b.scheme() && host(a) == host(b) && port(a) == port(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_about_the_server_or_what_it_is_in() {
+        for (resource, server, want) in [
+            ("https://a.example/mcp", "https://a.example/mcp", true),
+            ("https://a.example", "https://a.example/mcp", true),
+            ("https://A.example:443/", "https://a.example/mcp", true),
+            ("https://a.example/mcp/", "https://a.example/mcp", true),
+            ("https://a.example/m", "https://a.example/mcp", false),
+            ("https://a.example/mcp/x", "https://a.example/mcp", false),
+            ("https://a.example:444/mcp", "https://a.example/mcp", false),
+            ("http://a.example/mcp", "https://a.example/mcp", false),
+            ("https://a.example.evil.example/mcp", "https://a.example/mcp", false),
+            ("https://a.example/mcp?x", "https://a.example/mcp", false),
+            ("/mcp", "https://a.example/mcp", false),
+            ("", "https://a.example/mcp", false),
+        ] {
+            assert_eq!(covers(resource, &server.parse().unwrap()), want, "{resource} {server}");
+        }
+    }
+}

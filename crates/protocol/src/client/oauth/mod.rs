@@ -1,0 +1,599 @@
+//! OAuth 2.1 for a client: it finds out where tokens for a server come from, gets them, and shows them.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use marquetry_protocol::client::{
+//!     Client, ClientOptions, HttpTarget,
+//!     oauth::{LoopbackBrowser, OAuth, OAuthOptions},
+//! };
+//!
+//! let url = "https://mcp.example/mcp";
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! let mut oauth = OAuthOptions::default();
+//! oauth.user_agent = Some(Arc::new(LoopbackBrowser::new(listener, |url| println!("Log in at {url}"))?));
+//! let options = ClientOptions {
+//!     authorizer: Some(Arc::new(OAuth::new(url, oauth)?)),
+//!     ..ClientOptions::default()
+//! };
+//! let client = Client::http(HttpTarget { url: url.into(), ..Default::default() }, options).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to know
+//! - Every URL that a server names must be `https:` (feature `tls`) or on this machine, and a server that is elsewhere
+//!   can name none on this machine or in a private network. Redirects are not followed; size and time are bounded.
+//! - A client's id and secret belong to the issuer that gave them, and no other one sees them. A token goes to the
+//!   origin of its server alone.
+//! - One login at a time: requests that are refused meanwhile wait for it.
+//! - Nothing here shows a token or a secret in an error, a log line or a `Debug` form.
+
+mod discovery;
+mod login;
+mod options;
+mod possession;
+mod registration;
+mod store;
+mod token;
+mod user_agent;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::SystemTime,
+};
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request};
+use tokio::sync::Mutex;
+
+use self::{
+    discovery::{AuthorizationServer, Discovery, Resource, same_origin},
+    possession::Nonces,
+    store::{Method, Tokens},
+    token::{ClientIdentity, TokenAnswer, TokenEndpoint},
+};
+pub use self::{
+    options::{Assertion, ClientProof, Grant, IdentityProvider, OAuthOptions, RegisteredClient},
+    store::{CredentialStore, Credentials, DirectoryStore, MemoryStore},
+    user_agent::{LoginRequest, LoopbackBrowser, UserAgent},
+};
+use super::{AuthorizationError, Authorizer, Interaction, Refusal};
+use crate::auth::{Fetcher, Reach, Secret, SigningKey, base64url};
+
+/// Authorization for one server.
+pub struct OAuth {
+    /// The server's URL as it was given, which its credentials are kept under.
+    server: String,
+    uri: Uri,
+    reach: Reach,
+    options: OAuthOptions,
+    fetcher: Fetcher,
+    nonces: Nonces,
+    /// What is shown with each request.
+    shown: RwLock<Option<Arc<Shown>>>,
+    /// Held while tokens are got, so that this happens once for all who wait.
+    work: Mutex<Work>,
+}
+
+/// What is shown with each request.
+struct Shown {
+    authorization: HeaderValue,
+    token: Secret,
+    key: Option<SigningKey>,
+    expires_at: Option<u64>,
+    source: Source,
+    /// Whether the server has taken it at least once.
+    accepted: AtomicBool,
+}
+
+/// Where a token is from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Store,
+    Refresh,
+    Grant,
+}
+
+#[derive(Default)]
+struct Work {
+    loaded: bool,
+    credentials: Credentials,
+    /// The scopes that were asked for when a server wanted more.
+    widened: Option<BTreeSet<String>>,
+}
+
+impl OAuth {
+    /// Authorization for the server at `url`.
+    ///
+    /// # Errors
+    /// When the URL is not valid, or neither `https:` nor on this machine: a token would be there for all to read.
+    pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
+        let refused = |why| AuthorizationError::Url {
+            what: "server",
+            url: super::http::without_secrets(url),
+            why,
+        };
+        let parsed: Uri = url.parse().map_err(|_| refused("it is no URL"))?;
+        let reach = Reach::of(&parsed);
+        let uri = reach.check(url).map_err(refused)?;
+        let fetcher = Fetcher::new(options.max_document_bytes, options.document_timeout);
+        Ok(Self {
+            server: url.to_owned(),
+            uri,
+            reach,
+            options,
+            fetcher,
+            nonces: Nonces::default(),
+            shown: RwLock::default(),
+            work: Mutex::default(),
+        })
+    }
+
+    fn discovery(&self) -> Discovery<'_> {
+        Discovery { fetcher: &self.fetcher, reach: self.reach }
+    }
+
+    fn shown(&self) -> Option<Arc<Shown>> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over what is stored, once.
+    async fn load(&self, work: &mut Work) -> Result<(), AuthorizationError> {
+        if work.loaded {
+            return Ok(());
+        }
+        let kept = self.options.store.load(&self.server).await.map_err(|source| {
+            AuthorizationError::Io { what: "stored credentials".to_owned(), source }
+        })?;
+        work.credentials = kept.unwrap_or_default();
+        work.loaded = true;
+        self.show(work.credentials.tokens.as_ref(), Source::Store)
+    }
+
+    async fn save(&self, work: &Work) -> Result<(), AuthorizationError> {
+        self.options.store.save(&self.server, &work.credentials).await.map_err(|source| {
+            AuthorizationError::Io { what: "credentials cannot be stored".to_owned(), source }
+        })
+    }
+
+    /// Shows these tokens from now on.
+    fn show(&self, tokens: Option<&Tokens>, source: Source) -> Result<(), AuthorizationError> {
+        let shown = match tokens {
+            None => None,
+            Some(tokens) => {
+                let key = tokens.key.as_ref().map(possession::read).transpose()?;
+                let scheme = if key.is_some() { "DPoP" } else { "Bearer" };
+                let text = format!("{scheme} {}", tokens.access.expose());
+                let mut authorization = HeaderValue::from_str(&text).map_err(|_| {
+                    AuthorizationError::Answer("the token fits no header".to_owned())
+                })?;
+                authorization.set_sensitive(true);
+                Some(Arc::new(Shown {
+                    authorization,
+                    token: tokens.access.clone(),
+                    key,
+                    expires_at: tokens.expires_at,
+                    source,
+                    accepted: AtomicBool::new(false),
+                }))
+            }
+        };
+        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = shown;
+        Ok(())
+    }
+
+    /// Gets new tokens for the old ones without asking anybody; false where that cannot be.
+    async fn refresh(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
+        let Some(old) = work.credentials.tokens.clone() else { return Ok(false) };
+        let Some(refresh) = &old.refresh else { return Ok(false) };
+        let Some(client) = self.identity_of(work, &old) else { return Ok(false) };
+        let key = old.key.as_ref().map(possession::read).transpose()?;
+        let mut params = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
+        params.extend(old.resource.as_deref().map(|resource| ("resource", resource)));
+        let discovery = self.discovery();
+        let endpoint = TokenEndpoint {
+            discovery: &discovery,
+            issuer: &old.issuer,
+            url: &old.token_endpoint,
+            client: &client,
+            key: key.as_ref(),
+            nonces: &self.nonces,
+        };
+        let answer = match endpoint.ask(&params).await {
+            Ok(answer) => answer,
+            // It has ended: from here on there are no tokens.
+            Err(AuthorizationError::Denied { error, .. }) => {
+                tracing::debug!(error, "tokens cannot be refreshed");
+                work.credentials.tokens = None;
+                self.show(None, Source::Refresh)?;
+                self.save(work).await?;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let scope = old.scope.clone();
+        let mut tokens = Self::tokens(answer, &endpoint)?;
+        tokens.resource = old.resource.clone();
+        tokens.scope = tokens.scope.or(scope);
+        tokens.refresh = tokens.refresh.or(old.refresh);
+        self.show(Some(&tokens), Source::Refresh)?;
+        work.credentials.tokens = Some(tokens);
+        self.save(work).await?;
+        Ok(true)
+    }
+
+    /// Who we were when we got these tokens.
+    fn identity_of(&self, work: &Work, tokens: &Tokens) -> Option<ClientIdentity> {
+        let proof = match (&self.options.client, tokens.method) {
+            (_, Method::None) => ClientProof::None,
+            (Some(client), _) if client.id == tokens.client_id => client.proof.clone(),
+            _ => {
+                let known = work.credentials.registrations.get(&tokens.issuer)?;
+                let secret = known.client_secret.clone()?;
+                (known.client_id == tokens.client_id).then_some(ClientProof::Secret(secret))?
+            }
+        };
+        Some(ClientIdentity { id: tokens.client_id.clone(), method: tokens.method, proof })
+    }
+
+    /// What a token endpoint gave, checked.
+    fn tokens(
+        answer: TokenAnswer,
+        endpoint: &TokenEndpoint<'_>,
+    ) -> Result<Tokens, AuthorizationError> {
+        const LONGEST: f64 = 10.0 * 365.0 * 86_400.0;
+        let key = match answer.token_type.to_ascii_lowercase().as_str() {
+            "bearer" => None,
+            "dpop" if endpoint.key.is_some() => endpoint.key.map(possession::stored),
+            _ => {
+                return Err(AuthorizationError::Answer(format!(
+                    "it gives a token of type '{}'",
+                    crate::error::shortened(&answer.token_type)
+                )));
+            }
+        };
+        let lifetime = answer.expires_in.filter(|seconds| seconds.is_finite());
+        Ok(Tokens {
+            issuer: endpoint.issuer.to_owned(),
+            token_endpoint: endpoint.url.to_owned(),
+            client_id: endpoint.client.id.clone(),
+            method: endpoint.client.method,
+            resource: None,
+            access: answer.access_token,
+            key,
+            refresh: answer.refresh_token,
+            expires_at: lifetime.map(|seconds| now() + seconds.clamp(0.0, LONGEST) as u64),
+            scope: answer.scope,
+        })
+    }
+
+    /// Gets tokens for what was refused.
+    async fn obtain(
+        &self,
+        work: &mut Work,
+        refusal: &Refusal,
+        interaction: Interaction,
+    ) -> Result<(), AuthorizationError> {
+        let discovery = self.discovery();
+        let found = discovery.resource(&self.uri, refusal).await?;
+        let (server, described) = self.authorization_server(work, &discovery, found).await?;
+        let resource = described.as_ref().map(|described| described.resource.clone());
+        let insufficient = refusal.is_insufficient_scope();
+        // What one authorization server gave is nothing to another one.
+        let is_same = work.credentials.tokens.as_ref().is_some_and(|t| t.issuer == server.issuer);
+        let refused_anew = self.shown().is_some_and(|shown| {
+            shown.source == Source::Refresh && !shown.accepted.load(Ordering::Relaxed)
+        });
+        if is_same && !insufficient && !refused_anew && self.refresh(work).await? {
+            return Ok(());
+        }
+        if matches!(self.options.grant, Grant::Login)
+            && (interaction == Interaction::Forbidden || self.options.user_agent.is_none())
+        {
+            return Err(AuthorizationError::LoginRequired { issuer: server.issuer });
+        }
+
+        let scopes = self.scopes(work, &server, described.as_ref(), refusal, is_same);
+        if insufficient && is_same {
+            if work.widened.as_ref() == Some(&scopes) {
+                let wanted = refusal.parameter("scope").unwrap_or_default();
+                return Err(AuthorizationError::ScopeLoop(
+                    crate::error::shortened(wanted).to_owned(),
+                ));
+            }
+            work.widened = Some(scopes.clone());
+        }
+        let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
+        let scope = Some(scope).filter(|scope| !scope.is_empty());
+
+        let key = self.proves_possession(&server, described.as_ref(), refusal);
+        let key = key.then(SigningKey::generate);
+        let client = self.client(&server, &discovery, work).await?;
+        let endpoint = TokenEndpoint {
+            discovery: &discovery,
+            issuer: &server.issuer,
+            url: &server.token_endpoint,
+            client: &client,
+            key: key.as_ref(),
+            nonces: &self.nonces,
+        };
+        let answer = self.grant(&server, &endpoint, resource.as_deref(), scope.as_deref()).await?;
+        let mut tokens = Self::tokens(answer, &endpoint)?;
+        tokens.resource = resource;
+        tokens.scope = tokens.scope.or(scope);
+        self.show(Some(&tokens), Source::Grant)?;
+        work.credentials.tokens = Some(tokens);
+        self.save(work).await
+    }
+
+    /// The authorization server to turn to: one that knows us already before one that does not.
+    async fn authorization_server(
+        &self,
+        work: &Work,
+        discovery: &Discovery<'_>,
+        found: Resource,
+    ) -> Result<(AuthorizationServer, Option<crate::auth::ResourceMetadata>), AuthorizationError>
+    {
+        match found {
+            Resource::Undescribed { issuer } => {
+                let server = discovery.issuer(&issuer).await?;
+                Ok((server.unwrap_or_else(|| AuthorizationServer::assumed(&issuer)), None))
+            }
+            Resource::Described(described) => {
+                let offered = &described.authorization_servers;
+                let ours = self.options.client.as_ref().and_then(|client| client.issuer.as_ref());
+                let knows_us = |issuer: &&String| {
+                    Some(*issuer) == ours || work.credentials.registrations.contains_key(*issuer)
+                };
+                let Some(issuer) = offered.iter().find(knows_us).or(offered.first()) else {
+                    return Err(AuthorizationError::Answer("no authorization server".to_owned()));
+                };
+                let lacks = "has no metadata";
+                let server = discovery.issuer(issuer).await?.ok_or_else(|| {
+                    AuthorizationError::Unsupported { issuer: issuer.clone(), lacks }
+                })?;
+                Ok((server, Some(described)))
+            }
+        }
+    }
+
+    /// The scopes to ask for: what the refusal names, else what the server's metadata names, else none (2025-11-25,
+    /// "Scope Selection Strategy"). Where more is wanted, what we have comes along (SEP-2350).
+    fn scopes(
+        &self,
+        work: &Work,
+        server: &AuthorizationServer,
+        described: Option<&crate::auth::ResourceMetadata>,
+        refusal: &Refusal,
+        is_same: bool,
+    ) -> BTreeSet<String> {
+        let mut scopes: BTreeSet<String> = match refusal.parameter("scope") {
+            Some(wanted) => wanted.split_ascii_whitespace().map(str::to_owned).collect(),
+            None => described
+                .and_then(|described| described.scopes_supported.clone())
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
+        };
+        scopes.extend(self.options.scopes.iter().cloned());
+        if is_same && refusal.is_insufficient_scope() {
+            let tokens = work.credentials.tokens.as_ref();
+            let had = tokens.and_then(|tokens| tokens.scope.as_deref()).unwrap_or_default();
+            scopes.extend(had.split_ascii_whitespace().map(str::to_owned));
+        }
+        const OFFLINE: &str = "offline_access";
+        let is_login = matches!(self.options.grant, Grant::Login);
+        // By itself it would mean: this, and nothing else.
+        if self.options.offline_access
+            && is_login
+            && !scopes.is_empty()
+            && server.has_scope(OFFLINE)
+        {
+            scopes.insert(OFFLINE.to_owned());
+        }
+        scopes
+    }
+
+    /// Whether tokens are to be bound to a key: the server wants it, and both sides can.
+    fn proves_possession(
+        &self,
+        server: &AuthorizationServer,
+        described: Option<&crate::auth::ResourceMetadata>,
+        refusal: &Refusal,
+    ) -> bool {
+        let is_ours = |known: &Option<Vec<String>>| {
+            known.iter().flatten().any(|algorithm| algorithm == "ES256")
+        };
+        let is_wanted = refusal.challenges.iter().any(|challenge| challenge.is("DPoP"))
+            || described.is_some_and(|described| {
+                described.dpop_bound_access_tokens_required
+                    || is_ours(&described.dpop_signing_alg_values_supported)
+            });
+        self.options.proof_of_possession
+            && is_wanted
+            && is_ours(&server.dpop_signing_alg_values_supported)
+    }
+
+    /// Who we are to that server, registered if need be.
+    async fn client(
+        &self,
+        server: &AuthorizationServer,
+        discovery: &Discovery<'_>,
+        work: &mut Work,
+    ) -> Result<ClientIdentity, AuthorizationError> {
+        let before = work.credentials.registrations.len();
+        let first = work.credentials.first_issuer.is_some();
+        let identity =
+            registration::identity(&self.options, server, discovery, &mut work.credentials).await?;
+        let credentials = &work.credentials;
+        if credentials.registrations.len() != before || credentials.first_issuer.is_some() != first
+        {
+            self.save(work).await?;
+        }
+        Ok(identity)
+    }
+
+    async fn grant(
+        &self,
+        server: &AuthorizationServer,
+        endpoint: &TokenEndpoint<'_>,
+        resource: Option<&str>,
+        scope: Option<&str>,
+    ) -> Result<TokenAnswer, AuthorizationError> {
+        const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+        let assertion;
+        let mut params = match &self.options.grant {
+            Grant::Login => {
+                return login::login(&self.options, server, endpoint, resource, scope).await;
+            }
+            Grant::ClientCredentials => vec![("grant_type", "client_credentials")],
+            Grant::JwtBearer(source) => {
+                assertion = source.assertion(&server.issuer).await?;
+                vec![("grant_type", JWT_BEARER), ("assertion", assertion.expose())]
+            }
+            Grant::EnterpriseManaged(provider) => {
+                assertion = self.exchange(provider, &server.issuer, resource, scope).await?;
+                vec![("grant_type", JWT_BEARER), ("assertion", assertion.expose())]
+            }
+        };
+        params.extend(scope.map(|scope| ("scope", scope)));
+        params.extend(resource.map(|resource| ("resource", resource)));
+        endpoint.ask(&params).await
+    }
+
+    /// Exchanges a person's id token for one that vouches for them at `issuer` (extension Enterprise-Managed
+    /// Authorization, "Token Exchange").
+    async fn exchange(
+        &self,
+        provider: &IdentityProvider,
+        issuer: &str,
+        resource: Option<&str>,
+        scope: Option<&str>,
+    ) -> Result<Secret, AuthorizationError> {
+        const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+        let id_token = provider.id_token.assertion(&provider.token_endpoint).await?;
+        let (method, proof) = match &provider.client_secret {
+            Some(secret) => (Method::ClientSecretPost, ClientProof::Secret(secret.clone())),
+            None => (Method::None, ClientProof::None),
+        };
+        let client = ClientIdentity { id: provider.client_id.clone(), method, proof };
+        // The address is from whoever configured us.
+        let reach = provider.token_endpoint.parse().map_or(self.reach, |uri| Reach::of(&uri));
+        let endpoint = TokenEndpoint {
+            discovery: &Discovery { fetcher: &self.fetcher, reach },
+            issuer: &provider.token_endpoint,
+            url: &provider.token_endpoint,
+            client: &client,
+            key: None,
+            nonces: &self.nonces,
+        };
+        let mut params = vec![
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("requested_token_type", ID_JAG),
+            ("audience", issuer),
+            ("subject_token", id_token.expose()),
+            ("subject_token_type", "urn:ietf:params:oauth:token-type:id_token"),
+        ];
+        params.extend(scope.map(|scope| ("scope", scope)));
+        params.extend(resource.map(|resource| ("resource", resource)));
+        let answer = endpoint.ask(&params).await?;
+        match answer.issued_token_type.as_deref() {
+            Some(ID_JAG) => Ok(answer.access_token),
+            _ => Err(AuthorizationError::Answer(
+                "the identity provider gives another token than was asked for".to_owned(),
+            )),
+        }
+    }
+}
+
+#[async_trait]
+impl Authorizer for OAuth {
+    async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError> {
+        /// A token that ends sooner than this has ended, in seconds.
+        const MARGIN: u64 = 30;
+        if !same_origin(&request.uri, &self.uri) {
+            return Ok(());
+        }
+        let has_ended = |shown: &Option<Arc<Shown>>| {
+            shown.as_ref().is_some_and(|shown| {
+                shown.expires_at.is_some_and(|expires_at| expires_at <= now() + MARGIN)
+            })
+        };
+        let mut shown = self.shown();
+        if shown.is_none() || has_ended(&shown) {
+            let mut work = self.work.lock().await;
+            self.load(&mut work).await?;
+            // Somebody else may have done it while we waited.
+            if has_ended(&self.shown()) {
+                self.refresh(&mut work).await?;
+            }
+            shown = self.shown();
+        }
+        let Some(shown) = shown else { return Ok(()) };
+        request.headers.insert(header::AUTHORIZATION, shown.authorization.clone());
+        if let Some(key) = &shown.key {
+            let (method, uri) = (&request.method, &request.uri);
+            let proof = possession::proof(key, &self.nonces, method, uri, Some(&shown.token))?;
+            request.headers.insert("dpop", proof);
+        }
+        Ok(())
+    }
+
+    fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
+        let is_new = self.nonces.learn(uri, headers);
+        let shown = self.shown();
+        if let Some(shown) = &shown
+            && !matches!(status, StatusCode::UNAUTHORIZED)
+        {
+            shown.accepted.store(true, Ordering::Relaxed);
+        }
+        let is_bound = shown.is_some_and(|shown| shown.key.is_some());
+        is_new && is_bound && status == StatusCode::UNAUTHORIZED
+    }
+
+    async fn authorize(
+        &self,
+        refusal: &Refusal,
+        interaction: Interaction,
+    ) -> Result<(), AuthorizationError> {
+        let mut work = self.work.lock().await;
+        self.load(&mut work).await?;
+        if let Some(shown) = self.shown() {
+            let was_shown = refusal.presented() == Some(&shown.authorization);
+            if !was_shown {
+                // Somebody else has got something better meanwhile.
+                return Ok(());
+            }
+            if shown.source == Source::Grant
+                && !shown.accepted.load(Ordering::Relaxed)
+                && !refusal.is_insufficient_scope()
+            {
+                return Err(AuthorizationError::Answer(
+                    "its token is new, and the server does not accept it".to_owned(),
+                ));
+            }
+        }
+        self.obtain(&mut work, refusal, interaction).await
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// 256 random bits as text: a verifier of PKCE, a state, a name that is used once.
+///
+/// # Panics
+/// When the system gives no random numbers.
+fn random() -> String {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the system gives random numbers");
+    base64url(&bytes)
+}

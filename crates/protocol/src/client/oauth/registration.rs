@@ -1,0 +1,155 @@
+//! Who we are to an authorization server.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    ClientProof, OAuthOptions,
+    discovery::{AuthorizationServer, Discovery},
+    now,
+    store::{Credentials, Method, Registration},
+    token::{ClientIdentity, denied},
+};
+use crate::{auth::Secret, client::AuthorizationError};
+
+/// Who we are to `server`: registered beforehand, by a document of ours, or by registering now (in the order of
+/// 2025-11-25, "Client Registration Approaches"). What is new goes to `credentials`.
+pub(super) async fn identity(
+    options: &OAuthOptions,
+    server: &AuthorizationServer,
+    discovery: &Discovery<'_>,
+    credentials: &mut Credentials,
+) -> Result<ClientIdentity, AuthorizationError> {
+    if let Some(client) = &options.client {
+        let issuer = client.issuer.as_ref().or(credentials.first_issuer.as_ref());
+        if let Some(issuer) = issuer
+            && *issuer != server.issuer
+        {
+            return Err(AuthorizationError::Credentials(format!(
+                "client '{}' is known to {issuer}, not to {}",
+                client.id, server.issuer
+            )));
+        }
+        if client.issuer.is_none() {
+            credentials.first_issuer = Some(server.issuer.clone());
+        }
+        let (method, proof) = (beforehand(server, &client.proof)?, client.proof.clone());
+        return Ok(ClientIdentity { id: client.id.clone(), method, proof });
+    }
+    if let Some(url) = &options.client_metadata_url
+        && server.client_id_metadata_document_supported
+    {
+        let (method, proof) = (Method::None, ClientProof::None);
+        return Ok(ClientIdentity { id: url.clone(), method, proof });
+    }
+    let redirect_uri = options.user_agent.as_ref().map(|agent| agent.redirect_uri());
+    let known = credentials.registrations.get(&server.issuer).filter(|known| {
+        redirect_uri.as_ref().is_none_or(|uri| known.redirect_uri == *uri)
+            && known.expires_at.is_none_or(|expires_at| expires_at > now() + 60)
+    });
+    let registration = match (known, redirect_uri) {
+        (Some(known), _) => known.clone(),
+        (None, Some(redirect_uri)) => {
+            let registration = register(options, server, discovery, redirect_uri).await?;
+            credentials.registrations.insert(server.issuer.clone(), registration.clone());
+            registration
+        }
+        (None, None) => {
+            return Err(AuthorizationError::LoginRequired { issuer: server.issuer.clone() });
+        }
+    };
+    let proof = registration.client_secret.map_or(ClientProof::None, ClientProof::Secret);
+    Ok(ClientIdentity { id: registration.client_id, method: registration.method, proof })
+}
+
+/// How a client that was registered beforehand proves to be the one. A server that says nothing knows the password in
+/// the header (RFC 8414, section 2).
+fn beforehand(
+    server: &AuthorizationServer,
+    proof: &ClientProof,
+) -> Result<Method, AuthorizationError> {
+    let wanted: &[Method] = match proof {
+        ClientProof::None => return Ok(Method::None),
+        ClientProof::Secret(_) => &[Method::ClientSecretBasic, Method::ClientSecretPost],
+        ClientProof::Key(_) => &[Method::PrivateKeyJwt],
+    };
+    let Some(known) = &server.token_endpoint_auth_methods_supported else { return Ok(wanted[0]) };
+    let found = wanted.iter().find(|method| known.iter().any(|known| known == method.as_str()));
+    found.copied().ok_or_else(|| AuthorizationError::Unsupported {
+        issuer: server.issuer.clone(),
+        lacks: "takes no proof of the kind that the client has",
+    })
+}
+
+/// Dynamic client registration (RFC 7591).
+async fn register(
+    options: &OAuthOptions,
+    server: &AuthorizationServer,
+    discovery: &Discovery<'_>,
+    redirect_uri: String,
+) -> Result<Registration, AuthorizationError> {
+    #[derive(Deserialize)]
+    struct Registered {
+        client_id: String,
+        client_secret: Option<Secret>,
+        client_secret_expires_at: Option<u64>,
+        token_endpoint_auth_method: Option<String>,
+    }
+    const METHODS: [Method; 3] =
+        [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost];
+    let unsupported =
+        |lacks| AuthorizationError::Unsupported { issuer: server.issuer.clone(), lacks };
+    let Some(endpoint) = &server.registration_endpoint else {
+        return Err(unsupported(
+            "registers no clients by itself; register one there and configure its client id",
+        ));
+    };
+    // We are on somebody's own machine, where a password would be none.
+    let method = match &server.token_endpoint_auth_methods_supported {
+        None => Method::None,
+        Some(known) => *METHODS
+            .iter()
+            .find(|method| known.iter().any(|known| known == method.as_str()))
+            .ok_or_else(|| unsupported("takes no proof of a client that registers by itself"))?,
+    };
+    let body = json!({
+        "client_name": options.client_name,
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method.as_str(),
+        // SEP-837: a redirect to a loopback address is a native application's.
+        "application_type": if redirect_uri.starts_with("https:") { "web" } else { "native" },
+    });
+    let uri = discovery.checked("registration endpoint", endpoint)?;
+    let head = http::Request::post(uri)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .header(http::header::ACCEPT, "application/json");
+    let failed = |problem| AuthorizationError::Fetch { url: endpoint.clone(), problem };
+    let answer = discovery
+        .fetcher
+        .send(head, body.to_string().into())
+        .await
+        .map_err(|error| failed(error.to_string()))?;
+    if !answer.status.is_success() {
+        return Err(denied(endpoint, &answer));
+    }
+    // The answer holds a secret, which an error must not show.
+    let registered: Registered = serde_json::from_slice(&answer.body)
+        .map_err(|_| failed("answer is no client registration".to_owned()))?;
+    let told = registered.token_endpoint_auth_method.as_deref();
+    let method = match told.map(|told| METHODS.into_iter().find(|method| method.as_str() == told)) {
+        None => method,
+        Some(Some(told)) => told,
+        Some(None) => {
+            return Err(failed("registered us with a proof that we do not have".to_owned()));
+        }
+    };
+    Ok(Registration {
+        client_id: registered.client_id,
+        client_secret: registered.client_secret.filter(|_| method != Method::None),
+        method,
+        redirect_uri,
+        expires_at: registered.client_secret_expires_at.filter(|at| *at != 0),
+    })
+}

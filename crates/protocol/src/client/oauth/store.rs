@@ -1,0 +1,306 @@
+//! Where registrations and tokens are kept.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::auth::Secret;
+
+/// Keeps what a client has of each server. What it keeps are secrets.
+#[async_trait]
+pub trait CredentialStore: Send + Sync + 'static {
+    /// What is kept for the server at that URL.
+    ///
+    /// # Errors
+    /// When it cannot be read. That nothing is there is none.
+    async fn load(&self, server: &str) -> io::Result<Option<Credentials>>;
+
+    /// Keeps what there is now.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    async fn save(&self, server: &str, credentials: &Credentials) -> io::Result<()>;
+
+    /// Forgets a server.
+    ///
+    /// # Errors
+    /// When it cannot be forgotten.
+    async fn forget(&self, server: &str) -> io::Result<()>;
+}
+
+/// What a client has of one server: made and read by this crate alone, and kept as JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Credentials {
+    /// Registrations by the issuer that made them: no other one may see them.
+    pub(super) registrations: BTreeMap<String, Registration>,
+    /// The first issuer that was told a client's id that names no issuer of its own.
+    pub(super) first_issuer: Option<String>,
+    pub(super) tokens: Option<Tokens>,
+}
+
+/// What an authorization server calls us.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Registration {
+    pub(super) client_id: String,
+    pub(super) client_secret: Option<Secret>,
+    pub(super) method: Method,
+    /// Where it sends people back to.
+    pub(super) redirect_uri: String,
+    /// When the secret ends, in seconds since 1970.
+    pub(super) expires_at: Option<u64>,
+}
+
+/// How a client proves at the token endpoint who it is (RFC 7591, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Method {
+    None,
+    ClientSecretBasic,
+    ClientSecretPost,
+    PrivateKeyJwt,
+}
+
+/// What one login gave.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    /// Who we were when we got them, and how we proved it.
+    pub(super) client_id: String,
+    pub(super) method: Method,
+    /// The resource that they are for, as its metadata writes it.
+    pub(super) resource: Option<String>,
+    pub(super) access: Secret,
+    /// Shown with a proof of possession, not as a bearer token.
+    pub(super) key: Option<Secret>,
+    pub(super) refresh: Option<Secret>,
+    /// In seconds since 1970.
+    pub(super) expires_at: Option<u64>,
+    /// What was granted, or else asked for.
+    pub(super) scope: Option<String>,
+}
+
+impl Method {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ClientSecretBasic => "client_secret_basic",
+            Self::ClientSecretPost => "client_secret_post",
+            Self::PrivateKeyJwt => "private_key_jwt",
+        }
+    }
+}
+
+/// Keeps them until the end of the process.
+#[derive(Default)]
+pub struct MemoryStore {
+    kept: Mutex<HashMap<String, Credentials>>,
+}
+
+#[async_trait]
+impl CredentialStore for MemoryStore {
+    async fn load(&self, server: &str) -> io::Result<Option<Credentials>> {
+        Ok(self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned())
+    }
+
+    async fn save(&self, server: &str, credentials: &Credentials) -> io::Result<()> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(server.to_owned(), credentials.clone());
+        Ok(())
+    }
+
+    async fn forget(&self, server: &str) -> io::Result<()> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
+        Ok(())
+    }
+}
+
+/// Keeps them in a directory, one file a server, which nobody else may read (mode 0600 in a directory of 0700, on Unix).
+///
+/// A file appears whole or not at all. Of two processes that log in to one server at a time the later one's login is
+/// kept.
+#[derive(Clone, Debug)]
+pub struct DirectoryStore {
+    directory: PathBuf,
+}
+
+impl DirectoryStore {
+    /// A store in `directory`, which is made when something is kept.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// The file for a server: readable where that goes, and its own for each URL.
+    fn path(&self, server: &str) -> PathBuf {
+        let digest = ring::digest::digest(&ring::digest::SHA256, server.as_bytes());
+        let digest: String =
+            digest.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let host = server.split("://").nth(1).unwrap_or(server);
+        let host: String = host
+            .chars()
+            .take_while(|char| *char != '/')
+            .take(64)
+            .map(|char| if char.is_ascii_alphanumeric() || char == '.' { char } else { '-' })
+            .collect();
+        self.directory.join(format!("{}-{digest}.json", host.trim_start_matches('.')))
+    }
+}
+
+#[async_trait]
+impl CredentialStore for DirectoryStore {
+    async fn load(&self, server: &str) -> io::Result<Option<Credentials>> {
+        let path = self.path(server);
+        blocking(move || read(&path)).await
+    }
+
+    async fn save(&self, server: &str, credentials: &Credentials) -> io::Result<()> {
+        let path = self.path(server);
+        let text = serde_json::to_vec_pretty(credentials)?;
+        blocking(move || write(&path, &text)).await
+    }
+
+    async fn forget(&self, server: &str) -> io::Result<()> {
+        let path = self.path(server);
+        blocking(move || match std::fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+fn read(path: &Path) -> io::Result<Option<Credentials>> {
+    use io::Read;
+    const MOST: u64 = 1 << 20;
+    let file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text)?;
+    // serde's errors may show values.
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        io::Error::other(format!(
+            "{} is not valid (line {}); delete it and log in again",
+            path.display(),
+            error.line()
+        ))
+    })
+}
+
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    use io::Write;
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let unique = u64::from_ne_bytes(random);
+    if let Some(directory) = path.parent() {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(directory)?;
+    }
+    let beside = path.with_extension(format!("{unique:016x}.new"));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&beside).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()
+    });
+    let moved = written.and_then(|()| std::fs::rename(&beside, path));
+    if moved.is_err() {
+        _ = std::fs::remove_file(&beside);
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Credentials {
+        let registration = Registration {
+            client_id: "me".to_owned(),
+            client_secret: Some("hush".into()),
+            method: Method::ClientSecretPost,
+            redirect_uri: "http://127.0.0.1:1/".to_owned(),
+            expires_at: None,
+        };
+        let tokens = Tokens {
+            issuer: "https://as.example".to_owned(),
+            token_endpoint: "https://as.example/token".to_owned(),
+            client_id: "me".to_owned(),
+            method: Method::ClientSecretPost,
+            resource: None,
+            access: "hush".into(),
+            key: Some("hush".into()),
+            refresh: Some("hush".into()),
+            expires_at: Some(1),
+            scope: None,
+        };
+        Credentials {
+            registrations: [("https://as.example".to_owned(), registration)].into(),
+            first_issuer: None,
+            tokens: Some(tokens),
+        }
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        assert!(!format!("{:?}", some()).contains("hush"));
+    }
+
+    #[tokio::test]
+    async fn every_store_keeps_servers_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let stores: [&dyn CredentialStore; 2] =
+            [&MemoryStore::default(), &DirectoryStore::new(directory.path().join("new"))];
+        for store in stores {
+            assert!(store.load("https://a/mcp").await.unwrap().is_none());
+            store.forget("https://a/mcp").await.unwrap();
+            store.save("https://a/mcp", &some()).await.unwrap();
+            store.save("https://a/mcp", &some()).await.unwrap();
+            let kept = store.load("https://a/mcp").await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(kept).unwrap(), serde_json::to_value(some()).unwrap());
+            assert!(store.load("https://a/mcp2").await.unwrap().is_none());
+            store.forget("https://a/mcp").await.unwrap();
+            assert!(store.load("https://a/mcp").await.unwrap().is_none());
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn files_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::new(directory.path().join("new"));
+        store.save("https://../../x", &some()).await.unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory.path().join("new")), 0o700);
+        let files: Vec<_> = std::fs::read_dir(directory.path().join("new"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        assert_eq!(mode(&files[0]), 0o600);
+        std::fs::write(&files[0], r#"{"tokens":"hush"}"#).unwrap();
+        let error = store.load("https://../../x").await.unwrap_err().to_string();
+        assert!(error.contains("is not valid") && !error.contains("hush"), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Requests to a token endpoint.
+
+use http::{HeaderValue, Method as HttpMethod, Request, StatusCode, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    ClientProof,
+    discovery::Discovery,
+    now,
+    possession::{self, Nonces},
+    random,
+    store::Method,
+};
+use crate::{
+    auth::{Answer, Secret, SigningKey},
+    client::AuthorizationError,
+};
+
+/// Who we are to one authorization server, and how we prove it.
+pub(super) struct ClientIdentity {
+    pub(super) id: String,
+    pub(super) method: Method,
+    pub(super) proof: ClientProof,
+}
+
+/// What a token endpoint gives (RFC 6749, section 5.1).
+#[derive(Deserialize)]
+pub(super) struct TokenAnswer {
+    pub(super) access_token: Secret,
+    pub(super) token_type: String,
+    #[serde(default)]
+    pub(super) expires_in: Option<f64>,
+    #[serde(default)]
+    pub(super) refresh_token: Option<Secret>,
+    #[serde(default)]
+    pub(super) scope: Option<String>,
+    /// Of an exchange (RFC 8693, section 2.2.1).
+    #[serde(default)]
+    pub(super) issued_token_type: Option<String>,
+}
+
+/// A token endpoint, and who asks there.
+pub(super) struct TokenEndpoint<'a> {
+    pub(super) discovery: &'a Discovery<'a>,
+    pub(super) issuer: &'a str,
+    pub(super) url: &'a str,
+    pub(super) client: &'a ClientIdentity,
+    /// The key that tokens are to be bound to.
+    pub(super) key: Option<&'a SigningKey>,
+    pub(super) nonces: &'a Nonces,
+}
+
+impl TokenEndpoint<'_> {
+    /// Asks for a token. Only a demand for a nonce makes it ask again.
+    pub(super) async fn ask(
+        &self,
+        params: &[(&str, &str)],
+    ) -> Result<TokenAnswer, AuthorizationError> {
+        let failed = |problem| AuthorizationError::Fetch { url: self.url.to_owned(), problem };
+        let uri = self.discovery.checked("token endpoint", self.url)?;
+        let mut again = self.key.is_some();
+        loop {
+            let (mut head, body) = self.request(params)?;
+            if let Some(key) = self.key {
+                let proof = possession::proof(key, self.nonces, &HttpMethod::POST, &uri, None)?;
+                head = head.header("dpop", proof);
+            }
+            let answer = self
+                .discovery
+                .fetcher
+                .send(head.uri(uri.clone()), body.into())
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+            let nonce_is_new = self.nonces.learn(&uri, &answer.headers);
+            if answer.status.is_success() {
+                // serde's errors may show values.
+                return serde_json::from_slice(&answer.body)
+                    .map_err(|_| failed("answer is no token".to_owned()));
+            }
+            let denied = denied(self.url, &answer);
+            let wants_nonce = matches!(
+                &denied,
+                AuthorizationError::Denied { error, .. } if error == "use_dpop_nonce"
+            );
+            if !(wants_nonce && nonce_is_new && std::mem::take(&mut again)) {
+                return Err(denied);
+            }
+        }
+    }
+
+    /// The request with the proof of who asks (RFC 6749, section 2.3; RFC 7523, section 2.2).
+    fn request(
+        &self,
+        params: &[(&str, &str)],
+    ) -> Result<(http::request::Builder, String), AuthorizationError> {
+        let ClientIdentity { id, method, proof } = self.client;
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(params);
+        let mut head = Request::builder()
+            .method(HttpMethod::POST)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json");
+        match (method, proof) {
+            (Method::ClientSecretBasic, ClientProof::Secret(secret)) => {
+                head = head.header(header::AUTHORIZATION, basic(id, secret));
+            }
+            (Method::ClientSecretPost, ClientProof::Secret(secret)) => {
+                form.append_pair("client_id", id).append_pair("client_secret", secret.expose());
+            }
+            (Method::PrivateKeyJwt, ClientProof::Key(key)) => {
+                let (now, lifetime) = (now(), 60);
+                let claims = json!({
+                    "iss": id, "sub": id, "aud": self.issuer, "jti": random(),
+                    "iat": now, "exp": now + lifetime,
+                });
+                let assertion = key
+                    .sign(None, None, &claims)
+                    .map_err(|error| AuthorizationError::Credentials(error.to_string()))?;
+                form.append_pair("client_id", id)
+                    .append_pair(
+                        "client_assertion_type",
+                        "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+                    )
+                    .append_pair("client_assertion", &assertion);
+            }
+            _ => {
+                form.append_pair("client_id", id);
+            }
+        }
+        Ok((head, form.finish()))
+    }
+}
+
+/// Id and password in the header, each encoded as a form would (RFC 6749, section 2.3.1).
+fn basic(id: &str, secret: &Secret) -> HeaderValue {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));
+    let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)))
+        .expect("base64 fits a header");
+    value.set_sensitive(true);
+    value
+}
+
+/// What an authorization server's refusal says.
+pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
+    #[derive(Deserialize)]
+    struct Denial {
+        error: String,
+        #[serde(default)]
+        error_description: String,
+    }
+    match serde_json::from_slice::<Denial>(&answer.body) {
+        Ok(Denial { error, error_description: description }) if answer.status != StatusCode::OK => {
+            let error = crate::error::shortened(&error).to_owned();
+            AuthorizationError::Denied { error, description }
+        }
+        _ => AuthorizationError::Fetch {
+            url: url.to_owned(),
+            problem: format!("answers with status {}", answer.status.as_u16()),
+        },
+    }
+}

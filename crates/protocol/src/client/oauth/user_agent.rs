@@ -1,0 +1,142 @@
+//! Where a person logs in.
+
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
+
+use crate::client::AuthorizationError;
+
+/// Takes a person to an authorization server, and brings back what the server sends along.
+#[async_trait]
+pub trait UserAgent: Send + Sync + 'static {
+    /// Where the authorization server sends the person back to.
+    fn redirect_uri(&self) -> String;
+
+    /// Takes the person to `request.url` and waits for the way back: the URL they are sent to, or its query alone. What
+    /// comes back with another `state` is not from this login and should be ignored.
+    ///
+    /// Dropped when it takes too long.
+    ///
+    /// # Errors
+    /// When the person cannot be taken there.
+    async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError>;
+}
+
+/// One login.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoginRequest {
+    /// Where to log in.
+    pub url: String,
+    /// What comes back unchanged.
+    pub state: String,
+}
+
+/// Shows a person a URL, in a browser or as text, and waits for the browser on this machine.
+pub struct LoopbackBrowser {
+    listener: TcpListener,
+    redirect_uri: String,
+    show: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+const PATH: &str = "/callback";
+
+impl LoopbackBrowser {
+    /// `listener` is on a loopback address, as a rule on port 0; `show` opens or prints the URL.
+    ///
+    /// # Errors
+    /// When others can reach the listener.
+    pub fn new(
+        listener: TcpListener,
+        show: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            return Err(io::Error::other("a login must come back to a loopback address"));
+        }
+        let redirect_uri = format!("http://{address}{PATH}");
+        Ok(Self { listener, redirect_uri, show: Box::new(show) })
+    }
+}
+
+#[async_trait]
+impl UserAgent for LoopbackBrowser {
+    fn redirect_uri(&self) -> String {
+        self.redirect_uri.clone()
+    }
+
+    async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError> {
+        const MOST_CONNECTIONS: usize = 16;
+        const PATIENCE: Duration = Duration::from_secs(10);
+        (self.show)(&request.url);
+        let (found, mut back) = mpsc::channel(1);
+        let expected = Arc::new(Expected { state: request.state.clone(), found });
+        let mut connections = JoinSet::new();
+        let query = loop {
+            tokio::select! {
+                biased;
+                Some(query) = back.recv() => break query,
+                Some(_) = connections.join_next() => {}
+                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                    let (stream, _) = accepted.map_err(|source| AuthorizationError::Io {
+                        what: "waiting for the login to come back".to_owned(),
+                        source,
+                    })?;
+                    let expected = expected.clone();
+                    connections.spawn(async move {
+                        let answer = service_fn(move |request| expected.clone().answer(request));
+                        let serving = http1::Builder::new()
+                            .timer(TokioTimer::new())
+                            .keep_alive(false)
+                            .serve_connection(TokioIo::new(stream), answer);
+                        _ = tokio::time::timeout(PATIENCE, serving).await;
+                    });
+                }
+            }
+        };
+        // The browser should see the page that says so.
+        _ = tokio::time::timeout(PATIENCE, async {
+            while connections.join_next().await.is_some() {}
+        })
+        .await;
+        Ok(query)
+    }
+}
+
+/// The way back that is waited for.
+struct Expected {
+    state: String,
+    found: mpsc::Sender<String>,
+}
+
+impl Expected {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let query = request.uri().query().unwrap_or_default();
+        let is_ours = form_urlencoded::parse(query.as_bytes())
+            .any(|(name, value)| name == "state" && value == *self.state);
+        let (status, text) = if request.uri().path() != PATH {
+            (StatusCode::NOT_FOUND, "There is nothing here.")
+        } else if !is_ours {
+            (StatusCode::BAD_REQUEST, "This login was not asked for, or has ended.")
+        } else {
+            _ = self.found.try_send(query.to_owned());
+            (StatusCode::OK, "You can close this page and go back to where you came from.")
+        };
+        let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        let plain = header::HeaderValue::from_static("text/plain; charset=utf-8");
+        headers.insert(header::CONTENT_TYPE, plain);
+        headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+}
