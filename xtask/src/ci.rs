@@ -123,6 +123,12 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios --binary")]),
     },
     Step {
+        name: "kills",
+        about: "whoever is killed, nobody is left behind and no request waits for ever",
+        needs: None,
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- kills")]),
+    },
+    Step {
         name: "interop",
         about: "official clients and servers, and PlantUML itself",
         needs: None,

@@ -2,6 +2,8 @@
 
 mod ci;
 mod conformance;
+#[cfg(target_os = "linux")]
+mod kills;
 mod run;
 mod scenario;
 mod schema;
@@ -43,6 +45,10 @@ Examples:
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
+    /// Kill clients, servers and upstreams at seeded moments, and look who is left behind.
+    #[cfg(target_os = "linux")]
+    #[command(after_help = kills::EXAMPLES)]
+    Kills(kills::Options),
     /// Write the JSON Schema of the scenario language, for editors.
     #[command(after_help = "\
 Examples:
@@ -52,6 +58,14 @@ Examples:
     /// Serve the upstream of a scenario on standard input and output.
     #[command(hide = true)]
     Upstream { spec: PathBuf },
+    /// Run one trial of `kills`.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    KillTrial(kills::TrialOptions),
+    /// Be the client of a trial.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    KillCaller { caller: String },
 }
 
 fn main() -> ExitCode {
@@ -61,6 +75,15 @@ fn main() -> ExitCode {
         Task::Conformance(options) => conformance::run(&options),
         Task::Schema(options) => schema::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),
+        #[cfg(target_os = "linux")]
+        Task::Kills(options) => kills::run(&options),
+        #[cfg(target_os = "linux")]
+        Task::KillTrial(options) => on_one_thread(kills::run_trial(&options)),
+        #[cfg(target_os = "linux")]
+        Task::KillCaller { caller } => match serde_json::from_str::<kills::Caller>(&caller) {
+            Ok(caller) => on_one_thread(caller.run()),
+            Err(error) => Err(Failed::new(error.to_string())),
+        },
     };
     done.unwrap_or_else(|failed| {
         eprintln!("error: {failed}");
@@ -69,11 +92,15 @@ fn main() -> ExitCode {
 }
 
 fn serve_upstream(spec: &Path) -> Result<ExitCode, Failed> {
+    on_one_thread(async { Ok(upstream::serve(spec).await?) })
+}
+
+fn on_one_thread(work: impl Future<Output = Result<(), Failed>>) -> Result<ExitCode, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(upstream::serve(spec))?;
+    let done = runtime.block_on(work);
     // The thread that reads standard input may wait for a line that never comes.
     runtime.shutdown_background();
-    Ok(ExitCode::SUCCESS)
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Why a task could not be done.

@@ -129,7 +129,7 @@ impl Binary {
 }
 
 /// The address in the line that says where the server listens.
-fn listening_address(line: &str) -> Option<SocketAddr> {
+pub(crate) fn listening_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(" listens on http://")?;
     rest.split_once("/mcp")?.0.parse().ok()
 }

@@ -28,6 +28,10 @@ use std::{
 use clap::{Args, ValueEnum};
 use tokio::{sync::Semaphore, task::JoinSet};
 
+pub(crate) use self::{
+    agent::options as agent_options,
+    binary::{build as build_binary, listening_address},
+};
 use self::{
     case::{Case, Filter},
     failure::Failure,

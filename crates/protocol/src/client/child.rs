@@ -160,8 +160,11 @@ async fn attend(
             if tokio::time::timeout(grace, child.wait()).await.is_err() {
                 signal(group, Signal::Terminate);
                 if tokio::time::timeout(grace, child.wait()).await.is_err() {
+                    // Also those that have left the group, while their ancestry still tells whose they are.
+                    let descendants = descendants(group);
                     signal(group, Signal::Kill);
                     _ = child.kill().await;
+                    kill_each(&descendants);
                 }
             }
         }
@@ -187,6 +190,39 @@ fn signal(group: Option<u32>, signal: Signal) {
         _ = kill_process_group(group, signal);
     }
 }
+
+/// The children of a process, and theirs.
+#[cfg(target_os = "linux")]
+fn descendants(process: Option<u32>) -> Vec<u32> {
+    let mut found = Vec::from_iter(process);
+    let mut at = 0;
+    while let Some(process) = found.get(at) {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(list.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found.split_off(usize::from(process.is_some()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn descendants(_process: Option<u32>) -> Vec<u32> {
+    Vec::new()
+}
+
+#[cfg(unix)]
+fn kill_each(processes: &[u32]) {
+    use rustix::process::{Pid, Signal, kill_process};
+    for id in processes.iter().filter_map(|&id| Pid::from_raw(id.try_into().ok()?)) {
+        // That nobody is left is what we want.
+        _ = kill_process(id, Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn kill_each(_processes: &[u32]) {}
 
 #[cfg(not(unix))]
 fn signal(_group: Option<u32>, _signal: Signal) {}

@@ -94,14 +94,17 @@ async fn standard_error_comes_line_by_line() {
     client.close().await;
 }
 
-/// The shell, and the `sleep` that it has started and will not end by itself.
+/// The shell, and what it has started that will not end by itself: one `sleep` in its group, one that has left it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn closing_leaves_no_process_behind() {
     for how in ["close", "drop"] {
         let directory = tempfile::tempdir().unwrap();
         let pids = directory.path().join("pids");
-        let then = format!("trap '' TERM; sleep 600 & echo $$ $! > {}; wait", pids.display());
+        let then = format!(
+            "trap '' TERM; sleep 600 & a=$!; setsid sleep 600 & echo $$ $a $! > {}; wait",
+            pids.display()
+        );
         let client = Client::spawn(shell(&then), ClientOptions::default()).await.unwrap();
         let call = CallToolParams::new("t", &json!({})).unwrap();
         let options =
@@ -112,8 +115,8 @@ async fn closing_leaves_no_process_behind() {
         }
         drop(client);
         let pids = std::fs::read_to_string(&pids).unwrap();
-        assert_eq!(pids.split_whitespace().count(), 2);
-        soon("the end of both", async {
+        assert_eq!(pids.split_whitespace().count(), 3);
+        soon("the end of all", async {
             while pids.split_whitespace().any(is_alive) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -5,6 +5,8 @@
 mod check;
 mod children;
 mod diagram;
+#[cfg(target_os = "linux")]
+mod guard;
 mod serve;
 
 use std::{
@@ -39,6 +41,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Encode(arguments) => diagram::encode(&arguments),
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        #[cfg(target_os = "linux")]
+        Command::Guard(arguments) => match guard::guard(&arguments) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -102,6 +109,10 @@ Examples:
   marquetry check
   marquetry check --config marquetry.toml --mcp-config mcp.json")]
     Check(ServeArgs),
+    /// Run an upstream's program, and end all that it has started when it or this server ends.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Guard(GuardArgs),
 }
 
 #[derive(Args)]
@@ -130,6 +141,21 @@ struct ServeArgs {
     /// Listen on an address that other machines reach, though nothing asks them who they are.
     #[arg(long)]
     insecure: bool,
+}
+
+/// What the server tells the process that stands between it and an upstream.
+#[cfg(target_os = "linux")]
+#[derive(Args)]
+struct GuardArgs {
+    /// The server's process id.
+    #[arg(long)]
+    server: i32,
+    /// How long the program may take to end after its input has ended, and again after SIGTERM, in milliseconds.
+    #[arg(long)]
+    grace_ms: u64,
+    /// The program and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -22,6 +23,7 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         // The address itself is a name that nobody else can point elsewhere.
         config.server.allowed_hosts.push(bracketed(address.ip()));
     }
+    config.gateway.guard = guard();
     start_logging(&config, &warnings)?;
     on_runtime(async {
         let listener = bind(address).await?;
@@ -37,13 +39,21 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
-    let (config, warnings) = arguments.load()?;
+    let (mut config, warnings) = arguments.load()?;
+    config.gateway.guard = guard();
     start_logging(&config, &warnings)?;
     on_runtime(async {
         let app = App::builder(config).start().await?;
         tracing::info!("serving MCP on standard input and output");
         until_told(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
     })
+}
+
+/// This program, which stands guard over upstreams as `marquetry guard`. By its path, which tells people who it is; by the kernel's own name for it
+/// where it has been replaced since it started.
+fn guard() -> Option<PathBuf> {
+    let here = std::env::current_exe().ok().filter(|path| path.exists());
+    cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
 }
 
 fn start_logging(config: &Config, warnings: &[String]) -> Result<(), Failure> {
@@ -57,6 +67,8 @@ fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
     let runtime: Runtime =
         Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
     let outcome = runtime.block_on(work);
+    // In good order nobody is left by now.
+    super::children::kill();
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }

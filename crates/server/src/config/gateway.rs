@@ -1,5 +1,7 @@
 //! How upstreams are named, started and watched.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,12 @@ pub struct GatewayConfig {
     /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in small letters), NODE_EXTRA_CA_CERTS and SSL_CERT_*; a `*` at the end stands for
     /// any rest, as in "NVM_*". What one server alone needs belongs in its `env`.
     pub pass_env: Vec<String>,
+    /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's program, and ends what that
+    /// has started when it or this process ends, however that happens. The command line sets it to itself on Linux; without it, what a
+    /// killed process leaves behind ends when it notices that its input has ended, or not at all.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub guard: Option<PathBuf>,
 }
 
 impl Default for GatewayConfig {
@@ -43,6 +51,7 @@ impl Default for GatewayConfig {
             restart_max_failures: 0,
             stop_grace_ms: 2_000,
             pass_env: Vec::new(),
+            guard: None,
         }
     }
 }

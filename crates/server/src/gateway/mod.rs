@@ -4,6 +4,8 @@ mod backoff;
 mod call;
 mod catalog;
 mod environment;
+#[cfg(unix)]
+mod guard;
 mod names;
 mod routes;
 mod state;

@@ -1,6 +1,7 @@
 //! One upstream: its configuration, its state, and what it last listed.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
@@ -28,6 +29,9 @@ pub(crate) struct Upstream {
     stop_grace: Duration,
     /// Variables that it sees beside those that all do.
     pass_env: Vec<String>,
+    /// Stands before its program.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there is no guard"))]
+    guard: Option<PathBuf>,
     state: watch::Sender<State>,
     listing: RwLock<Arc<Listing>>,
     starts: AtomicU32,
@@ -64,6 +68,7 @@ impl Upstream {
             call_timeout,
             stop_grace: Duration::from_millis(gateway.stop_grace_ms),
             pass_env: gateway.pass_env.clone(),
+            guard: gateway.guard.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::default(),
             starts: AtomicU32::new(0),
@@ -165,6 +170,10 @@ impl Upstream {
                 program.stderr = Stderr::Lines(Arc::new(move |line| {
                     tracing::info!(target: "marquetry::upstream", upstream = name, "{line}");
                 }));
+                #[cfg(unix)]
+                if let Some(guard) = &self.guard {
+                    super::guard::stand_before(&mut program, guard)?;
+                }
                 Client::spawn(program, options).await
             }
             Transport::Http { url, headers } => {

@@ -1,0 +1,163 @@
+//! What a person is shown of a text with blocks, and the blocks sorted by what they are about.
+
+use std::borrow::Cow;
+
+use crate::{
+    block::Block,
+    markup::{attribute_into, find_opening},
+    neutralize::push_between,
+    parse::blocks,
+    uri::Am7Uri,
+};
+
+/// Takes out of a text what is not for a person, and renders what is.
+///
+/// ```
+/// use marquetry_context_blocks::Filter;
+///
+/// let text = r#"Hello <mcp:context type="resource" uri="am7://reminder/u1" ephemeral="true">{}</mcp:context>World"#;
+/// let filtered = Filter::default().apply(text);
+/// assert_eq!(filtered.content, "Hello World");
+/// assert_eq!(filtered.contexts.reminders.len(), 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Filter {
+    /// Whether ephemeral blocks stay; off by default.
+    pub show_ephemeral: bool,
+    /// Whether reasoning stays; off by default.
+    pub show_reasoning: bool,
+    /// Whether inline media resources become HTML images; on by default.
+    pub render_resources: bool,
+    /// What stands before `/media/ORGANISATION/TYPE/ID` in the source of an image; empty by default.
+    pub media_base: String,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            show_ephemeral: false,
+            show_reasoning: false,
+            render_resources: true,
+            media_base: String::new(),
+        }
+    }
+}
+
+impl Filter {
+    /// Filters a text. Without any block the text is only trimmed, and nothing is allocated.
+    ///
+    /// The content that comes out holds exactly the blocks that were kept: no tag that is left over, and none that
+    /// comes into being where something was taken out.
+    pub fn apply<'a>(&self, text: &'a str) -> Filtered<'a> {
+        let mut contexts = Contexts::default();
+        if find_opening(text, 0).is_none() {
+            return Filtered { content: Cow::Borrowed(text.trim()), contexts };
+        }
+        let mut content = String::with_capacity(text.len());
+        let mut from = 0;
+        for block in blocks(text) {
+            let span = block.span();
+            push_between(&text[from..span.start], &mut content);
+            from = span.end;
+            if !self.hides(&block) {
+                self.show(&block, &mut content);
+            }
+            contexts.sort_in(block);
+        }
+        push_between(&text[from..], &mut content);
+        content.truncate(content.trim_end().len());
+        content.drain(..content.len() - content.trim_start().len());
+        Filtered { content: Cow::Owned(content), contexts }
+    }
+
+    fn hides(&self, block: &Block<'_>) -> bool {
+        (block.is_ephemeral() && !self.show_ephemeral)
+            || (block.kind() == "reasoning" && !self.show_reasoning)
+    }
+
+    fn show(&self, block: &Block<'_>, out: &mut String) {
+        if self.render_resources && block.is_inline() && is_media(block) {
+            self.render(block, out);
+        } else {
+            out.push_str(block.raw());
+        }
+    }
+
+    /// Writes an image. It has a source only if the URI names a medium; one that is pending has none yet.
+    fn render(&self, block: &Block<'_>, out: &mut String) {
+        let uri = block.uri().unwrap_or_default();
+        out.push_str("<img");
+        if let Ok(medium) = Am7Uri::parse(&uri)
+            && medium.is_media()
+            && let (Some(kind), Some(id)) = (medium.object_type(), medium.id())
+        {
+            let mut source = format!("{}/media", self.media_base);
+            for segment in medium.organization().split('/').chain([kind, id]) {
+                source.push('/');
+                crate::uri::encode_segment(segment, &mut source);
+            }
+            attribute_into("src", &source, out);
+        }
+        let tags = block.tags();
+        attribute_into("alt", &tags.join(", "), out);
+        attribute_into("data-mcp-uri", &uri, out);
+        attribute_into("data-mcp-tags", &tags.join(","), out);
+        out.push_str(" />");
+    }
+}
+
+/// What [`Filter::apply`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filtered<'a> {
+    /// The text to show, without white space at its ends.
+    pub content: Cow<'a, str>,
+    /// All blocks of the text, shown or not.
+    pub contexts: Contexts<'a>,
+}
+
+/// Blocks by what they are about, each list in the order of the text. A block whose URI says none of it (and that is
+/// no reasoning) is in none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Contexts<'a> {
+    /// `/citations/` or `/vector/` in the URI.
+    pub citations: Vec<Block<'a>>,
+    /// `/reminder/` in the URI.
+    pub reminders: Vec<Block<'a>>,
+    /// `/keyframe/` in the URI.
+    pub keyframes: Vec<Block<'a>>,
+    /// `/metrics/` in the URI.
+    pub metrics: Vec<Block<'a>>,
+    /// `type="reasoning"`.
+    pub reasoning: Vec<Block<'a>>,
+    /// `/media/` in the URI.
+    pub resources: Vec<Block<'a>>,
+}
+
+impl<'a> Contexts<'a> {
+    fn sort_in(&mut self, block: Block<'a>) {
+        let uri = block.uri().unwrap_or_default();
+        let is_about = |part: &str| uri.contains(part);
+        let list = if is_about("/citations/") || is_about("/vector/") {
+            &mut self.citations
+        } else if is_about("/reminder/") {
+            &mut self.reminders
+        } else if is_about("/keyframe/") {
+            &mut self.keyframes
+        } else if is_about("/metrics/") {
+            &mut self.metrics
+        } else if is_media(&block) {
+            &mut self.resources
+        } else if block.kind() == "reasoning" {
+            &mut self.reasoning
+        } else {
+            return;
+        };
+        list.push(block);
+    }
+}
+
+fn is_media(block: &Block<'_>) -> bool {
+    block.uri().is_some_and(|uri| uri.contains("/media/"))
+}

@@ -1,0 +1,150 @@
+//! Finding blocks: one scan from left to right; what is inside a block is opaque to it.
+
+use std::fmt;
+
+use crate::{
+    block::{Block, Element},
+    markup::{StartTag, find_closing, find_opening},
+};
+
+/// The blocks of a text, in the order in which they stand there. Without any, nothing is allocated.
+pub fn blocks(text: &str) -> Blocks<'_> {
+    Blocks(Scanner::new(text))
+}
+
+/// The blocks of a text, and what looks like a block and is none.
+///
+/// ```
+/// let parsed = marquetry_context_blocks::parse(r#"A<mcp:context type="x">B</mcp:context>C <mcp:context>"#);
+/// assert_eq!(parsed.blocks[0].body(), "B");
+/// assert_eq!(parsed.problems[0].to_string(), "byte 40: <mcp:context> is not closed");
+/// ```
+pub fn parse(text: &str) -> Parsed<'_> {
+    let mut parsed = Parsed::default();
+    for found in Scanner::new(text) {
+        match found {
+            Ok(block) => parsed.blocks.push(block),
+            Err(problem) if parsed.problems.len() < Parsed::MAX_PROBLEMS => {
+                parsed.problems.push(problem)
+            }
+            Err(_) => {}
+        }
+    }
+    parsed
+}
+
+/// What [`parse`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parsed<'a> {
+    /// The blocks, in the order of the text; none overlaps another.
+    pub blocks: Vec<Block<'a>>,
+    /// What stays text although it looks like a block; at most [`Self::MAX_PROBLEMS`].
+    pub problems: Vec<Problem>,
+}
+
+impl Parsed<'_> {
+    /// How many problems are kept; further ones are dropped.
+    pub const MAX_PROBLEMS: usize = 100;
+}
+
+/// The blocks of a text one by one; see [`blocks`].
+#[derive(Clone, Debug)]
+pub struct Blocks<'a>(Scanner<'a>);
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    fn next(&mut self) -> Option<Block<'a>> {
+        self.0.find_map(Result::ok)
+    }
+}
+
+/// Something that looks like a block and is none; it stays text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it begins, in bytes.
+    pub at: usize,
+    /// What is wrong with it.
+    pub kind: ProblemKind,
+}
+
+/// What is wrong with something that looks like a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The start tag has no end, or another tag begins in it.
+    MalformedTag(Element),
+    /// There is no end tag.
+    Unclosed(Element),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ProblemKind::MalformedTag(element) => {
+                write!(out, "byte {}: the tag <mcp:{} …> does not end", self.at, element.name())
+            }
+            ProblemKind::Unclosed(element) => {
+                write!(out, "byte {}: <mcp:{}> is not closed", self.at, element.name())
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    /// Elements with no end tag ahead: looked for once, so that many unclosed blocks still cost one pass.
+    unclosed: [bool; 2],
+}
+
+impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, unclosed: [false; 2] }
+    }
+
+    fn read(&mut self, start: usize) -> Option<Result<Block<'a>, Problem>> {
+        let text = self.text;
+        let problem = |kind| Some(Err(Problem { at: start, kind }));
+        self.at = start + 1;
+        let Some(tag) = StartTag::read(text, start) else {
+            let name = &text[start + b"<mcp:".len()..];
+            let element = [Element::Context, Element::Resource].into_iter().find(|element| {
+                name.get(..element.name().len())
+                    .is_some_and(|found| found.eq_ignore_ascii_case(element.name()))
+            })?;
+            return problem(ProblemKind::MalformedTag(element));
+        };
+        let element = Element::from_name(tag.name)?;
+        self.at = tag.end;
+        let (body, end) = if tag.closed {
+            ("", tag.end)
+        } else {
+            let unclosed = &mut self.unclosed[element as usize];
+            let closing =
+                if *unclosed { None } else { find_closing(text, tag.end, element.name()) };
+            let Some((body_end, end)) = closing else {
+                *unclosed = true;
+                return problem(ProblemKind::Unclosed(element));
+            };
+            (text[tag.end..body_end].trim(), end)
+        };
+        self.at = end;
+        Some(Ok(Block { element, attributes: tag.attributes, body, raw: &text[start..end], start }))
+    }
+}
+
+impl<'a> Iterator for Scanner<'a> {
+    type Item = Result<Block<'a>, Problem>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(start) = find_opening(self.text, self.at) {
+            if let Some(found) = self.read(start) {
+                return Some(found);
+            }
+        }
+        self.at = self.text.len();
+        None
+    }
+}

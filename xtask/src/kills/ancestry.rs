@@ -1,0 +1,71 @@
+//! Who descends from this process. It adopts those that lose their parent, so nobody escapes by that.
+
+use std::{fs, io, time::Duration};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
+use tokio::time::{Instant, sleep};
+
+/// From now on orphaned descendants become children of this process.
+pub(super) fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// All that descend from `process`.
+pub(super) fn descendants(process: Pid) -> Vec<Pid> {
+    let mut found = children(process);
+    let mut at = 0;
+    while let Some(&process) = found.get(at) {
+        found.extend(children(process));
+        at += 1;
+    }
+    found
+}
+
+pub(super) fn children(process: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = threads.map(|it| fs::read_to_string(it.path().join("children")));
+    let ids = lists.map_while(Result::ok).flat_map(|list| {
+        list.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect::<Vec<_>>()
+    });
+    ids.collect()
+}
+
+/// Kills a process, but only a descendant of ours.
+pub(super) fn kill(process: Pid) -> Result<(), String> {
+    if !descendants(getpid()).contains(&process) {
+        return Err(format!("process {process} is none of ours"));
+    }
+    // It may be ending by itself in this very moment.
+    _ = kill_process(process, Signal::KILL);
+    Ok(())
+}
+
+/// Waits until nobody is left. Whoever is there after the limit is named, and killed.
+pub(super) async fn alone(limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
+    loop {
+        // Those that were adopted are ours to wait for.
+        for child in children(getpid()) {
+            _ = waitpid(Some(child), WaitOptions::NOHANG);
+        }
+        let left = descendants(getpid());
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let lines: Vec<String> = left.iter().map(|&process| describe(process)).collect();
+            left.into_iter().for_each(|process| _ = kill(process));
+            return Err(format!("left behind after {} s:\n{}", limit.as_secs(), lines.join("\n")));
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn describe(process: Pid) -> String {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let mut line = String::from_utf8_lossy(&line).replace(['\0', '\n'], " ");
+    line.truncate(line.floor_char_boundary(200));
+    format!("  {process}: {line}")
+}

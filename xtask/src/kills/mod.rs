@@ -1,0 +1,165 @@
+//! `cargo xtask kills`: SIGKILL of client, server and upstream at seeded moments; nobody may be left behind, no request may wait for ever.
+
+mod ancestry;
+mod caller;
+mod evidence;
+mod plan;
+mod trial;
+mod world;
+
+use std::{
+    path::PathBuf,
+    process::{ExitCode, Stdio},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use clap::Args;
+use tokio::{process::Command, sync::Semaphore, task::JoinSet, time::timeout};
+
+pub(crate) use self::{
+    caller::Caller,
+    trial::{TrialOptions, run as run_trial},
+};
+use self::{
+    plan::{Plan, Victim},
+    trial::PENDING,
+};
+use crate::{Failed, root, run::build_binary};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask kills                       200 kills, and six among real servers
+  cargo xtask kills --seed 7              the same kills as every other time with this seed
+  cargo xtask kills --seed 7 --only 31    one of them, alone
+  cargo xtask kills --kills 2000          more of them";
+
+/// Where the real server is, once `tests/interop/install` has run.
+const REAL: &str =
+    "tests/interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+
+/// The longest that one trial may take; it ends by its own limits long before.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Options of `kills`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Decides who is killed when; drawn from the clock and printed unless given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How often something is killed.
+    #[arg(long, default_value_t = 200)]
+    kills: u32,
+    /// The one of this number alone.
+    #[arg(long, value_name = "NUMBER")]
+    only: Option<u32>,
+    /// How many trials run at a time; most of each is waiting.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    jobs: usize,
+    /// This built server, instead of a fresh debug build.
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Starts a runaway in each trial that nobody knows of: each must fail.
+    #[arg(long, hide = true)]
+    sabotage: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let server = match &options.binary {
+        Some(path) => path.canonicalize()?,
+        None => build_binary()?,
+    };
+    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Five digits are enough to tell runs apart, and can be typed.
+    let seed = options.seed.unwrap_or_else(|| clock().as_nanos() as u64 % 100_000);
+    let real = root().join(REAL);
+    let plans: Vec<Plan> = plan::plans(seed, options.kills, real.exists().then_some(&*real))
+        .into_iter()
+        .filter(|plan| options.only.is_none_or(|only| plan.number == only))
+        .collect();
+    println!("{} kills with --seed {seed}", plans.len());
+    if !real.exists() && options.only.is_none() {
+        if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+            return Err(Failed::new("no real server; run tests/interop/install"));
+        }
+        eprintln!("SKIPPED (1): kills of a real server; run tests/interop/install");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let manner = Manner { server, sabotage: options.sabotage, seed };
+    runtime.block_on(all(plans, options.jobs.max(1), manner))
+}
+
+/// What all trials have in common.
+#[derive(Clone)]
+struct Manner {
+    server: PathBuf,
+    sabotage: bool,
+    seed: u64,
+}
+
+async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, Failed> {
+    let seed = manner.seed;
+    let started = Instant::now();
+    let places = Arc::new(Semaphore::new(jobs));
+    let mut trials = JoinSet::new();
+    for plan in plans {
+        let (places, manner) = (places.clone(), manner.clone());
+        trials.spawn(async move {
+            let _place = places.acquire_owned().await;
+            let outcome = one(&plan, &manner).await;
+            (plan, outcome)
+        });
+    }
+    let (mut outcomes, mut failures) = (Vec::new(), 0);
+    while let Some(done) = trials.join_next().await {
+        let (plan, outcome) = done.map_err(|error| Failed::new(error.to_string()))?;
+        if let Err(problem) = &outcome {
+            failures += 1;
+            let number = plan.number;
+            println!(
+                "FAILED {plan}\n  {}\n  again: cargo xtask kills --seed {seed} --only {number}",
+                problem.trim().replace('\n', "\n  ")
+            );
+        }
+        outcomes.push((plan, outcome));
+    }
+    println!("\n{:18} {:>6} {:>20} {:>7}", "killed", "trials", "with a call under way", "failed");
+    for victim in Victim::ALL {
+        let count = |wanted: fn(&Outcome) -> bool| {
+            let ours = outcomes.iter().filter(|(plan, _)| plan.victim == victim);
+            ours.filter(|(_, outcome)| wanted(outcome)).count()
+        };
+        let (all, pending) = (count(|_| true), count(|it| matches!(it, Ok(true))));
+        println!("{:18} {all:6} {pending:20} {:7}", victim.to_string(), count(Result::is_err));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "\nkills: {} trials, {failures} failed, {seconds:.0} s, --seed {seed}",
+        outcomes.len()
+    );
+    Ok(if failures == 0 && !outcomes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a call was under way at the kill, or what went wrong.
+type Outcome = Result<bool, String>;
+
+/// Runs one trial in a process of its own, which adopts whoever loses his parent in it.
+async fn one(plan: &Plan, manner: &Manner) -> Outcome {
+    let spec = serde_json::to_string(plan).map_err(|error| error.to_string())?;
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(this);
+    command.arg("kill-trial").arg("--binary").arg(&manner.server).arg(spec);
+    if manner.sabotage {
+        command.arg("--sabotage");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let output = timeout(PATIENCE, command.output())
+        .await
+        .map_err(|_| format!("the trial did not end within {} s", PATIENCE.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() {
+        return Ok(said.contains(PENDING));
+    }
+    Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)))
+}

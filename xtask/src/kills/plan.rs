@@ -1,0 +1,164 @@
+//! Who is killed when: derived from the seed alone.
+
+use std::{fmt, path::Path, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::{Revision, Transport};
+
+/// One kill.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) number: u32,
+    pub(super) victim: Victim,
+    pub(super) transport: Transport,
+    pub(super) revision: Revision,
+    pub(super) program: Program,
+    /// Milliseconds from the start of the first process to the kill. Who is not there yet by then is killed as soon as he is.
+    pub(super) moment_ms: u64,
+}
+
+/// Whom the signal hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Victim {
+    Client,
+    Server,
+    /// An upstream's program.
+    Upstream,
+    /// The process that stands guard over an upstream's program.
+    Guard,
+    ClientAndServer,
+}
+
+/// What kind of upstream it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Program {
+    /// Ends with its input.
+    Polite,
+    /// Ends neither with its input nor when it is asked to.
+    Stubborn,
+    /// Has started a process that does not end by itself.
+    Parent,
+    /// Has started one that does not end by itself and has left the process group and the session.
+    ParentOfRunaway,
+    /// A server of others: the script that Node.js runs.
+    Real(PathBuf),
+}
+
+impl Victim {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Client, Self::Server, Self::Upstream, Self::Guard, Self::ClientAndServer];
+}
+
+/// As many kills as are wanted, and six among real servers if their script is there.
+pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
+    let programs = [Program::Polite, Program::Stubborn, Program::Parent, Program::ParentOfRunaway];
+    let mut all = Vec::new();
+    for victim in Victim::ALL {
+        for transport in [Transport::Stdio, Transport::Http] {
+            for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+                for program in &programs {
+                    // Nobody is left who knows of a runaway when the guard that has adopted it is killed.
+                    if (victim, program) == (Victim::Guard, &Program::ParentOfRunaway) {
+                        continue;
+                    }
+                    all.push((victim, transport, revision, program.clone()));
+                }
+            }
+        }
+    }
+    let mut random = Random(seed);
+    let mut plans = Vec::new();
+    while plans.len() < kills as usize {
+        // Every combination comes in each round, in another order.
+        for last in (1..all.len()).rev() {
+            all.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        let room = kills as usize - plans.len();
+        plans.extend(all.iter().take(room).cloned());
+    }
+    if let Some(script) = real {
+        for victim in [Victim::Client, Victim::Server, Victim::Upstream] {
+            for transport in [Transport::Stdio, Transport::Http] {
+                let program = Program::Real(script.to_owned());
+                plans.push((victim, transport, Revision::V2026_07_28, program));
+            }
+        }
+    }
+    let plan = |(number, (victim, transport, revision, program))| {
+        // Half of them fall into the start, which is short; a real server takes its time for it.
+        let slow = if matches!(program, Program::Real(_)) { 5 } else { 1 };
+        let latest = if random.below(2) == 0 { 250 } else { 1_200 };
+        let moment_ms = random.below(latest * slow);
+        Plan { number, victim, transport, revision, program, moment_ms }
+    };
+    (1..).zip(plans).map(plan).collect()
+}
+
+/// SplitMix64: numbers that depend on nothing but the seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, victim, transport, revision, program, moment_ms } = self;
+        write!(f, "#{number}: {victim} after {moment_ms} ms, {transport}, {revision}, {program}")
+    }
+}
+
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Upstream => "upstream",
+            Self::Guard => "guard",
+            Self::ClientAndServer => "client and server",
+        })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Polite => "polite upstream",
+            Self::Stubborn => "stubborn upstream",
+            Self::Parent => "upstream with a child",
+            Self::ParentOfRunaway => "upstream with a runaway child",
+            Self::Real(_) => "real upstream",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_kills_and_every_combination() {
+        let told = |seed| plans(seed, 200, None).iter().map(Plan::to_string).collect::<Vec<_>>();
+        assert_eq!(told(7), told(7));
+        assert_ne!(told(7), told(8));
+        let mut first: Vec<_> = plans(7, 76, None)
+            .iter()
+            .map(|plan| {
+                format!("{} {} {} {}", plan.victim, plan.transport, plan.revision, plan.program)
+            })
+            .collect();
+        first.sort();
+        first.dedup();
+        assert_eq!(first.len(), 76);
+        assert_eq!(plans(7, 200, Some(Path::new("x"))).len(), 206);
+    }
+}

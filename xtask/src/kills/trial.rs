@@ -1,0 +1,308 @@
+//! One trial: start everything, kill somebody, look at what the others make of it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use clap::Args;
+use marquetry_protocol::{
+    client::{CallOptions, Client, HttpTarget},
+    types::CallToolParams,
+};
+use rustix::process::{Pid, getpid};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+};
+
+use super::{
+    ancestry::{adopt_orphans, alone, children, descendants, kill},
+    caller::{Caller, Place, Told},
+    evidence::Evidence,
+    plan::{Plan, Victim},
+    world::{SHAKEN, STEADY, Served, World},
+};
+use crate::{
+    Failed,
+    run::agent_options,
+    scenario::{Revision, Transport},
+};
+
+/// How long those that must end may take: twice the grace of an upstream, and room for a busy machine.
+const ENDS: Duration = Duration::from_secs(10);
+/// How long a request may wait for somebody who is dead, and how long an upstream may be away.
+const SOON: Duration = Duration::from_secs(8);
+/// How long a process may take to be there.
+const STARTS: Duration = Duration::from_secs(30);
+
+/// Options of `kill-trial`, which `kills` starts.
+#[derive(Args, Debug)]
+pub(crate) struct TrialOptions {
+    #[arg(long)]
+    binary: PathBuf,
+    /// Starts a runaway that nobody knows of.
+    #[arg(long)]
+    sabotage: bool,
+    /// The plan as JSON.
+    plan: String,
+}
+
+/// What a trial says when a call was under way at the kill.
+pub(super) const PENDING: &str = "a call was under way";
+
+struct Seen {
+    was_pending: bool,
+}
+
+struct Trial<'a> {
+    plan: &'a Plan,
+    world: World,
+    started: Instant,
+    served: Option<Served>,
+    url: Option<String>,
+    caller: Option<(Child, Evidence)>,
+}
+
+/// Runs one trial in this process, which must be there for nothing else.
+pub(crate) async fn run(options: &TrialOptions) -> Result<(), Failed> {
+    let plan: Plan =
+        serde_json::from_str(&options.plan).map_err(|error| Failed::new(error.to_string()))?;
+    adopt_orphans()?;
+    if options.sabotage {
+        Command::new("sh").args(["-c", "setsid sleep 1000 & true"]).status().await?;
+    }
+    let mut trial = Trial {
+        plan: &plan,
+        world: World::new(&plan)?,
+        started: Instant::now(),
+        served: None,
+        url: None,
+        caller: None,
+    };
+    let outcome = trial.run(&options.binary).await;
+    // Whoever is still there after a failure is not to outlive it.
+    let cleared = alone(if outcome.is_ok() { ENDS } else { Duration::ZERO }).await;
+    if outcome.map_err(Failed::new)?.was_pending {
+        println!("{PENDING}");
+    }
+    cleared.map_err(Failed::new)
+}
+
+impl Trial<'_> {
+    async fn run(&mut self, binary: &Path) -> Result<Seen, String> {
+        self.start(binary).await.map_err(|error| error.to_string())?;
+        sleep_until(self.moment()).await;
+        let victims = self.victims().await?;
+        let pending = self.has_pending_call();
+        for victim in victims {
+            kill(victim)?;
+        }
+        let killed = Instant::now();
+        match self.plan.victim {
+            Victim::Client => self.client_is_gone().await,
+            Victim::Server => self.server_is_gone(pending, killed).await,
+            Victim::Upstream | Victim::Guard => self.upstream_returns(pending, killed).await,
+            Victim::ClientAndServer => {
+                self.caller_ends().await?;
+                self.server_ends().await
+            }
+        }?;
+        Ok(Seen { was_pending: pending })
+    }
+
+    fn moment(&self) -> Instant {
+        self.started + Duration::from_millis(self.plan.moment_ms)
+    }
+
+    /// Starts the client, and before it the server where that is not the client's child. A server that dies before it listens has no client.
+    async fn start(&mut self, binary: &Path) -> std::io::Result<()> {
+        let config = self.world.config();
+        let place = if self.plan.transport == Transport::Http {
+            let mut served = Served::start(binary, &config)?;
+            let dies = matches!(self.plan.victim, Victim::Server | Victim::ClientAndServer);
+            let until = if dies { self.moment() } else { self.started + STARTS };
+            self.url = timeout_at(until, served.url()).await.ok().flatten();
+            self.served = Some(served);
+            match &self.url {
+                Some(url) => Place::Url(url.clone()),
+                None if dies => return Ok(()),
+                None => return Err(std::io::Error::other("the server does not listen")),
+            }
+        } else {
+            let line = [
+                binary.as_os_str(),
+                "stdio".as_ref(),
+                "--log".as_ref(),
+                "error".as_ref(),
+                "--config".as_ref(),
+                config.as_os_str(),
+            ];
+            Place::Command(line.map(|it| it.to_string_lossy().into_owned()).to_vec())
+        };
+        let caller = Caller {
+            server: place,
+            revision: self.plan.revision,
+            busy: vec![self.world.busy(SHAKEN), self.world.busy(STEADY)],
+            silent: vec![self.world.silent()],
+        };
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["kill-caller", &serde_json::to_string(&caller)?])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
+        self.caller = Some((child, Evidence::from(stdout)));
+        Ok(())
+    }
+
+    /// Those who are to be killed, as soon as they are there.
+    async fn victims(&self) -> Result<Vec<Pid>, String> {
+        let client = self.caller.as_ref().and_then(|(child, _)| pid_of(child));
+        let server = || match &self.served {
+            Some(served) => pid_of(&served.child),
+            None => children(client?).first().copied(),
+        };
+        let program = || {
+            let program = self.world.process(SHAKEN)?;
+            descendants(getpid()).contains(&program).then_some(program)
+        };
+        let find = || match self.plan.victim {
+            Victim::Client => client.map(|it| vec![it]),
+            Victim::Server => server().map(|it| vec![it]),
+            // Over HTTP the server may die before it has a client.
+            Victim::ClientAndServer => Some(client.into_iter().chain(Some(server()?)).collect()),
+            Victim::Upstream => program().map(|it| vec![it]),
+            Victim::Guard => {
+                let program = program()?;
+                let guard =
+                    descendants(getpid()).into_iter().find(|&it| children(it).contains(&program));
+                guard.map(|it| vec![it])
+            }
+        };
+        let end = Instant::now() + STARTS;
+        loop {
+            match find() {
+                Some(found) => return Ok(found),
+                None if Instant::now() > end => {
+                    return Err(format!("no {} to kill; {}", self.plan.victim, self.said()));
+                }
+                None => sleep(Duration::from_millis(2)).await,
+            }
+        }
+    }
+
+    /// Whether the upstream has a call that will not end by itself.
+    fn has_pending_call(&self) -> bool {
+        let Some((_, evidence)) = &self.caller else { return false };
+        if self.world.is_real() {
+            // It keeps no journal; but one that has answered the other call has most likely read this one.
+            let answered = Told::Answered(self.world.busy(SHAKEN).name);
+            return evidence.has(self.started, |told| *told == answered);
+        }
+        self.world.silent_calls().is_ok_and(|(begun, _)| begun > 0)
+    }
+
+    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server goes on.
+    async fn client_is_gone(&mut self) -> Result<(), String> {
+        self.caller_ends().await?;
+        let Some(url) = self.url.clone() else { return Ok(()) };
+        // A session may come back for its answer, so there the call's own time limit ends it.
+        let end = Instant::now() + SOON;
+        while !self.world.is_real() {
+            let (begun, cancelled) = self.world.silent_calls().map_err(|it| it.to_string())?;
+            if begun == cancelled {
+                break;
+            }
+            if Instant::now() > end {
+                return Err(format!("{begun} calls of a dead client, {cancelled} cancelled"));
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        timeout(SOON, another_client(url, self.plan.revision, &self.world))
+            .await
+            .map_err(|_| "another client gets no answer".to_owned())??;
+        self.finish().await
+    }
+
+    /// The client's calls fail at once, and it can end.
+    async fn server_is_gone(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
+        if let Some((_, evidence)) = &self.caller
+            && pending
+        {
+            let silent = self.world.silent().name;
+            evidence.wait_for_failure(&silent, killed, SOON).await?;
+        }
+        self.caller_ends().await?;
+        self.server_ends().await
+    }
+
+    /// The pending call fails, the upstream is back, the other one has noticed nothing.
+    async fn upstream_returns(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
+        let (_, evidence) = self.caller.as_ref().ok_or("no client")?;
+        if pending {
+            evidence.wait_for_failure(&self.world.silent().name, killed, SOON).await?;
+        }
+        for upstream in [SHAKEN, STEADY] {
+            let answered = Told::Answered(self.world.busy(upstream).name);
+            let what = format!("an answer of the {upstream} upstream");
+            evidence.wait(&what, killed, SOON, |told| *told == answered).await?;
+        }
+        if let Some(how) = evidence.failure(&self.world.busy(STEADY).name, self.started) {
+            return Err(format!("the other upstream suffered: {how}"));
+        }
+        self.finish().await
+    }
+
+    /// Ends client and server in good order.
+    async fn finish(&mut self) -> Result<(), String> {
+        if let Some((child, _)) = &mut self.caller {
+            drop(child.stdin.take());
+        }
+        self.caller_ends().await?;
+        match self.served.take() {
+            Some(served) => served.end().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn caller_ends(&mut self) -> Result<(), String> {
+        let Some((child, _)) = &mut self.caller else { return Ok(()) };
+        let ended = timeout(ENDS, child.wait()).await;
+        ended.map(|_| ()).map_err(|_| format!("the client does not end; {}", self.said()))
+    }
+
+    async fn server_ends(&mut self) -> Result<(), String> {
+        let Some(served) = &mut self.served else { return Ok(()) };
+        let ended = timeout(ENDS, served.child.wait()).await;
+        ended.map(|_| ()).map_err(|_| "the killed server does not end".to_owned())
+    }
+
+    fn said(&self) -> String {
+        self.caller.as_ref().map_or("there is no client".to_owned(), |(_, said)| said.last())
+    }
+}
+
+/// A client that comes later finds both upstreams.
+async fn another_client(url: String, revision: Revision, world: &World) -> Result<(), String> {
+    let target = HttpTarget { url, ..HttpTarget::default() };
+    let client =
+        Client::http(target, agent_options(revision)).await.map_err(|it| it.to_string())?;
+    for upstream in [SHAKEN, STEADY] {
+        let tool = world.busy(upstream);
+        let params =
+            CallToolParams::new(&tool.name, &tool.arguments).map_err(|it| it.to_string())?;
+        let answer = client.call_tool(&params, CallOptions::default()).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.get().contains(r#""isError":true"#) {
+            return Err(format!("another client gets {answer}"));
+        }
+    }
+    client.close().await;
+    Ok(())
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    Pid::from_raw(child.id()?.try_into().ok()?)
+}
