@@ -27,6 +27,7 @@ use crate::Revision;
 /// | `Listen` | no | no | no | no | no | yes |
 /// | `InputRequired` | no | no | no | no | no | yes |
 /// | `CacheHints` | no | no | no | no | no | yes |
+/// | `Tasks` | no | no | no | no | no | yes |
 ///
 /// What a revision lacks is left out of what goes to a client of it, with the nearest text instead where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,11 +75,14 @@ pub enum Feature {
     InputRequired,
     /// How long a result stays good, and for whom.
     CacheHints,
+    /// Calls that go on after they were answered (extension, SEP-2663). What 2025-11-25 calls tasks is another,
+    /// experimental thing, which this crate does not have.
+    Tasks,
 }
 
 impl Feature {
     /// Every feature, in the order of the table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Sessions,
         Self::Batches,
         Self::Pagination,
@@ -100,6 +104,7 @@ impl Feature {
         Self::Listen,
         Self::InputRequired,
         Self::CacheHints,
+        Self::Tasks,
     ];
 }
 
@@ -126,7 +131,7 @@ impl Revision {
             Feature::Icons | Feature::UrlElicitation | Feature::SamplingTools => {
                 self >= Self::V2025_11_25
             }
-            Feature::Listen | Feature::InputRequired | Feature::CacheHints => {
+            Feature::Listen | Feature::InputRequired | Feature::CacheHints | Feature::Tasks => {
                 self >= Self::V2026_07_28
             }
         }

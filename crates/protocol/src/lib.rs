@@ -53,6 +53,10 @@
 //! - A handler speaks the newest revision; what an older one lacks is left out of what its client gets, with the
 //!   nearest text instead ([`Feature`] has the table).
 //! - [`RequestContext::elicit`](server::RequestContext::elicit) and its like ask the client, in both eras.
+//! - Long calls can go on as tasks: a server says so of a tool ([`Toolbox::task_tool`](server::Toolbox::task_tool),
+//!   [`Handler::task_options`](server::Handler::task_options)) or in the middle of a call
+//!   ([`RequestContext::run_as_task`](server::RequestContext::run_as_task)); a client follows them to their end, or
+//!   holds them ([`Client::start_tool`](client::Client::start_tool)).
 //! - Every queue and size is bounded: see [`server::Limits`] and [`client::ClientOptions`]. Over a limit there is an
 //!   error that names it, and the connection goes on.
 //! - Dropping the future of a call cancels it at the other side, all the way down.

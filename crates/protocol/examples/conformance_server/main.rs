@@ -7,6 +7,7 @@
 mod fixtures;
 mod prompts;
 mod resources;
+mod tasks;
 mod tools;
 
 use std::borrow::Cow;
@@ -15,13 +16,14 @@ use async_trait::async_trait;
 use marquetry_protocol::{
     RpcError,
     server::{
-        Handler, Reply, RequestContext, Server, ServerDescription,
+        Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
         http::{HttpEndpoint, HttpOptions, serve},
     },
     types::{
         CallToolParams, CompleteParams, CompleteResult, GetPromptParams, Implementation,
         ListChanged, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
         ListToolsResult, ReadResourceParams, ResourcesCapability, ServerCapabilities,
+        TASKS_EXTENSION,
     },
 };
 
@@ -45,6 +47,7 @@ impl Handler for Fixtures {
         capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
         capabilities.completions = Some(Default::default());
         capabilities.logging = Some(Default::default());
+        capabilities.add_extension(TASKS_EXTENSION);
         let info = Implementation::new("marquetry-conformance", env!("CARGO_PKG_VERSION"));
         ServerDescription { info, capabilities, instructions: None }
     }
@@ -54,7 +57,8 @@ impl Handler for Fixtures {
         _: Option<&str>,
         _: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
-        Ok(ListToolsResult { tools: tools::list(), next_cursor: None })
+        let tools = tools::list().into_iter().chain(tasks::list()).collect();
+        Ok(ListToolsResult { tools, next_cursor: None })
     }
 
     async fn call_tool(
@@ -62,7 +66,14 @@ impl Handler for Fixtures {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        if tasks::knows(&params.name) {
+            return tasks::call(params, cx).await;
+        }
         tools::call(params, cx).await?.try_into()
+    }
+
+    fn task_options(&self, tool: &str) -> Option<TaskOptions> {
+        tasks::options(tool)
     }
 
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, serde_json::Value>> {

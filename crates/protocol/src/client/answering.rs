@@ -7,23 +7,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ClientError, ClientHandler};
-use crate::{Request, RpcError, envelope};
+use crate::{Request, RpcError, envelope, types::InputRequest};
 
 /// A stateless server's questions (2026-07-28, `input_required`).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InputRequired {
     #[serde(default)]
-    input_requests: BTreeMap<String, Question>,
+    input_requests: BTreeMap<String, InputRequest>,
     #[serde(default)]
     request_state: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Question {
-    method: String,
-    #[serde(default)]
-    params: Option<Box<RawValue>>,
 }
 
 /// The bytes of the answer to a session-era server's request.
@@ -80,7 +73,7 @@ pub(super) async fn next_round(
     to_raw_value(&members).map_err(protocol)
 }
 
-async fn result(
+pub(super) async fn result(
     handler: &dyn ClientHandler,
     method: &str,
     params: Option<&RawValue>,

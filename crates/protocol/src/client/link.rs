@@ -100,6 +100,7 @@ pub(super) struct Own {
     pub(super) handler: Option<Arc<dyn ClientHandler>>,
     pub(super) capabilities: Option<ClientCapabilities>,
     pub(super) log_level: Option<LogLevel>,
+    pub(super) pass_questions: bool,
     /// Cancelled when the call is over, and with it the questions that came on its stream.
     pub(super) over: CancellationToken,
 }
@@ -136,6 +137,8 @@ impl Link {
             capabilities: own.capabilities.as_ref(),
             log_level: own.log_level,
             progress_token: own.progress.is_some().then_some(&id),
+            // A task's questions could not be passed on.
+            tasks: options.tasks && !own.pass_questions,
         };
         let prepared = params::prepare(params, &asks)?;
         let params = prepared.as_deref().or(params);
@@ -195,6 +198,7 @@ impl Link {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: options.tasks,
         };
         let prepared = params::prepare(Some(params), &asks)?;
         let (id, stop) = (self.shared().next_id(), CancellationToken::new());

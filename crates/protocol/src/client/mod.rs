@@ -19,6 +19,7 @@ mod pipe;
 #[cfg(feature = "http-client")]
 mod sse;
 mod subscribing;
+mod tasks;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -42,7 +43,9 @@ pub use self::{
     handler::ClientHandler,
     link::{CloseReason, Progress, ServerNotification},
     options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
+    tasks::{StartedCall, TaskHandle},
 };
+use self::{params::ResultKind, tasks::CancelOnDrop};
 use crate::{Era, error_code, types::CallToolParams};
 
 /// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
@@ -127,7 +130,8 @@ impl Client {
         &self.inner.server
     }
 
-    /// Calls a tool; the answer is the result object as the server wrote it.
+    /// Calls a tool; the answer is the result object as the server wrote it. Where the server goes on with the call as
+    /// a task, this follows it to its end ([`Self::start_tool`] gives the task instead).
     ///
     /// # Errors
     /// As [`Self::request`]. A tool that failed is a result, not an error.
@@ -151,51 +155,28 @@ impl Client {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, ClientError> {
-        let Inner { link, server, options: defaults, .. } = &*self.inner;
-        let timeout = options.timeout.unwrap_or(defaults.request_timeout);
         let cancel = options.cancel.unwrap_or_default();
-        let CallOptions { progress, handler, capabilities, log_level, pass_questions, .. } =
-            options;
+        let CallOptions {
+            timeout, progress, handler, capabilities, log_level, pass_questions, ..
+        } = options;
         let over = CancellationToken::new();
-        let own = Own { progress, handler, capabilities, log_level, over };
+        let own = Own { progress, handler, capabilities, log_level, pass_questions, over };
         let work = async {
-            let mut next: Option<Box<RawValue>> = None;
-            let mut authorizations = 0;
-            let mut listed = false;
-            for _ in 0..defaults.max_rounds {
-                let params = next.as_deref().or(params);
-                // To log in may take longer than a request.
-                let result = loop {
-                    let round = link.request(server, defaults, method, params, &own);
-                    let outcome = tokio::time::timeout(timeout, round)
-                        .await
-                        .unwrap_or(Err(ClientError::Timeout(timeout)));
-                    // The server misses a header that only its list of tools tells of (2026-07-28, "Client Behavior").
-                    if method == "tools/call"
-                        && !listed
-                        && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
-                    {
-                        listed = true;
-                        self.list_again().await;
-                        continue;
-                    }
-                    if let Some(result) = authorized(outcome, defaults, &mut authorizations).await?
-                    {
-                        break result;
-                    }
-                };
-                if server.revision.era() == Era::Session
-                    || pass_questions
-                    || !params::needs_input(&result)
-                {
-                    return Ok(result);
-                }
-                let asked = serde_json::from_str(result.get())
-                    .map_err(|error| ClientError::Protocol(error.to_string()))?;
-                let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
-                next = Some(answering::next_round(&**handler, params, asked).await?);
+            let result = self.rounds(method, params, timeout, &own).await?;
+            if !self.is_task(&result) {
+                return Ok(result);
             }
-            Err(ClientError::TooManyRounds(defaults.max_rounds))
+            let task = TaskHandle::created(self, method, &result, &own)?;
+            // However this ends before the task does: nobody will ask for it.
+            let cancel = CancelOnDrop::new(task.clone());
+            let timeout = timeout.unwrap_or(self.inner.options.task_timeout);
+            let result = tokio::time::timeout(timeout, task.follow(own.progress.clone()))
+                .await
+                .map_err(|_| ClientError::Timeout(timeout))?;
+            if matches!(result, Ok(_) | Err(ClientError::Rpc(_) | ClientError::TaskCancelled)) {
+                cancel.forget();
+            }
+            result
         };
         // To leave this select drops the exchange, which cancels the request at the server.
         tokio::select! {
@@ -226,6 +207,73 @@ impl Client {
             self.request(method, None, options).await,
             Err(ClientError::Timeout(_) | ClientError::Closed(_) | ClientError::Io { .. })
         )
+    }
+
+    /// Sends a request as often as the server asks for input first.
+    async fn rounds(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        timeout: Option<Duration>,
+        own: &Own,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let defaults = &self.inner.options;
+        let mut next: Option<Box<RawValue>> = None;
+        let mut authorizations = 0;
+        for _ in 0..defaults.max_rounds {
+            let params = next.as_deref().or(params);
+            let result = self.once(method, params, timeout, own, &mut authorizations).await?;
+            if self.inner.server.revision.era() == Era::Session
+                || own.pass_questions
+                || ResultKind::of(&result) != ResultKind::InputRequired
+            {
+                return Ok(result);
+            }
+            let asked = serde_json::from_str(result.get())
+                .map_err(|error| ClientError::Protocol(error.to_string()))?;
+            let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
+            next = Some(answering::next_round(&**handler, params, asked).await?);
+        }
+        Err(ClientError::TooManyRounds(defaults.max_rounds))
+    }
+
+    /// Sends a request once, or again after an authorization that it needed.
+    async fn once(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        timeout: Option<Duration>,
+        own: &Own,
+        authorizations: &mut usize,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let Inner { link, server, options: defaults, .. } = &*self.inner;
+        let timeout = timeout.unwrap_or(defaults.request_timeout);
+        let mut listed = false;
+        loop {
+            let answer = link.request(server, defaults, method, params, own);
+            // To log in may take longer than a request.
+            let outcome = tokio::time::timeout(timeout, answer)
+                .await
+                .unwrap_or(Err(ClientError::Timeout(timeout)));
+            // The server misses a header that only its list of tools tells of (2026-07-28, "Client Behavior").
+            if method == "tools/call"
+                && !listed
+                && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
+            {
+                listed = true;
+                self.list_again().await;
+                continue;
+            }
+            if let Some(result) = authorized(outcome, defaults, authorizations).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Whether the server goes on with a call as a task.
+    fn is_task(&self, result: &RawValue) -> bool {
+        self.inner.server.revision.era() == Era::Stateless
+            && ResultKind::of(result) == ResultKind::Task
     }
 
     /// Sends a notification.

@@ -40,6 +40,11 @@ pub struct ClientOptions {
     pub max_message_bytes: usize,
     /// How often a stateless server may ask for input before it has to answer: 10 times.
     pub max_rounds: usize,
+    /// Whether to tell stateless servers that they may go on with calls as tasks, which this client then follows: yes.
+    pub tasks: bool,
+    /// How long a task may take to its end, unless the call's [`CallOptions`] say otherwise: 1 hour. Then it is
+    /// cancelled.
+    pub task_timeout: Duration,
     /// The most items to take from a list of many pages: 10,000.
     pub max_list_items: usize,
 }
@@ -58,6 +63,8 @@ impl Default for ClientOptions {
             request_timeout: Duration::from_secs(300),
             max_message_bytes: 64 << 20,
             max_rounds: 10,
+            tasks: true,
+            task_timeout: Duration::from_secs(3_600),
             max_list_items: 10_000,
         }
     }
@@ -89,7 +96,8 @@ pub struct ServerPeer {
 /// How one request is made.
 #[derive(Default)]
 pub struct CallOptions {
-    /// How long the answer may take, if not as long as [`ClientOptions::request_timeout`].
+    /// How long the answer may take, if not as long as [`ClientOptions::request_timeout`], or
+    /// [`ClientOptions::task_timeout`] for a call that goes on as a task.
     pub timeout: Option<Duration>,
     /// Cancels the request.
     pub cancel: Option<CancellationToken>,
@@ -127,6 +135,9 @@ pub enum ClientError {
     /// The server asked something that we could not answer (2026-07-28, `input_required`).
     #[error("server asks for input that it does not get: {0}")]
     Unanswered(RpcError),
+    /// The task that a call went on as was cancelled, by the server or at another's wish.
+    #[error("the server's task was cancelled")]
+    TaskCancelled,
     /// The server asked again and again.
     #[error("server has asked for input {0} times without an answer of its own")]
     TooManyRounds(usize),

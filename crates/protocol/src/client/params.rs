@@ -11,7 +11,7 @@ use serde_json::{
 use super::{ClientError, ClientOptions};
 use crate::{
     Era, RequestId, Revision,
-    types::{ClientCapabilities, JsonObject, LogLevel, meta_key},
+    types::{ClientCapabilities, JsonObject, LogLevel, TASKS_EXTENSION, meta_key},
 };
 
 /// What has to be said in a request's `_meta`.
@@ -23,6 +23,8 @@ pub(super) struct Asks<'a> {
     /// Which log messages a stateless server shall send.
     pub(super) log_level: Option<LogLevel>,
     pub(super) progress_token: Option<&'a RequestId>,
+    /// Whether the request may be answered with a task.
+    pub(super) tasks: bool,
 }
 
 /// The parameters with what has to be said; none when they can stay as they are.
@@ -46,10 +48,11 @@ pub(super) fn prepare(
     };
     if asks.revision.era() == Era::Stateless {
         meta.insert(meta_key::PROTOCOL_VERSION.to_owned(), json!(asks.revision));
-        meta.insert(
-            meta_key::CLIENT_CAPABILITIES.to_owned(),
-            json!(asks.capabilities.unwrap_or(&asks.options.capabilities)),
-        );
+        let mut capabilities = asks.capabilities.unwrap_or(&asks.options.capabilities).clone();
+        if asks.tasks {
+            capabilities.add_extension(TASKS_EXTENSION);
+        }
+        meta.insert(meta_key::CLIENT_CAPABILITIES.to_owned(), json!(capabilities));
         if let Some(level) = asks.log_level {
             meta.insert(meta_key::LOG_LEVEL.to_owned(), json!(level));
         }
@@ -62,18 +65,37 @@ pub(super) fn prepare(
     to_raw_value(&members).map(Some).map_err(not_an_object)
 }
 
-/// Whether a stateless server's result is a question (2026-07-28, `resultType`).
-pub(super) fn needs_input(result: &RawValue) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Kind<'a> {
-        #[serde(borrow)]
-        result_type: Option<std::borrow::Cow<'a, str>>,
+/// What a stateless server's result is (2026-07-28, `resultType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResultKind {
+    /// The answer, or something that we do not know.
+    Complete,
+    /// A question.
+    InputRequired,
+    /// The promise of an answer.
+    Task,
+}
+
+impl ResultKind {
+    pub(super) fn of(result: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Kind<'a> {
+            #[serde(borrow)]
+            result_type: Option<std::borrow::Cow<'a, str>>,
+        }
+        // The cheap look first: results may be large.
+        let text = result.get();
+        if !text.contains("input_required") && !text.contains("taskId") {
+            return Self::Complete;
+        }
+        let kind = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
+        match kind.as_deref() {
+            Some("input_required") => Self::InputRequired,
+            Some("task") => Self::Task,
+            _ => Self::Complete,
+        }
     }
-    // The cheap look first: results may be large.
-    result.get().contains("input_required")
-        && serde_json::from_str::<Kind<'_>>(result.get())
-            .is_ok_and(|kind| kind.result_type.as_deref() == Some("input_required"))
 }
 
 #[cfg(test)]
@@ -94,6 +116,7 @@ mod tests {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: true,
         };
         assert!(prepare(Some(&params), &asks).unwrap().is_none());
 
@@ -103,6 +126,7 @@ mod tests {
             capabilities: None,
             log_level: None,
             progress_token: Some(&id),
+            tasks: true,
         };
         let prepared = prepare(Some(&params), &asks).unwrap().unwrap();
         assert_eq!(
@@ -116,19 +140,35 @@ mod tests {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: true,
         };
         let prepared: JsonObject =
             serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
         assert_eq!(prepared["_meta"][meta_key::PROTOCOL_VERSION], "2026-07-28");
+        assert_eq!(
+            prepared["_meta"][meta_key::CLIENT_CAPABILITIES],
+            json!({ "extensions": { TASKS_EXTENSION: {} } })
+        );
+        let asks = Asks { tasks: false, ..asks };
+        let prepared: JsonObject =
+            serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
         assert_eq!(prepared["_meta"][meta_key::CLIENT_CAPABILITIES], json!({}));
     }
 
     #[test]
     fn questions_are_told_from_answers() {
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        assert!(needs_input(&raw(r#"{"resultType":"input_required","inputRequests":{}}"#)));
-        assert!(!needs_input(&raw(
-            r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#
-        )));
+        for (text, kind) in [
+            (r#"{"resultType":"input_required","inputRequests":{}}"#, ResultKind::InputRequired),
+            (r#"{"taskId":"1","resultType":"task"}"#, ResultKind::Task),
+            (
+                r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#,
+                ResultKind::Complete,
+            ),
+            (r#"{"resultType":"complete","taskId":"task"}"#, ResultKind::Complete),
+            (r#"{"content":[]}"#, ResultKind::Complete),
+        ] {
+            assert_eq!(ResultKind::of(&raw(text)), kind, "{text}");
+        }
     }
 }

@@ -164,6 +164,7 @@ impl PipeLink {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: options.tasks,
         };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
         let message = envelope::write_request(

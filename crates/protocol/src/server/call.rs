@@ -95,6 +95,8 @@ impl Server {
             conversation: conversation.clone(),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
+            tasks: (revision.era() == Era::Stateless && method == "tools/call")
+                .then(|| self.shared.tasks.clone()),
         };
         Ok(Accepted {
             about: parts.rounds.is_some().then(|| rounds::about(request)),

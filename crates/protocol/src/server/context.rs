@@ -17,9 +17,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use super::{
     conversation::{Conversation, ConversationId},
     notifier::Announcer,
-    outgoing::Outgoing,
+    outgoing::{Outgoing, nowhere},
     question::Question,
     rounds::Rounds,
+    tasks::{Job, Tasks},
 };
 use crate::{
     Era, Feature, RequestId, Revision, RpcError,
@@ -41,6 +42,8 @@ struct Inner {
     parts: Parts,
     outbound: mpsc::Sender<Outgoing>,
     cancel: CancellationToken,
+    /// The task that goes on after its request.
+    job: Option<Arc<Job>>,
 }
 
 /// What a request says of itself.
@@ -57,6 +60,8 @@ pub(super) struct Parts {
     /// In the stateless era, for the methods that may ask the client something.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
+    /// In the stateless era, for the methods that may be answered with a task.
+    pub(super) tasks: Option<Arc<Tasks>>,
 }
 
 impl RequestContext {
@@ -65,7 +70,36 @@ impl RequestContext {
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
-        Self { inner: Arc::new(Inner { parts, outbound, cancel }) }
+        Self { inner: Arc::new(Inner { parts, outbound, cancel, job: None }) }
+    }
+
+    /// The context of work that goes on as a task: it belongs to no request, so that nothing can be sent but by the
+    /// task itself.
+    pub(super) fn of_job(&self, job: Arc<Job>) -> Self {
+        let parts = &self.inner.parts;
+        let parts = Parts {
+            id: parts.id.clone(),
+            method: parts.method,
+            revision: parts.revision,
+            client: parts.client.clone(),
+            capabilities: parts.capabilities.clone(),
+            progress_token: None,
+            log_level: None,
+            conversation: parts.conversation.clone(),
+            rounds: None,
+            question_timeout: parts.question_timeout,
+            tasks: None,
+        };
+        let cancel = job.cancellation().clone();
+        Self { inner: Arc::new(Inner { parts, outbound: nowhere(), cancel, job: Some(job) }) }
+    }
+
+    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+        self.inner.job.as_ref()
+    }
+
+    pub(super) fn tasks(&self) -> Option<&Arc<Tasks>> {
+        self.inner.parts.tasks.as_ref()
     }
 
     /// The id that the client gave the request.
@@ -140,7 +174,8 @@ impl RequestContext {
         self.inner.parts.progress_token.is_some()
     }
 
-    /// Tells the client how far the work is; does nothing when it did not ask.
+    /// Tells the client how far the work is; does nothing when it did not ask. In a task `message` is what its status
+    /// says.
     ///
     /// `progress` must grow from call to call; `total` is what it grows towards, if known. Waits while the client reads
     /// more slowly than we write.
@@ -154,6 +189,12 @@ impl RequestContext {
             total: Option<f64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             message: Option<&'a str>,
+        }
+        if let Some(job) = &self.inner.job {
+            if let Some(message) = message {
+                job.say(message);
+            }
+            return;
         }
         let Some(progress_token) = &self.inner.parts.progress_token else { return };
         let message = message.filter(|_| self.revision().has(Feature::ProgressMessages));
@@ -330,6 +371,13 @@ impl RequestContext {
                 })?;
                 Ok(answer)
             }
+            (Era::Stateless, None) if let Some(job) = &self.inner.job => loop {
+                let answer = job.ask(key, method, params.to_owned()).await?;
+                // An answer that is not valid is asked for again (2026-07-28).
+                if question.check(&answer).is_ok() {
+                    return Ok(answer);
+                }
+            },
             (Era::Stateless, Some(rounds)) => {
                 // An answer that is not valid is asked for again (2026-07-28).
                 if let Some(answer) = rounds.answer(key)

@@ -9,13 +9,13 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{RequestContext, shape::shape};
+use super::{RequestContext, TaskOptions, shape::shape};
 use crate::{
     Revision, RpcError,
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
         Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities,
+        ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities, Task,
     },
 };
 
@@ -58,6 +58,16 @@ pub trait Handler: Send + Sync + 'static {
     ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
+    }
+
+    /// Whether calls of a tool run as tasks; none does, by default. Where the client does not know tasks, the call
+    /// waits for its answer ([`RequestContext::run_as_task`] has the details).
+    ///
+    /// A server with such tools declares [`TASKS_EXTENSION`](crate::types::TASKS_EXTENSION) in
+    /// [`ServerCapabilities::extensions`].
+    fn task_options(&self, tool: &str) -> Option<TaskOptions> {
+        let _ = tool;
+        None
     }
 
     /// The input schema of a tool, asked for at calls over stateless HTTP: arguments that it marks with `x-mcp-header`
@@ -189,6 +199,30 @@ impl Reply {
     /// In the form of the revision that it goes to.
     pub(super) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
         Ok(Self { json: shape(method, revision, self.json)?, ..self })
+    }
+
+    /// The answer that creates a task (SEP-2663, "Task Creation").
+    pub(super) fn task(task: &Task) -> Result<Self, RpcError> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Created<'a> {
+            result_type: &'static str,
+            #[serde(flatten)]
+            task: &'a Task,
+        }
+        let created = Created { result_type: "task", task };
+        Ok(Self { has_result_type: true, ..Self::json(&created)? })
+    }
+
+    /// With what the stateless era demands of a tool's result, for use inside of another result.
+    pub(super) fn into_whole(self) -> Box<RawValue> {
+        if self.has_result_type {
+            return self.json;
+        }
+        let members = r#"{"resultType":"complete""#;
+        let rest = self.json.get().strip_prefix('{').unwrap_or("}");
+        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+        RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or(self.json)
     }
 
     pub(super) fn has_result_type(&self) -> bool {

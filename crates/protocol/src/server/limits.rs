@@ -27,6 +27,13 @@ pub struct Limits {
     pub question_timeout: Duration,
     /// How long a stateless client may take to come back with its answers: 1 hour.
     pub request_state_time: Duration,
+    /// Tasks that are kept, at work or done: 1,000. A call that would be one more gets an error.
+    pub max_tasks: usize,
+    /// The results of all tasks together, in bytes: 64 MiB. A task whose result does not fit has failed.
+    pub max_task_bytes: usize,
+    /// How long a task is kept from its creation on, unless its
+    /// [`TaskOptions`](super::TaskOptions::time_to_live) say otherwise: 1 hour.
+    pub task_time: Duration,
     /// What an HTTP session keeps of its streams for a client whose connection breaks, in bytes: 1 MiB. Beyond it the
     /// oldest is forgotten first.
     pub replay_bytes: usize,
@@ -49,6 +56,9 @@ impl Default for Limits {
             max_subscriptions: 1_000,
             question_timeout: Duration::from_secs(600),
             request_state_time: Duration::from_secs(3_600),
+            max_tasks: 1_000,
+            max_task_bytes: 64 << 20,
+            task_time: Duration::from_secs(3_600),
             replay_bytes: 1 << 20,
             replay_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(5),

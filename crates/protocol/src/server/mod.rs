@@ -19,6 +19,7 @@ mod rounds;
 mod shape;
 mod subscriptions;
 mod table;
+mod tasks;
 #[cfg(feature = "typed")]
 mod toolbox;
 
@@ -39,8 +40,9 @@ pub use self::{
     notifier::{Announcer, Notifier},
     page::page,
     pipe::serve_pipe,
+    tasks::TaskOptions,
 };
-use self::{rounds::Sealer, table::Tables};
+use self::{rounds::Sealer, table::Tables, tasks::Tasks};
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -55,6 +57,7 @@ struct Shared {
     limits: Limits,
     notifier: Arc<Notifier>,
     sealer: Sealer,
+    tasks: Arc<Tasks>,
     shutdown: CancellationToken,
 }
 
@@ -102,7 +105,9 @@ impl Server {
         let notifier = Arc::new(Notifier::new(limits.max_queued_notifications));
         let sealer = Sealer::new(key, limits.request_state_time);
         let shutdown = CancellationToken::new();
-        Self { shared: Arc::new(Shared { handler, tables, limits, notifier, sealer, shutdown }) }
+        let tasks = Tasks::new(&limits, handler.clone());
+        let shared = Shared { handler, tables, limits, notifier, sealer, tasks, shutdown };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Announces changes to every client.

@@ -1,7 +1,6 @@
 //! A message on its way to a client.
 
 use bytes::Bytes;
-#[cfg(feature = "http")]
 use tokio::sync::mpsc;
 
 use super::conversation::InFlightGuard;
@@ -67,7 +66,6 @@ impl Outgoing {
 }
 
 /// Where messages go that nobody will read: every send fails at once, and nobody waits.
-#[cfg(feature = "http")]
 pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

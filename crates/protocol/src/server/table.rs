@@ -24,13 +24,15 @@ use super::{
     notifier::{Filter, tagged},
     outgoing::Outgoing,
     subscriptions::Subscriptions,
+    tasks,
 };
 use crate::{
     Era, Feature, Revision, RpcError,
     envelope::write_notification,
     types::{
-        DiscoverResult, InitializeParams, InitializeResult, JsonObject, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LogLevel, meta_key,
+        CallToolParams, DiscoverResult, InitializeParams, InitializeResult, JsonObject,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        LogLevel, TASKS_EXTENSION, meta_key,
     },
 };
 
@@ -119,6 +121,15 @@ impl Tables {
         let mut stateless = common();
         add(&mut stateless, "server/discover", discover);
         add(&mut stateless, "subscriptions/listen", listen);
+        add(&mut stateless, "tasks/get", async |call: Call| {
+            tasks::get(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        add(&mut stateless, "tasks/update", async |call: Call| {
+            tasks::update(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        add(&mut stateless, "tasks/cancel", async |call: Call| {
+            tasks::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
         Self { session, stateless }
     }
 
@@ -143,7 +154,16 @@ fn common() -> Methods {
         Reply::json(&call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?)
     });
     add(&mut table, "tools/call", async |call: Call| {
-        call.server.shared.handler.call_tool(call.params()?, &call.cx).await
+        let params: CallToolParams = call.params()?;
+        let handler = &call.server.shared.handler;
+        match handler.task_options(&params.name) {
+            None => handler.call_tool(params, &call.cx).await,
+            Some(options) => {
+                let handler = handler.clone();
+                let work = async move |cx: RequestContext| handler.call_tool(params, &cx).await;
+                call.cx.run_as_task(options, work).await
+            }
+        }
     });
     add(&mut table, "resources/list", async |call: Call| {
         let list = call.pages(|handler, cursor, cx| handler.list_resources(cursor, cx)).await?;
@@ -262,7 +282,9 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     if call.conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
-    let description = call.server.shared.handler.describe();
+    let mut description = call.server.shared.handler.describe();
+    // Tasks of this form are younger than sessions.
+    description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
     Reply::json(&InitializeResult {
         protocol_version: revision.as_str().to_owned(),
         capabilities: description.capabilities,
@@ -309,6 +331,8 @@ struct Wanted {
     resources_list_changed: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    task_ids: Vec<String>,
 }
 
 /// `subscriptions/listen`: the answer comes when the server stops; before it, what the client asked for.
@@ -318,6 +342,12 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         notifications: Wanted,
     }
     let ListenParams { notifications: mut wanted } = call.params()?;
+    let tasks = &call.server.shared.tasks;
+    if !wanted.task_ids.is_empty() && !call.cx.capabilities().has_extension(TASKS_EXTENSION) {
+        return Err(tasks::needs_tasks("notifications/tasks"));
+    }
+    wanted.task_ids.truncate(call.server.limits().max_tasks);
+    wanted.task_ids.retain(|id| tasks.job(id).is_ok());
     // Nothing is agreed to that the server does not have.
     let has = call.server.shared.handler.describe().capabilities;
     wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
@@ -343,6 +373,8 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     let listener =
         call.server.notifier().listen(Filter::Listen { id: id.clone(), methods, subscriptions });
 
+    let watch = tasks.watch(wanted.task_ids.iter().cloned());
+
     let mut agreed = JsonObject::new();
     agreed.insert("notifications".to_owned(), json!(wanted));
     let acknowledged =
@@ -351,6 +383,11 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     loop {
         tokio::select! {
             message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
+            id = watch.next() => {
+                if let Some(message) = tasks::notification(tasks, &id, call.cx.id()) {
+                    call.cx.send(Outgoing::notification(message)).await;
+                }
+            }
             () = call.server.shared.shutdown.cancelled() => break,
             () = call.conversation.ending.cancelled() => break,
         }

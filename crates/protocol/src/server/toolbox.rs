@@ -8,12 +8,12 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Handler, Reply, RequestContext, ServerDescription, page};
+use super::{Handler, Reply, RequestContext, ServerDescription, TaskOptions, page};
 use crate::{
     RpcError,
     types::{
         CallToolParams, CallToolResult, Content, Implementation, ListChanged, ListToolsResult,
-        ServerCapabilities, Tool,
+        ServerCapabilities, TASKS_EXTENSION, Tool,
     },
 };
 
@@ -40,7 +40,51 @@ pub struct Toolbox {
 struct TypedTool {
     tool: Tool,
     arguments: Validator,
+    task: Option<TaskOptions>,
     call: Box<dyn Fn(Value, RequestContext) -> CallFuture + Send + Sync>,
+}
+
+impl TypedTool {
+    fn new<A, F, Fut, R, E>(name: String, description: String, call: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: ToolOutput,
+        E: Display,
+    {
+        let input_schema = object_schema_of::<A>().expect("a tool's arguments are an object");
+        let arguments = jsonschema::validator_for(&input_schema)
+            .expect("the schema of a type is a valid JSON Schema");
+        let call = Arc::new(call);
+        Self {
+            tool: Tool {
+                name,
+                description: Some(description),
+                input_schema,
+                output_schema: R::output_schema(),
+                ..Tool::default()
+            },
+            arguments,
+            task: None,
+            call: Box::new(move |arguments, cx| {
+                let call = call.clone();
+                Box::pin(async move {
+                    // The unit type takes no arguments, which JSON writes as an empty object.
+                    let arguments = if takes_nothing::<A>() { Value::Null } else { arguments };
+                    match serde_json::from_value::<A>(arguments) {
+                        Ok(arguments) => match call(arguments, cx).await {
+                            Ok(output) => output.into_result(),
+                            Err(error) => CallToolResult::error(error.to_string()),
+                        },
+                        Err(error) => {
+                            CallToolResult::error(format!("arguments are not valid: {error}"))
+                        }
+                    }
+                })
+            }),
+        }
+    }
 }
 
 type CallFuture = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
@@ -83,7 +127,7 @@ impl Toolbox {
     /// the program starts.
     #[must_use]
     pub fn tool<A, F, Fut, R, E>(
-        mut self,
+        self,
         name: impl Into<String>,
         description: impl Into<String>,
         call: F,
@@ -95,38 +139,36 @@ impl Toolbox {
         R: ToolOutput,
         E: Display,
     {
-        let input_schema = object_schema_of::<A>().expect("a tool's arguments are an object");
-        let arguments = jsonschema::validator_for(&input_schema)
-            .expect("the schema of a type is a valid JSON Schema");
-        let name = name.into();
-        let call = Arc::new(call);
-        let typed = TypedTool {
-            tool: Tool {
-                name: name.clone(),
-                description: Some(description.into()),
-                input_schema,
-                output_schema: R::output_schema(),
-                ..Tool::default()
-            },
-            arguments,
-            call: Box::new(move |arguments, cx| {
-                let call = call.clone();
-                Box::pin(async move {
-                    // The unit type takes no arguments, which JSON writes as an empty object.
-                    let arguments = if takes_nothing::<A>() { Value::Null } else { arguments };
-                    match serde_json::from_value::<A>(arguments) {
-                        Ok(arguments) => match call(arguments, cx).await {
-                            Ok(output) => output.into_result(),
-                            Err(error) => CallToolResult::error(error.to_string()),
-                        },
-                        Err(error) => {
-                            CallToolResult::error(format!("arguments are not valid: {error}"))
-                        }
-                    }
-                })
-            }),
-        };
-        match self.tools.iter_mut().find(|known| known.tool.name == name) {
+        self.add(TypedTool::new(name.into(), description.into(), call))
+    }
+
+    /// Adds a tool whose calls run as tasks where the client knows those; elsewhere it is a tool as any other. The
+    /// server then declares tasks.
+    ///
+    /// # Panics
+    /// As [`Self::tool`].
+    #[must_use]
+    pub fn task_tool<A, F, Fut, R, E>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        options: TaskOptions,
+        call: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        R: ToolOutput,
+        E: Display,
+    {
+        self.description.capabilities.add_extension(TASKS_EXTENSION);
+        let tool = TypedTool::new(name.into(), description.into(), call);
+        self.add(TypedTool { task: Some(options), ..tool })
+    }
+
+    fn add(mut self, typed: TypedTool) -> Self {
+        match self.tools.iter_mut().find(|known| known.tool.name == typed.tool.name) {
             Some(known) => *known = typed,
             None => self.tools.push(typed),
         }
@@ -183,6 +225,10 @@ fn faults(validator: &Validator, arguments: &Value) -> Option<String> {
 impl Handler for Toolbox {
     fn describe(&self) -> ServerDescription {
         self.description.clone()
+    }
+
+    fn task_options(&self, tool: &str) -> Option<TaskOptions> {
+        self.tools.iter().find(|typed| typed.tool.name == tool)?.task
     }
 
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {

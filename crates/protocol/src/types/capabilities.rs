@@ -24,9 +24,33 @@ pub struct ServerCapabilities {
     /// Log messages, and until 2025-11-25 `logging/setLevel`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<JsonObject>,
+    /// Extensions of the protocol, by identifier, each with its settings.
+    #[serde(default, skip_serializing_if = "JsonObject::is_empty", deserialize_with = "lenient")]
+    pub extensions: JsonObject,
     /// Capabilities that this crate does not act on, by name.
     #[serde(flatten)]
     pub extra: JsonObject,
+}
+
+impl ServerCapabilities {
+    /// Whether the extension is declared.
+    #[must_use]
+    pub fn has_extension(&self, identifier: &str) -> bool {
+        self.extensions.contains_key(identifier)
+    }
+
+    /// Declares an extension without settings, for example [`TASKS_EXTENSION`](super::TASKS_EXTENSION).
+    pub fn add_extension(&mut self, identifier: &str) {
+        self.extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
+    }
+}
+
+/// What is no object counts as none: it must not hide the other capabilities.
+fn lenient<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<JsonObject, D::Error> {
+    Ok(match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::Object(members) => members,
+        _ => JsonObject::new(),
+    })
 }
 
 /// A list, and whether its changes are announced.
@@ -60,6 +84,20 @@ impl ClientCapabilities {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
+    }
+
+    /// Whether the extension is declared.
+    #[must_use]
+    pub fn has_extension(&self, identifier: &str) -> bool {
+        self.0.get("extensions").is_some_and(|extensions| extensions.get(identifier).is_some())
+    }
+
+    /// Declares an extension without settings.
+    pub fn add_extension(&mut self, identifier: &str) {
+        let extensions = self.0.entry("extensions").or_insert_with(|| JsonObject::new().into());
+        if let Some(extensions) = extensions.as_object_mut() {
+            extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
+        }
     }
 
     /// Whether forms can be shown to the user: they can unless only pages are offered.

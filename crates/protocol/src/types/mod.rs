@@ -9,6 +9,7 @@ mod interaction;
 mod lifecycle;
 mod prompt;
 mod resource;
+mod task;
 mod tool;
 
 pub use self::{
@@ -30,6 +31,7 @@ pub use self::{
         ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
         Resource, ResourceTemplate,
     },
+    task::{InputRequest, TASKS_EXTENSION, Task, TaskStatus},
     tool::{CallToolParams, CallToolResult, ListToolsResult, Tool},
 };
 

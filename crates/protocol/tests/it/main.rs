@@ -8,3 +8,4 @@ mod marked_arguments;
 mod matrix;
 mod revisions;
 mod support;
+mod tasks;

@@ -202,6 +202,40 @@ pub(crate) async fn connected_with(
     }
 }
 
+/// A client of a server of one's own; the server goes with the guard.
+pub(crate) async fn client_of(
+    server: &Server,
+    transport: Transport,
+    revision: Revision,
+    options: ClientOptions,
+) -> (DropGuard, Client) {
+    let options = ClientOptions {
+        revision: RevisionChoice::Only(revision),
+        request_timeout: Duration::from_secs(20),
+        ..options
+    };
+    let stop = CancellationToken::new();
+    let (server, stopped) = (server.clone(), stop.clone());
+    let client = match transport {
+        Transport::Pipe => {
+            let (ours, theirs) = tokio::io::duplex(4096);
+            let (reader, writer) = tokio::io::split(theirs);
+            tokio::spawn(async move { serve_pipe(&server, reader, writer, stopped).await });
+            let (reader, writer) = tokio::io::split(ours);
+            Client::connect(reader, writer, options).await.unwrap()
+        }
+        Transport::Sse => panic!("only `connected` serves it"),
+        Transport::Http => {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let endpoint = HttpEndpoint::new(server, HttpOptions::default());
+            tokio::spawn(serve(listener, endpoint, ServeOptions::default(), stopped));
+            Client::http(HttpTarget { url, ..HttpTarget::default() }, options).await.unwrap()
+        }
+    };
+    (stop.drop_guard(), client)
+}
+
 /// A server on a pair of pipes, and the client's ends of them.
 pub(crate) fn piped(
     limits: Limits,

@@ -53,6 +53,8 @@ pub(super) fn standard_headers(
     struct Target {
         name: Option<String>,
         uri: Option<String>,
+        #[serde(rename = "taskId")]
+        task_id: Option<String>,
     }
     #[derive(Deserialize)]
     struct Call {
@@ -67,6 +69,7 @@ pub(super) fn standard_headers(
     let target = target.and_then(|target| match outgoing.method {
         "tools/call" | "prompts/get" => target.name,
         "resources/read" => target.uri,
+        "tasks/get" | "tasks/update" | "tasks/cancel" => target.task_id,
         _ => None,
     });
     let Some(target) = target else { return Ok(()) };

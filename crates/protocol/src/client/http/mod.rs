@@ -122,6 +122,7 @@ impl HttpLink {
             capabilities: None,
             log_level: None,
             progress_token: None,
+            tasks: options.tasks,
         };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
         let stop = self.stop.clone();

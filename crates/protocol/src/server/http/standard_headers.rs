@@ -84,6 +84,7 @@ pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> 
     let member = match &*request.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(None),
     };
     let members: Option<BTreeMap<String, &RawValue>> =

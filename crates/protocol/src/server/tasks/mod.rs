@@ -1,0 +1,302 @@
+//! Tasks: calls that go on after they were answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
+//!
+//! A [`Job`] is one of them; [`Tasks`] keeps those of a server, bounded in number, bytes and time. The work runs on a
+//! task of the runtime, with a [`RequestContext`] of its own that belongs to no request.
+
+mod job;
+mod methods;
+mod time;
+mod watch;
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(super) use self::{
+    job::Job,
+    methods::{cancel, get, notification, update},
+    watch::Watch,
+};
+use self::{job::Outcome, watch::Watchers};
+use super::{Handler, Limits, Reply, RequestContext};
+use crate::{RpcError, error_code, types::TASKS_EXTENSION};
+
+/// How a call runs as a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskOptions {
+    /// How long the task is kept from its creation on, if not as long as [`Limits::task_time`]. Work that is not done
+    /// by then is given up.
+    pub time_to_live: Option<Duration>,
+    /// How often the client should ask for it, if not every second.
+    pub poll_interval: Option<Duration>,
+    /// Whether the call makes no sense but as a task: a stateless client that does not know tasks gets an error
+    /// (-32021). Clients with sessions, whose revisions know no tasks, wait for the answer all the same.
+    pub required: bool,
+}
+
+impl TaskOptions {
+    /// A call that makes no sense but as a task.
+    #[must_use]
+    pub fn required() -> Self {
+        Self { required: true, ..Self::default() }
+    }
+
+    /// The same, kept for that long.
+    #[must_use]
+    pub fn time_to_live(self, time: Duration) -> Self {
+        Self { time_to_live: Some(time), ..self }
+    }
+
+    /// The same, with another interval for clients to ask in.
+    #[must_use]
+    pub fn poll_interval(self, interval: Duration) -> Self {
+        Self { poll_interval: Some(interval), ..self }
+    }
+}
+
+/// The tasks of a server.
+pub(super) struct Tasks {
+    kept: Mutex<Kept>,
+    watchers: Arc<Watchers>,
+    handler: Arc<dyn Handler>,
+    most: usize,
+    most_bytes: usize,
+    time: Duration,
+    stop: CancellationToken,
+    /// Work must not outlive its server.
+    _stop_on_drop: DropGuard,
+}
+
+#[derive(Default)]
+struct Kept {
+    jobs: HashMap<Arc<str>, Arc<Job>>,
+    /// Of all results together.
+    bytes: usize,
+}
+
+/// How some work came to its end.
+enum Ended {
+    Done(Result<Reply, RpcError>),
+    Cancelled,
+    OutOfTime,
+}
+
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a task that ran out of time can still be asked what became of it.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
+impl Tasks {
+    pub(super) fn new(limits: &Limits, handler: Arc<dyn Handler>) -> Arc<Self> {
+        let stop = CancellationToken::new();
+        Arc::new(Self {
+            kept: Mutex::default(),
+            watchers: Arc::default(),
+            handler,
+            most: limits.max_tasks,
+            most_bytes: limits.max_task_bytes,
+            time: limits.task_time,
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
+        })
+    }
+
+    /// Whether the server declares tasks.
+    fn declared(&self) -> bool {
+        self.handler.describe().capabilities.has_extension(TASKS_EXTENSION)
+    }
+
+    /// The task of that id.
+    ///
+    /// # Errors
+    /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
+    pub(super) fn job(&self, id: &str) -> Result<Arc<Job>, RpcError> {
+        let job = self.kept.lock().unwrap_or_else(PoisonError::into_inner).jobs.get(id).cloned();
+        job.ok_or_else(|| {
+            RpcError::invalid_params("there is no such task; its time may have run out")
+        })
+    }
+
+    /// Hears of changes of the tasks `ids`, starting with what they are now.
+    pub(super) fn watch(&self, ids: impl IntoIterator<Item = String>) -> Arc<Watch> {
+        self.watchers.watch(ids)
+    }
+
+    /// Starts some work as a task, which can be asked for from now on.
+    fn start<F, Fut>(
+        self: &Arc<Self>,
+        cx: &RequestContext,
+        options: TaskOptions,
+        work: F,
+    ) -> Result<Arc<Job>, RpcError>
+    where
+        F: FnOnce(RequestContext) -> Fut,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        let time = options.time_to_live.unwrap_or(self.time);
+        let job = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.jobs.len() >= self.most {
+                let message = format!("more than {} tasks are kept (max_tasks)", self.most);
+                return Err(RpcError::limit_exceeded(message));
+            }
+            let id = random_id()?;
+            let job = Arc::new(Job::new(
+                id.clone(),
+                time,
+                options.poll_interval.unwrap_or(POLL_INTERVAL),
+                self.stop.child_token(),
+                self.watchers.clone(),
+            ));
+            kept.jobs.insert(id, job.clone());
+            job
+        };
+        let expires = Instant::now() + time;
+        let work = work(cx.of_job(job.clone()));
+        tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, work));
+        Ok(job)
+    }
+
+    fn finish(&self, job: &Job, ended: Ended) {
+        let outcome = match ended {
+            Ended::Cancelled => Outcome::Cancelled,
+            Ended::OutOfTime => Outcome::Failed(RpcError::internal(format!(
+                "the task was not done within {} s",
+                job.time().as_secs_f64()
+            ))),
+            Ended::Done(Err(error)) => Outcome::Failed(error),
+            Ended::Done(Ok(reply)) => {
+                let result = reply.into_whole();
+                let bytes = result.get().len();
+                let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.bytes.saturating_add(bytes) > self.most_bytes {
+                    let message = format!(
+                        "results of tasks take more than {} bytes (max_task_bytes)",
+                        self.most_bytes
+                    );
+                    Outcome::Failed(RpcError::limit_exceeded(message))
+                } else {
+                    kept.bytes += bytes;
+                    Outcome::Completed(result)
+                }
+            }
+        };
+        let unused = job.finish(outcome);
+        self.release(unused);
+    }
+
+    fn forget(&self, job: &Job) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.jobs.remove(job.id());
+        kept.bytes -= job.result_bytes();
+    }
+
+    fn release(&self, bytes: usize) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).bytes -= bytes;
+    }
+}
+
+/// A task's life: its work, then the time in which its end can be asked for.
+async fn live(
+    tasks: Weak<Tasks>,
+    job: Arc<Job>,
+    expires: Instant,
+    work: impl Future<Output = Result<Reply, RpcError>> + Send,
+) {
+    let ended = ended(&job, expires, work).await;
+    let until = match ended {
+        Ended::OutOfTime => Instant::now() + LAST_WORDS,
+        _ => expires,
+    };
+    let Some(stop) = tasks.upgrade().map(|tasks| {
+        tasks.finish(&job, ended);
+        tasks.stop.clone()
+    }) else {
+        return;
+    };
+    tokio::select! {
+        () = tokio::time::sleep_until(until) => {}
+        () = stop.cancelled() => return,
+    }
+    if let Some(tasks) = tasks.upgrade() {
+        tasks.forget(&job);
+    }
+}
+
+/// Does the work, and drops it however it ended.
+async fn ended(
+    job: &Job,
+    expires: Instant,
+    work: impl Future<Output = Result<Reply, RpcError>> + Send,
+) -> Ended {
+    tokio::select! {
+        biased;
+        () = job.cancellation().cancelled() => Ended::Cancelled,
+        done = AssertUnwindSafe(work).catch_unwind() => Ended::Done(
+            done.unwrap_or_else(|_| Err(RpcError::internal("the task's work panicked")))
+        ),
+        () = tokio::time::sleep_until(expires) => Ended::OutOfTime,
+    }
+}
+
+impl RequestContext {
+    /// Goes on with `work` as a task, where client and server both declare tasks; the call is then answered at once,
+    /// and the client asks what became of it. Elsewhere the call waits for the work, as any other.
+    ///
+    /// The work's own context asks the client, tells it how far it is (with a message, [`Self::progress`] says it in
+    /// the task's status) and is cancelled like that of a call, but belongs to no request.
+    ///
+    /// A tool that always runs as a task needs this not: see [`Handler::task_options`].
+    ///
+    /// # Errors
+    /// When the task is [required](TaskOptions::required) and the client does not know tasks; when too many are kept;
+    /// where the call waits, what the work gives.
+    pub async fn run_as_task<F, Fut>(
+        &self,
+        options: TaskOptions,
+        work: F,
+    ) -> Result<Reply, RpcError>
+    where
+        F: FnOnce(Self) -> Fut + Send,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        let known = self.capabilities().has_extension(TASKS_EXTENSION);
+        match self.tasks().filter(|tasks| tasks.declared()) {
+            Some(tasks) if known => Reply::task(&tasks.start(self, options, work)?.shown()),
+            Some(_) if options.required => Err(needs_tasks(self.method())),
+            _ => work(self.clone()).await,
+        }
+    }
+
+    /// The id of the task that this is the context of.
+    #[must_use]
+    pub fn task_id(&self) -> Option<&str> {
+        self.job().map(|job| &**job.id())
+    }
+}
+
+/// What a client that does not declare tasks is told.
+pub(super) fn needs_tasks(method: &str) -> RpcError {
+    let message = format!("'{method}' needs a client that knows tasks ('{TASKS_EXTENSION}')");
+    RpcError::new(error_code::MISSING_CAPABILITY, message)
+        .with_data(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))
+}
+
+/// 128 random bits: the id is all that a client needs to have the result, so nobody may guess it (SEP-2663, "Security
+/// Considerations").
+fn random_id() -> Result<Arc<str>, RpcError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| RpcError::internal("the system gives no random numbers"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
