@@ -1,0 +1,120 @@
+//! Chapters: lines that say so, and Markdown headings.
+
+use std::{ops::Range, sync::LazyLock};
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+/// The chapter that a chunk is in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Chapter {
+    /// Its place among the chapters of the text, from 1, whatever number it calls itself.
+    pub number: usize,
+    /// Its title, without `Chapter 3:` or `##`; the whole line if there is no other title.
+    pub title: String,
+}
+
+/// `Chapter 3: Title`, `PART IV`, `Chapter One. Title`.
+static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|\
+        seventeen|eighteen|nineteen|twenty|thirty|forty|fifty";
+    let pattern = format!(
+        r"(?i)^\s*(?:chapter|part)\s+(?:\d+|[ivxlcdm]+|(?:{words})(?:[- ](?:{words}))?)\b\s*[.:—–-]?\s*(.*?)\s*$"
+    );
+    Regex::new(&pattern).expect("the pattern is fixed")
+});
+
+/// A longer line is a sentence that begins like a heading.
+const LONGEST_HEADING: usize = 120;
+
+struct Heading {
+    line: Range<usize>,
+    title: String,
+}
+
+/// The parts of a text with the chapter of each. What stands before the first heading has none; a text without
+/// headings is one part.
+pub(crate) fn sections(text: &str) -> Vec<(Range<usize>, Option<Chapter>)> {
+    let headings = without_contents(text, headings(text));
+    let starts = headings.iter().map(|heading| heading.line.start);
+    let ends = starts.clone().chain([text.len()]);
+    let before = (0..ends.clone().next().unwrap_or(text.len()), None);
+    let chapters = headings.iter().enumerate().zip(starts.zip(ends.skip(1)));
+    let chapters = chapters.map(|((place, heading), (start, end))| {
+        (start..end, Some(Chapter { number: place + 1, title: heading.title.clone() }))
+    });
+    std::iter::once(before)
+        .chain(chapters)
+        .filter(|(part, _)| !text[part.clone()].trim().is_empty())
+        .collect()
+}
+
+fn headings(text: &str) -> Vec<Heading> {
+    let mut headings = Vec::new();
+    let mut start = 0;
+    let mut in_fence = false;
+    for line in text.split_inclusive('\n') {
+        let span = start..start + line.len();
+        start = span.end;
+        let line = line.trim();
+        if line.starts_with("```") || line.starts_with("~~~") {
+            in_fence = !in_fence;
+        }
+        if in_fence || line.len() > LONGEST_HEADING {
+            continue;
+        }
+        if let Some(title) = numbered(line).or_else(|| markdown(line)) {
+            headings.push(Heading { line: span, title: title.to_owned() });
+        }
+    }
+    headings
+}
+
+fn numbered(line: &str) -> Option<&str> {
+    let title = NUMBERED.captures(line)?.get(1)?.as_str();
+    // "Part 2 of the plan failed." is a sentence.
+    if title.ends_with(['.', ',', ';']) {
+        return None;
+    }
+    Some(if title.is_empty() { line } else { title })
+}
+
+fn markdown(line: &str) -> Option<&str> {
+    let title = line.trim_start_matches('#');
+    let level = line.len() - title.len();
+    let title = title.strip_prefix([' ', '\t']).filter(|_| (1..=6).contains(&level))?;
+    let title = title.trim().trim_end_matches('#').trim_end();
+    let title = numbered(title).unwrap_or(title);
+    (!title.is_empty()).then_some(title)
+}
+
+/// Without runs of three headings and more that have no text between them: a table of contents.
+fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
+    const CONTENTS: usize = 3;
+    let is_followed_at_once =
+        |pair: [&Heading; 2]| text[pair[0].line.end..pair[1].line.start].trim().is_empty();
+    let mut is_contents = vec![false; headings.len()];
+    let mut first = 0;
+    for place in 0..headings.len() {
+        let goes_on = headings
+            .get(place + 1)
+            .is_some_and(|next| is_followed_at_once([&headings[place], next]));
+        if goes_on {
+            continue;
+        }
+        // The last of the run may be the first chapter itself: text follows it, unless the text ends.
+        let text_follows = !text[headings[place].line.end..].trim().is_empty();
+        let after = if text_follows { place } else { place + 1 };
+        if after - first >= CONTENTS {
+            is_contents[first..after].fill(true);
+        }
+        first = place + 1;
+    }
+    headings
+        .into_iter()
+        .zip(is_contents)
+        .filter(|(_, contents)| !contents)
+        .map(|(heading, _)| heading)
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! Where sentences begin and end: the rules of Unicode (UAX #29), mended where they do not know text as it is written.
+
+use std::ops::Range;
+
+use icu_segmenter::SentenceSegmenter;
+
+/// The sentences of a part of the text, as places in the text, without white space around them.
+pub(crate) fn sentences(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
+    let start = part.start;
+    let part = &text[part];
+    let unwrapped = unwrap_lines(part);
+    let segmenter = SentenceSegmenter::new(Default::default());
+    let mut sentences: Vec<Range<usize>> = Vec::new();
+    let mut from = 0;
+    for to in segmenter.segment_str(&unwrapped).skip(1) {
+        let sentence = trim(part, from..to);
+        from = to;
+        if sentence.is_empty() {
+            continue;
+        }
+        match sentences.last_mut() {
+            Some(last)
+                if ends_in_abbreviation(&part[last.clone()])
+                    && is_one_line(&unwrapped[last.end..sentence.start]) =>
+            {
+                last.end = sentence.end;
+            }
+            _ => sentences.push(sentence),
+        }
+    }
+    for sentence in &mut sentences {
+        *sentence = start + sentence.start..start + sentence.end;
+    }
+    sentences
+}
+
+fn trim(text: &str, span: Range<usize>) -> Range<usize> {
+    let inner = &text[span.clone()];
+    let start = span.start + (inner.len() - inner.trim_start().len());
+    start..(span.start + inner.trim_end().len()).max(start)
+}
+
+fn is_one_line(between: &str) -> bool {
+    !between.contains(['\n', '\r'])
+}
+
+/// The text with spaces for those line breaks that only wrap a paragraph. Unicode's rules end a sentence at every line
+/// break. All places stay where they are.
+fn unwrap_lines(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut line_start = 0;
+    while let Some(length) = text[line_start..].find('\n') {
+        let end = line_start + length;
+        let (line, rest) = (text[line_start..end].trim_end(), &text[end + 1..]);
+        let next = rest.split('\n').next().unwrap_or(rest).trim();
+        if wraps(line, next) {
+            bytes[end] = b' ';
+            if bytes[..end].ends_with(b"\r") {
+                bytes[end - 1] = b' ';
+            }
+        }
+        line_start = end + 1;
+    }
+    String::from_utf8(bytes).expect("line breaks are single bytes, and so are spaces")
+}
+
+/// Whether a paragraph goes on from one line to the next.
+fn wraps(line: &str, next: &str) -> bool {
+    // A line this short is a heading or an item of a list rather than a line that was full.
+    const SHORTEST_WRAPPED: usize = 40;
+    let begins_anew = |line: &str| {
+        let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
+        line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])
+            || (marker.len() < line.len() && marker.starts_with(['.', ')']))
+    };
+    !next.is_empty()
+        && line.len() >= SHORTEST_WRAPPED
+        && !line.trim_start().starts_with('#')
+        && !line.starts_with('|')
+        && !begins_anew(next)
+}
+
+/// Words before whose full stop no sentence ends, in lower case.
+const ABBREVIATIONS: [&str; 49] = [
+    "adm", "al", "approx", "art", "assoc", "capt", "cf", "ch", "col", "dept", "dr", "ed", "eds",
+    "eq", "eqs", "ex", "fig", "figs", "gen", "gov", "hon", "lt", "maj", "messrs", "mlle", "mme",
+    "mr", "mrs", "ms", "mt", "no", "nos", "op", "pp", "pres", "prof", "rep", "rev", "sec", "sen",
+    "sgt", "sr", "st", "supt", "tab", "univ", "vol", "vols", "vs",
+];
+
+/// Whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
+fn ends_in_abbreviation(text: &str) -> bool {
+    let Some(before) = text.strip_suffix('.') else { return false };
+    let word = before
+        .rsplit(|at: char| at.is_whitespace() || matches!(at, '(' | '[' | '"' | '“'))
+        .next()
+        .unwrap_or(before);
+    let mut letters = word.chars();
+    let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
+    let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
+    // "No." answers a question where it stands alone.
+    let is_known = |word: &str| ABBREVIATIONS.contains(&word) && before.len() > word.len();
+    let is_title = matches!(
+        word,
+        "Dr" | "Mr" | "Mrs" | "Ms" | "Prof" | "St" | "Capt" | "Gen" | "Rev" | "Sen" | "Gov"
+    );
+    is_initial || is_dotted || is_title || is_known(&word.to_lowercase())
+}

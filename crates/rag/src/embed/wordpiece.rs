@@ -1,0 +1,141 @@
+//! BERT's tokens, lower-cased: words by white space and punctuation, then the longest known pieces of each.
+
+use std::collections::HashMap;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
+
+/// The tokens of BERT's uncased vocabulary. Makes no special tokens and leaves out words that it cannot spell.
+pub(super) struct WordPiece {
+    ids: HashMap<&'static str, u32>,
+    longest: usize,
+}
+
+impl WordPiece {
+    /// From a vocabulary with one token a line.
+    pub(super) fn new(vocabulary: &'static str) -> Self {
+        let ids: HashMap<_, _> = vocabulary.lines().zip(0..).collect();
+        let longest = ids.keys().map(|token| token.len()).max().unwrap_or_default();
+        Self { ids, longest }
+    }
+
+    /// Appends the ids of a text's tokens.
+    pub(super) fn tokenize(&self, text: &str, ids: &mut Vec<u32>) {
+        let mut word = String::new();
+        let mut scratch = String::new();
+        let mut add = |character: char| {
+            if character.is_whitespace() {
+                self.spell(&mut word, &mut scratch, ids);
+            } else if is_punctuation(character) || is_ideograph(character) {
+                self.spell(&mut word, &mut scratch, ids);
+                word.push(character);
+                self.spell(&mut word, &mut scratch, ids);
+            } else {
+                word.push(character);
+            }
+        };
+        for character in text.chars() {
+            if character.is_ascii() {
+                if !is_dropped(character) {
+                    add(character.to_ascii_lowercase());
+                }
+            } else if !is_dropped(character) {
+                // Lower-cased and without accents, in that order, as the vocabulary was made.
+                character.to_lowercase().nfd().filter(|&part| !is_accent(part)).for_each(&mut add);
+            }
+        }
+        add(' ');
+    }
+
+    /// Appends the pieces of a word, the longest first, and empties it.
+    fn spell(&self, word: &mut String, scratch: &mut String, ids: &mut Vec<u32>) {
+        // What BERT's own tokenizer gives up at.
+        const LONGEST_WORD: usize = 100;
+        let before = ids.len();
+        let mut from = 0;
+        if word.chars().nth(LONGEST_WORD).is_some() {
+            from = word.len();
+        }
+        while from < word.len() {
+            let Some((id, length)) = self.longest_piece(&word[from..], from > 0, scratch) else {
+                ids.truncate(before);
+                break;
+            };
+            ids.push(id);
+            from += length;
+        }
+        word.clear();
+    }
+
+    /// The longest token that the text begins with, and its length in the text.
+    fn longest_piece(
+        &self,
+        text: &str,
+        continues: bool,
+        scratch: &mut String,
+    ) -> Option<(u32, usize)> {
+        scratch.clear();
+        if continues {
+            scratch.push_str("##");
+        }
+        let prefix = scratch.len();
+        scratch.push_str(text);
+        let mut end = scratch.floor_char_boundary(self.longest);
+        while end > prefix {
+            if let Some(&id) = self.ids.get(&scratch[..end]) {
+                return Some((id, end - prefix));
+            }
+            end = scratch.floor_char_boundary(end - 1);
+        }
+        None
+    }
+}
+
+/// What is no text: control and format characters, and what stands for something that was not readable.
+fn is_dropped(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');
+    }
+    let category = character.general_category();
+    character == '\u{FFFD}'
+        || matches!(category, GeneralCategory::Control | GeneralCategory::Format)
+}
+
+/// A mark that stands on another letter (category Mn).
+fn is_accent(character: char) -> bool {
+    character.general_category() == GeneralCategory::NonspacingMark
+}
+
+/// ASCII symbols and Unicode's punctuation, as BERT's tokenizer has it.
+fn is_punctuation(character: char) -> bool {
+    character.is_ascii_punctuation()
+        || character.general_category_group() == GeneralCategoryGroup::Punctuation
+}
+
+/// Ideographs stand for themselves: each is a word.
+fn is_ideograph(character: char) -> bool {
+    matches!(character,
+        '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'
+        | '\u{2B740}'..='\u{2B81F}' | '\u{2B820}'..='\u{2CEAF}' | '\u{F900}'..='\u{FAFF}' | '\u{2F800}'..='\u{2FA1F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `testdata/tokens.json` has texts, many of them random, and the ids that the `tokenizers` library 0.23 gives for
+    /// the same vocabulary, but for characters that became marks after its version of Unicode.
+    #[test]
+    fn tokens_are_those_of_the_tokenizers_library() {
+        let cases: Vec<(String, Vec<u32>)> =
+            serde_json::from_str(include_str!("testdata/tokens.json")).unwrap();
+        let tokens = WordPiece::new(include_str!("../../model/vocab.txt"));
+        let different = cases.iter().filter_map(|(text, expected)| {
+            let mut ids = Vec::new();
+            tokens.tokenize(text, &mut ids);
+            (&ids != expected).then_some((text, ids, expected))
+        });
+        assert_eq!(different.collect::<Vec<_>>(), []);
+        assert!(cases.len() > 400);
+    }
+}

@@ -1,0 +1,23 @@
+//! Typographic quotes, which people type and search for as straight ones.
+
+use std::borrow::Cow;
+
+/// The text with straight quotes in the place of typographic ones (seed 003, `replaceSmartQuotes`).
+///
+/// ```
+/// assert_eq!(marquetry_rag::straighten_quotes("“Hello” and ‘World’"), "\"Hello\" and 'World'");
+/// ```
+pub fn straighten_quotes(text: &str) -> Cow<'_, str> {
+    if !text.contains(|character| straight(character).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|character| straight(character).unwrap_or(character)).collect())
+}
+
+fn straight(character: char) -> Option<char> {
+    match character {
+        '\u{2018}'..='\u{201B}' => Some('\''),
+        '\u{201C}'..='\u{201F}' => Some('"'),
+        _ => None,
+    }
+}

@@ -1,0 +1,289 @@
+//! Cutting texts: the tests of seed 003 under their ids, and what holds of every text.
+
+use std::num::NonZeroUsize;
+
+use marquetry_rag::{Chunk, ChunkError, ChunkOptions, Strategy, count_words, straighten_quotes};
+use proptest::{
+    prelude::{Just, ProptestConfig},
+    prop_assert, prop_assert_eq, prop_oneof, proptest,
+    strategy::Strategy as _,
+};
+
+fn cut(text: &str, strategy: Strategy, size: i64) -> Vec<Chunk> {
+    let options = ChunkOptions::new(strategy, size).unwrap();
+    marquetry_rag::chunk(text, &options, |_| unreachable!("there is no limit of tokens")).unwrap()
+}
+
+fn contents(text: &str, strategy: Strategy, size: i64) -> Vec<String> {
+    cut(text, strategy, size).into_iter().map(|chunk| chunk.content).collect()
+}
+
+fn sentences(text: &str) -> Vec<String> {
+    contents(text, Strategy::Sentence, 1)
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceSingleSentence
+#[test]
+fn a_sentence_is_a_chunk() {
+    assert_eq!(sentences("This is a single sentence."), ["This is a single sentence."]);
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceGrouping
+#[test]
+fn sentences_are_grouped() {
+    let text = "First sentence. Second sentence. Third sentence. Fourth sentence.";
+    let expected = ["First sentence. Second sentence.", "Third sentence. Fourth sentence."];
+    assert_eq!(contents(text, Strategy::Sentence, 2), expected);
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceUnevenGroups
+#[test]
+fn the_last_group_may_be_smaller() {
+    assert_eq!(
+        contents("One. Two. Three. Four. Five.", Strategy::Sentence, 2),
+        ["One. Two.", "Three. Four.", "Five."]
+    );
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceEmptyInput
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceNullInput
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordEmptyInput
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterEmptyInput
+#[test]
+fn no_text_is_no_chunk() {
+    for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
+        assert_eq!(cut("", strategy, 5), []);
+        assert_eq!(cut(" \n\t ", strategy, 5), []);
+    }
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceSmartQuoteNormalization
+/// seed: 003/DocumentUtilExtractionTest.testSmartQuoteNormalization
+#[test]
+fn quotes_are_straightened() {
+    let text = "\u{201C}This is quoted.\u{201D} Another sentence.";
+    let chunks = cut(text, Strategy::Sentence, 1);
+    assert_eq!(chunks[0].content, "\"This is quoted.\"");
+    assert_eq!(
+        &text[chunks[0].span.clone()],
+        "\u{201C}This is quoted.\u{201D}",
+        "the place is that in the text"
+    );
+    assert_eq!(
+        straighten_quotes("\u{201C}Hello\u{201D} and \u{2018}World\u{2019}"),
+        "\"Hello\" and 'World'"
+    );
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceAbbreviations
+#[test]
+fn abbreviations_end_no_sentence() {
+    let text = "Dr. Smith went to Washington. He met the president.";
+    assert_eq!(sentences(text), ["Dr. Smith went to Washington.", "He met the president."]);
+    assert_eq!(sentences("It was J. R. Tolkien, cf. Fig. 3 and Prof. Lee. No. Yes.").len(), 3);
+    assert_eq!(sentences("See e.g. Miller. Version 2.0 is out.").len(), 2);
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkBySentenceLargeParagraph
+#[test]
+fn a_hundred_sentences_are_ten_chunks() {
+    let text: String = (0..100).map(|number| format!("Sentence number {number}. ")).collect();
+    let chunks = cut(&text, Strategy::Sentence, 10);
+    assert_eq!(chunks.len(), 10);
+    assert!(
+        chunks
+            .iter()
+            .enumerate()
+            .all(|(place, chunk)| chunk.sentences == 10 && chunk.index == place)
+    );
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordBasic
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordUnevenWords
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordSingleWord
+#[test]
+fn words_are_grouped() {
+    assert_eq!(
+        contents("one two three four five six", Strategy::Word, 3),
+        ["one two three", "four five six"]
+    );
+    assert_eq!(contents("a b c d e f g", Strategy::Word, 3), ["a b c", "d e f", "g"]);
+    assert_eq!(contents("hello", Strategy::Word, 10), ["hello"]);
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordPreservesSpacing
+#[test]
+fn words_have_single_spaces_between_them() {
+    let text = "hello  world\n\tfoo   bar";
+    assert_eq!(contents(text, Strategy::Word, 2), ["hello world", "foo bar"]);
+    assert_eq!(&text[cut(text, Strategy::Word, 2)[1].span.clone()], "foo   bar");
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByWordLargeDocument
+#[test]
+fn ten_thousand_words_are_twenty_chunks() {
+    let text: String = (0..10_000).map(|number| format!("word{number} ")).collect();
+    let chunks = cut(&text, Strategy::Word, 500);
+    assert_eq!(chunks.len(), 20);
+    assert!(chunks.iter().all(|chunk| chunk.words == 500));
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterSingleChapter
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterMetadataPreserved
+#[test]
+fn a_chunk_knows_its_chapter() {
+    let chunks = cut(
+        "Chapter 1 The Beginning\nSome content here. More content follows.",
+        Strategy::Chapter,
+        5,
+    );
+    let [chunk] = chunks.as_slice() else { panic!("{chunks:?}") };
+    let chapter = chunk.chapter.as_ref().unwrap();
+    assert_eq!((chapter.number, &*chapter.title), (1, "The Beginning"));
+    assert!(
+        chunk.content.starts_with("Chapter 1 The Beginning\nSome content"),
+        "{}",
+        chunk.content
+    );
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterMultipleChapters
+#[test]
+fn chunks_do_not_cross_chapters() {
+    let text = "A preface.\n\nChapter 1 Introduction\nFirst chapter content.\n\nPART II: Background\n\
+        Second chapter content.\n\n## Conclusion ##\nThird chapter content. Chapter 3 ends here.";
+    let chunks = cut(text, Strategy::Chapter, 50);
+    let titles: Vec<_> =
+        chunks.iter().map(|chunk| chunk.chapter.as_ref().map(|chapter| &*chapter.title)).collect();
+    assert_eq!(titles, [None, Some("Introduction"), Some("Background"), Some("Conclusion")]);
+    assert!(chunks[3].content.ends_with("Chapter 3 ends here."));
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkByChapterNoChapters
+#[test]
+fn a_text_without_chapters_is_cut_all_the_same() {
+    let text = "This is plain text with no chapter markers at all.";
+    let chunks = cut(text, Strategy::Chapter, 5);
+    assert_eq!((chunks.len(), &*chunks[0].content, &chunks[0].chapter), (1, text, &None));
+}
+
+#[test]
+fn a_table_of_contents_has_no_chapters() {
+    let text = "Chapter 1 One\nChapter 2 Two\nChapter 3 Three\n\nChapter 1 One\nText.\nChapter 2 Two\nText.";
+    let titles: Vec<_> = cut(text, Strategy::Chapter, 5)
+        .into_iter()
+        .filter_map(|chunk| chunk.chapter)
+        .map(|chapter| chapter.title)
+        .collect();
+    assert_eq!(titles, ["One", "Two"]);
+    let code = "# Real\nText.\n```sh\n# a comment\n```\n";
+    assert_eq!(cut(code, Strategy::Chapter, 50).len(), 1, "what is in a fence is no heading");
+    assert_eq!(
+        cut("Part 2 of the plan failed.\nAnd so on.", Strategy::Chapter, 5)[0].chapter,
+        None
+    );
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkSizeZero
+/// seed: 003/VectorUtilChunkingTest.testChunkSizeNegative
+#[test]
+fn a_chunk_holds_something() {
+    for size in [0, -1, i64::MIN] {
+        assert_eq!(ChunkOptions::new(Strategy::Sentence, size), Err(ChunkError::Size(size)));
+    }
+    let mut options = ChunkOptions::new(Strategy::Sentence, 2).unwrap();
+    options.overlap = 2;
+    let cut = marquetry_rag::chunk("Some content here.", &options, count_words);
+    assert_eq!(cut, Err(ChunkError::Overlap { overlap: 2, size: 2 }));
+}
+
+/// seed: 003/VectorUtilChunkingTest.testChunkSizeLargerThanContent
+#[test]
+fn a_short_text_is_one_chunk() {
+    assert_eq!(contents("Short.", Strategy::Sentence, 1000), ["Short."]);
+}
+
+#[test]
+fn a_wrapped_paragraph_is_not_cut_at_its_lines() {
+    let text = "A paragraph that was wrapped by an editor at some\ncolumn goes on in the next line. Then it ends.\r\n\r\n\
+        A new one begins without a full stop, and is rather long\n\n- an item\n- another item\n1. a third";
+    insta::assert_json_snapshot!(sentences(text), @r#"
+    [
+      "A paragraph that was wrapped by an editor at some\ncolumn goes on in the next line.",
+      "Then it ends.",
+      "A new one begins without a full stop, and is rather long",
+      "- an item",
+      "- another item",
+      "1. a third"
+    ]
+    "#);
+}
+
+#[test]
+fn a_sentence_over_the_limit_is_cut_between_words_and_a_word_between_characters() {
+    let mut options = ChunkOptions::new(Strategy::Sentence, 3).unwrap();
+    options.max_tokens = NonZeroUsize::new(8);
+    let chars = |text: &str| text.chars().count();
+    let chunks = marquetry_rag::chunk("one two three. ééééééééééé. Fin.", &options, chars).unwrap();
+    let contents: Vec<_> = chunks.iter().map(|chunk| &*chunk.content).collect();
+    assert_eq!(contents, ["one two", "three.", "ééééé", "éééééé.", "Fin."]);
+}
+
+fn text() -> impl proptest::strategy::Strategy<Value = String> {
+    let piece = prop_oneof![
+        "[a-zA-Zé]{1,9}",
+        Just(". ".to_owned()),
+        Just("\n".to_owned()),
+        Just("\r\n\r\n".to_owned()),
+        Just(" ".to_owned()),
+        Just("Dr. ".to_owned()),
+        Just("“x” ".to_owned()),
+        Just("\nChapter 1 Title\n".to_owned()),
+        Just("\n# Title\n".to_owned()),
+        Just("日本語。".to_owned()),
+    ];
+    proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn chunks_are_the_text(
+        text in text(), strategy in 0..3_usize, size in 1..6_i64, overlap in 0..6_usize, limit in proptest::option::of(1..9_usize),
+    ) {
+        let strategy = [Strategy::Sentence, Strategy::Word, Strategy::Chapter][strategy];
+        let mut options = ChunkOptions::new(strategy, size).unwrap();
+        options.overlap = overlap.min(size as usize - 1);
+        options.max_tokens = limit.and_then(NonZeroUsize::new);
+        let chunks = marquetry_rag::chunk(&text, &options, count_words).unwrap();
+        let mut covered = vec![false; text.len()];
+        let mut last = None;
+        for (place, chunk) in chunks.iter().enumerate() {
+            prop_assert_eq!(chunk.index, place);
+            let part = &text[chunk.span.clone()];
+            prop_assert_eq!(part.trim(), part);
+            prop_assert!(!part.is_empty());
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            prop_assert_eq!(words(&straighten_quotes(part)), words(&chunk.content));
+            prop_assert_eq!(chunk.words, count_words(&chunk.content));
+            prop_assert!(limit.is_none_or(|limit| chunk.words <= limit));
+            // Each begins and ends after the one before it.
+            prop_assert!(last.is_none_or(|(start, end)| start < chunk.span.start && end < chunk.span.end));
+            last = Some((chunk.span.start, chunk.span.end));
+            covered[chunk.span.clone()].fill(true);
+            if options.overlap == 0 && place > 0 {
+                prop_assert!(chunks[place - 1].span.end <= chunk.span.start);
+            }
+        }
+        let is_lost = |(at, character): (usize, char)| !character.is_whitespace() && !covered[at];
+        prop_assert!(!text.char_indices().any(is_lost));
+    }
+
+    #[test]
+    fn any_text_is_cut(text: String, size in 1..9_i64) {
+        for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
+            cut(&text, strategy, size);
+        }
+    }
+}
