@@ -227,8 +227,11 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         replay_time: Duration::from_millis(limits.replay_ms),
         max_queued_messages: limits.max_queued_messages.get(),
         max_queued_notifications: limits.max_queued_notifications.get(),
+        max_subscriptions: limits.max_subscriptions.get(),
+        question_timeout: Duration::from_millis(limits.question_ms.get()),
+        request_state_time: Duration::from_millis(limits.question_ms.get()),
         shutdown_grace: grace,
-        // The rest bounds what no tool of ours does yet: questions to the client, and subscriptions.
+        // The rest bounds tasks, which this server starts none of.
         ..ProtocolLimits::default()
     }
 }
@@ -241,6 +244,7 @@ async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken
             () = changes.tools.notified() => notifier.tools_changed(),
             () = changes.prompts.notified() => notifier.prompts_changed(),
             () = changes.resources.notified() => notifier.resources_changed(),
+            updated = changes.updated.take() => updated.iter().for_each(|uri| notifier.resource_updated(uri)),
             () = stop.cancelled() => return,
         }
     }

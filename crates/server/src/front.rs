@@ -8,9 +8,10 @@ use marquetry_protocol::{
     RpcError,
     server::{Handler, Reply, RequestContext, ServerDescription, page},
     types::{
-        CallToolParams, CallToolResult, GetPromptParams, Implementation, ListChanged,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        ReadResourceParams, ReadResourceResult, ResourcesCapability, ServerCapabilities,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
+        Implementation, JsonObject, ListChanged, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
+        ResourcesCapability, ServerCapabilities,
     },
 };
 use serde_json::json;
@@ -39,7 +40,9 @@ impl Handler for Front {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(changing);
         capabilities.prompts = Some(changing);
-        capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: false });
+        capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
+        capabilities.completions = Some(JsonObject::new());
+        capabilities.logging = Some(JsonObject::new());
         let mut info = Implementation::new("marquetry", env!("CARGO_PKG_VERSION"));
         info.title = Some("Marquetry".to_owned());
         ServerDescription { info, capabilities, instructions: Some(self.instructions()) }
@@ -149,6 +152,30 @@ impl Handler for Front {
             return Reply::json(&ReadResourceResult { contents, meta: None });
         }
         self.gateway.read_resource(params, cx).await
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteParams,
+        cx: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
+        self.gateway.complete(params, cx).await
+    }
+
+    async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        if uri.starts_with("artifact:") {
+            // A version never changes, and a new one changes the list.
+            return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
+        }
+        self.gateway.subscribe(uri, cx).await
+    }
+
+    async fn unsubscribe(&self, uri: &str) {
+        self.gateway.unsubscribe(uri).await;
+    }
+
+    async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
+        self.gateway.set_log_level(level, cx).await;
     }
 
     async fn list_prompts(

@@ -19,6 +19,13 @@ pub(super) struct InputRequired {
     request_state: Option<String>,
 }
 
+impl InputRequired {
+    /// Whether there is a question among it.
+    pub(super) fn asks(&self) -> bool {
+        !self.input_requests.is_empty()
+    }
+}
+
 /// The bytes of the answer to a session-era server's request.
 pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> Vec<u8> {
     match result(handler, &request.method, request.params.as_deref()).await {

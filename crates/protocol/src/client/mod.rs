@@ -27,6 +27,7 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use self::answering::InputRequired;
 #[cfg(feature = "http-client")]
 use self::authorizer::authorized;
 #[cfg(feature = "stdio")]
@@ -224,13 +225,16 @@ impl Client {
             let params = next.as_deref().or(params);
             let result = self.once(method, params, timeout, own, &mut authorizations).await?;
             if self.inner.server.revision.era() == Era::Session
-                || own.pass_questions
                 || ResultKind::of(&result) != ResultKind::InputRequired
             {
                 return Ok(result);
             }
-            let asked = serde_json::from_str(result.get())
+            let asked: InputRequired = serde_json::from_str(result.get())
                 .map_err(|error| ClientError::Protocol(error.to_string()))?;
+            // One that asks nothing merely wants to be sent again.
+            if own.pass_questions && asked.asks() {
+                return Ok(result);
+            }
             let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
             next = Some(answering::next_round(&**handler, params, asked).await?);
         }

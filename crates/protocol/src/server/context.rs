@@ -323,14 +323,6 @@ impl RequestContext {
         serde_json::from_str(answer.get()).map_err(internal)
     }
 
-    /// Whether the client can be asked that.
-    ///
-    /// # Errors
-    /// What [`Self::ask`] would fail with before it asks.
-    pub fn offers(&self, method: &str, params: &RawValue) -> Result<(), RpcError> {
-        self.offered(method, params).map(drop)
-    }
-
     fn offered(&self, method: &str, params: &RawValue) -> Result<Question, RpcError> {
         let question = Question::of(method, params, self.capabilities())?;
         if question.is_offered {

@@ -16,6 +16,9 @@ pub struct GatewayConfig {
     pub start_timeout_ms: u64,
     /// How long one call may take, in milliseconds; 0 is no limit.
     pub call_timeout_ms: u64,
+    /// After a call without an answer in its time: how long the upstream may take to answer a ping before it is started again, in
+    /// milliseconds.
+    pub ping_timeout_ms: u64,
     /// How long after the server's start lists, and calls of unknown names, wait for upstreams that are still starting, in milliseconds, since
     /// not every client asks again when tools arrive later. 0 answers at once.
     pub list_wait_ms: u64,
@@ -45,6 +48,7 @@ impl Default for GatewayConfig {
             separator: Separator("__".to_owned()),
             start_timeout_ms: 60_000,
             call_timeout_ms: 600_000,
+            ping_timeout_ms: 10_000,
             list_wait_ms: 3_000,
             restart_delay_ms: 500,
             restart_max_delay_ms: 60_000,

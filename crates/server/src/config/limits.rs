@@ -36,6 +36,17 @@ pub struct Limits {
     pub max_queued_messages: NonZeroUsize,
     /// Announcements that wait for a client to fetch them; one more drops the oldest.
     pub max_queued_notifications: NonZeroUsize,
+    /// Resources that one client can be subscribed to at a time.
+    pub max_subscriptions: NonZeroUsize,
+    /// How long a client may take to answer what a server behind this one asks (sampling, elicitation, roots), in milliseconds. The time of
+    /// the call itself stands still meanwhile.
+    pub question_ms: NonZeroU64,
+    /// Questions that one call of an upstream's may ask; further ones are refused.
+    pub max_questions_per_call: NonZeroUsize,
+    /// Calls that wait for clients without sessions to come back with their answers; a further one gets an error instead of an answer.
+    pub max_parked_calls: NonZeroUsize,
+    /// Web pages that upstreams have sent users to and have not called done yet; the oldest is forgotten first, and its client not told.
+    pub max_url_elicitations: NonZeroUsize,
     /// Size of one message from an upstream, in bytes; a tool answer is one message, with its images in base64.
     pub max_upstream_message_bytes: NonZeroUsize,
     /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`, and its envelope.
@@ -78,6 +89,11 @@ impl Default for Limits {
             replay_ms: 300_000,
             max_queued_messages: n(64),
             max_queued_notifications: n(256),
+            max_subscriptions: n(1_000),
+            question_ms: ms(600_000),
+            max_questions_per_call: n(100),
+            max_parked_calls: n(256),
+            max_url_elicitations: n(1_000),
             max_upstream_message_bytes: n(64 << 20),
             max_rest_body_bytes: n(6 * 51_200 + 4_096),
             max_upstream_list: n(10_000),

@@ -328,7 +328,7 @@ mod tests {
             expect![[r#"
                 m.toml:1:2: servr: unknown key; did you mean "server"?
                 m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
-                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_write_ms", "max_in_flight", "max_sessions", "session_idle_ms", "replay_bytes", "replay_ms", "max_queued_messages", "max_queued_notifications", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes", "max_resource_reads_bytes"
+                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_write_ms", "max_in_flight", "max_sessions", "session_idle_ms", "replay_bytes", "replay_ms", "max_queued_messages", "max_queued_notifications", "max_subscriptions", "question_ms", "max_questions_per_call", "max_parked_calls", "max_url_elicitations", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes", "max_resource_reads_bytes"
                 m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
                 m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
                 m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?

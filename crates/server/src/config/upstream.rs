@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use marquetry_protocol::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ pub struct UpstreamConfig {
     pub capture: Capture,
     /// Settings of single tools, by the upstream's own names.
     pub tools: IndexMap<String, ToolConfig>,
+    /// The only revision to speak with it; the newest that it knows when absent.
+    pub revision: Option<Revision>,
     /// Instead of `gateway.start_timeout_ms`.
     pub start_timeout_ms: Option<u64>,
     /// Instead of `gateway.call_timeout_ms`.
@@ -115,6 +118,7 @@ impl UpstreamConfig {
             prefix: None,
             capture: Capture::default(),
             tools: IndexMap::new(),
+            revision: None,
             start_timeout_ms: None,
             call_timeout_ms: None,
         }
@@ -243,6 +247,9 @@ pub(crate) struct UpstreamTable {
     /// Settings of single tools by the upstream's own names; `capture` as above, and a table captures also where the upstream has false.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
+    /// The revision of MCP to speak with it, instead of asking for the newest that it knows: for servers that do not survive the question.
+    #[schemars(example = &"2025-11-25", with = "Option<String>")]
+    revision: Option<Revision>,
     /// Instead of `gateway.start_timeout_ms`.
     #[schemars(example = 120_000)]
     start_timeout_ms: Option<u64>,
@@ -270,6 +277,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             prefix: table.prefix,
             capture: table.capture,
             tools: table.tools,
+            revision: table.revision,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
             ..Self::new(if transport.is_empty() {

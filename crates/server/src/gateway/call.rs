@@ -2,25 +2,26 @@
 
 use std::{
     fmt,
-    pin::pin,
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
-    Era, RpcError,
-    client::{CallOptions, Client, ClientError, Progress},
+    Era, Feature, RpcError,
+    client::{Client, ClientError, Refusal},
     error_code,
     server::{Reply, RequestContext},
-    types::{CallToolParams, GetPromptParams, JsonObject, ReadResourceParams},
+    types::{
+        CallToolParams, CompleteParams, CompleteReference, CompleteResult, GetPromptParams,
+        JsonObject, ReadResourceParams,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{
     json,
     value::{RawValue, to_raw_value},
 };
-use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::{Gateway, State, Upstream, routes};
@@ -79,7 +80,7 @@ impl Gateway {
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let span = tracing::info_span!("call", upstream = upstream.name, tool = route.to.name);
         async {
-            let (client, result) = self.request(upstream, "tools/call", &params, cx).await?;
+            let (client, result) = self.request(index, "tools/call", &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
             if !links.is_empty() {
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,18 +100,11 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         self.settled_or_late().await;
-        let catalog = self.catalog();
-        let linked = || {
-            let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-            links.get(&params.uri)
-        };
-        let owner = catalog.resource(&params.uri).or_else(linked);
-        let Some(index) = owner.or_else(|| catalog.likely_owner(&params.uri)) else {
+        let Some(index) = self.owner_of_resource(&params.uri) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let upstream = &self.upstreams[index];
-        self.forward(upstream, "resources/read", &params, cx).await.map_err(|mut error| {
+        self.forward(index, "resources/read", &params, cx).await.map_err(|mut error| {
             // Stateless servers say -32602 where the older revisions have a code of its own; our server half says what the client's revision wants.
             if error.code == error_code::INVALID_PARAMS && names_uri(&error) {
                 error.code = error_code::RESOURCE_NOT_FOUND;
@@ -133,56 +127,113 @@ impl Gateway {
         };
         params.name.clone_from(&route.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        self.forward(&self.upstreams[route.upstream], "prompts/get", &params, cx).await
+        self.forward(route.upstream, "prompts/get", &params, cx).await
+    }
+
+    /// What an argument of a prompt or a resource template may be. An upstream that completes nothing has no suggestions.
+    pub(crate) async fn complete(
+        &self,
+        mut params: CompleteParams,
+        cx: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
+        self.settled_or_late().await;
+        let catalog = self.catalog();
+        let index = match &mut params.reference {
+            CompleteReference::Prompt { name } => {
+                let Some(route) = catalog.prompt(name) else {
+                    let name = &name[..name.floor_char_boundary(200)];
+                    return Err(RpcError::invalid_params(format!("unknown prompt '{name}'")));
+                };
+                name.clone_from(&route.name);
+                route.upstream
+            }
+            CompleteReference::Resource { uri } => {
+                let owner = catalog.template(uri).or_else(|| catalog.resource(uri));
+                let Some(index) = owner else {
+                    let uri = &uri[..uri.floor_char_boundary(200)];
+                    return Err(RpcError::invalid_params(format!("unknown template '{uri}'")));
+                };
+                index
+            }
+        };
+        let upstream = &self.upstreams[index];
+        if let State::Ready(client) = upstream.state()
+            && client.server().revision.has(Feature::CompletionsCapability)
+            && client.server().capabilities.completions.is_none()
+        {
+            return Ok(CompleteResult::default());
+        }
+        let span = tracing::info_span!(
+            "request",
+            upstream = upstream.name,
+            method = "completion/complete"
+        );
+        let (_, result) =
+            self.request(index, "completion/complete", &params, cx).instrument(span).await?;
+        serde_json::from_str(result.get()).map_err(|error| {
+            RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name))
+        })
+    }
+
+    /// The upstream that has a resource: the one that lists it, linked to it, or is likely to have it.
+    pub(super) fn owner_of_resource(&self, uri: &str) -> Option<usize> {
+        let catalog = self.catalog();
+        let linked = || self.links.lock().unwrap_or_else(PoisonError::into_inner).get(uri);
+        catalog.resource(uri).or_else(linked).or_else(|| catalog.likely_owner(uri))
     }
 
     async fn forward(
         &self,
-        upstream: &Upstream,
+        index: usize,
         method: &'static str,
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let span = tracing::info_span!("request", upstream = upstream.name, method);
-        let (client, result) = self.request(upstream, method, params, cx).instrument(span).await?;
+        let upstream = &self.upstreams[index].name;
+        let span = tracing::info_span!("request", upstream, method);
+        let (client, result) = self.request(index, method, params, cx).instrument(span).await?;
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
-    /// Sends a request, hands its progress on, and waits. Dropped half-way, it is cancelled at the upstream.
+    /// Sends a request, hands on what is told and asked before its answer, and waits. Dropped half-way, it is cancelled at
+    /// the upstream.
     async fn request(
         &self,
-        upstream: &Upstream,
-        method: &str,
+        index: usize,
+        method: &'static str,
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
+        let upstream = &self.upstreams[index];
         let state = upstream.state();
         let State::Ready(client) = state else {
             return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
         };
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let started = Instant::now();
-        let (sender, progress) = mpsc::channel(64);
-        let options = CallOptions {
-            timeout: Some(upstream.call_timeout()),
-            progress: cx.wants_progress().then_some(sender),
-            ..CallOptions::default()
-        };
-        let answer = with_progress(client.request(method, Some(&params), options), progress, cx);
-        let answer = answer.await;
+        self.level_for(upstream, &client, cx).await;
+        let outcome = self.exchange(index, &client, method, params, cx).await;
         let ms = started.elapsed().as_millis() as u64;
-        match answer {
+        match outcome {
             Ok(result) => {
                 tracing::debug!(ms, bytes = result.get().len(), "answered");
                 Ok((client, result))
             }
             Err(ClientError::Rpc(error)) => {
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
+                self.pages.required(index, &error, cx.announcer());
                 Err(CallFailure::Rpc(error))
+            }
+            Err(ClientError::Unauthorized(refusal)) => {
+                tracing::warn!(ms, %refusal, "not authorized");
+                Err(CallFailure::Rpc(unauthorized(upstream, &refusal)))
             }
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
-                if matches!(error, ClientError::Io { .. } | ClientError::Http { .. }) {
+                if matches!(
+                    error,
+                    ClientError::Io { .. } | ClientError::Http { .. } | ClientError::Timeout(_)
+                ) {
                     upstream.suspected.notify_one();
                 }
                 let state = match &error {
@@ -218,40 +269,23 @@ impl Gateway {
     }
 }
 
-/// Waits for an answer and hands on the progress before it, as far as the client reads it.
-async fn with_progress<T>(
-    call: impl Future<Output = T>,
-    mut progress: mpsc::Receiver<Progress>,
-    cx: &RequestContext,
-) -> T {
-    /// How long what was told before the answer may hold the answer up.
-    const LATE: Duration = Duration::from_secs(1);
-    let answer = {
-        let telling = async {
-            while let Some(told) = progress.recv().await {
-                tell(cx, &told).await;
-            }
-        };
-        let mut call = pin!(call);
-        tokio::select! {
-            biased;
-            // Beside the call, never before it: a client that reads no progress must not stop the call's clock.
-            () = telling => call.await,
-            answer = &mut call => answer,
-        }
-    };
-    let rest = async {
-        while let Ok(told) = progress.try_recv() {
-            tell(cx, &told).await;
-        }
-    };
-    _ = tokio::time::timeout(LATE, rest).await;
-    answer
+/// An upstream's 401 or 403 as the agent gets it.
+///
+/// It is the gateway whose credentials the upstream refuses: an agent has none there, and its own must not be passed on
+/// (2025-11-25, "Token Passthrough"). So it is no 401 of ours, which would send the agent to log in here, but an error that
+/// says which upstream refused, and with what.
+fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
+    let message = format!("upstream '{}' refuses this server: {refusal}", upstream.name);
+    let challenges = refusal.challenges.iter().map(ToString::to_string);
+    RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
+        "upstream": upstream.name,
+        "status": refusal.status,
+        "wwwAuthenticate": challenges.collect::<Vec<_>>(),
+    }))
 }
 
-async fn tell(cx: &RequestContext, told: &Progress) {
-    cx.progress(told.progress, told.total, told.message.as_deref()).await;
-}
+/// An upstream refuses this server's credentials (implementation-defined range).
+const UPSTREAM_UNAUTHORIZED: i32 = -32001;
 
 fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless
@@ -274,11 +308,11 @@ fn names_uri(error: &RpcError) -> bool {
 }
 
 impl Unreachable {
-    fn of(upstream: &Upstream, state: &State) -> Self {
+    pub(super) fn of(upstream: &Upstream, state: &State) -> Self {
         Self { upstream: upstream.name.clone(), state: state.name(), what: state.to_string() }
     }
 
-    fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
+    pub(super) fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
         let mut what = match error {
             ClientError::Closed(reason) => format!("ended during the call ({reason})"),
             ClientError::Timeout(limit) => {

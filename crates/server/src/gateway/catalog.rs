@@ -1,6 +1,6 @@
 //! What all upstreams offer together, under the names that clients see.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use marquetry_artifacts::Settings;
 use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
@@ -35,6 +35,7 @@ pub(crate) struct Catalog {
     tool_routes: HashMap<String, ToolRoute>,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
+    template_routes: HashMap<String, usize>,
     patterns: Vec<(UriPattern, usize)>,
     with_resources: Vec<usize>,
 }
@@ -74,7 +75,6 @@ impl Catalog {
         capture: &Settings,
     ) -> Self {
         let mut catalog = Self::default();
-        let mut templates = HashSet::new();
         for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
             let listing = upstream.listing();
             let capture = upstream.config.capture.below(&Level::top(capture.clone()));
@@ -128,7 +128,8 @@ impl Catalog {
             for template in &listing.templates {
                 // A later one may still match what the first does not have: both are tried, only one is listed.
                 catalog.patterns.push((UriPattern::new(&template.uri_template), index));
-                if templates.insert(template.uri_template.clone()) {
+                if !catalog.template_routes.contains_key(&template.uri_template) {
+                    catalog.template_routes.insert(template.uri_template.clone(), index);
                     catalog.templates.push(template.clone());
                 } else {
                     let why = NameError::Taken("an earlier upstream".to_owned());
@@ -160,6 +161,11 @@ impl Catalog {
     /// The upstream that lists a resource.
     pub(crate) fn resource(&self, uri: &str) -> Option<usize> {
         self.resource_routes.get(uri).copied()
+    }
+
+    /// The upstream that lists a template.
+    pub(crate) fn template(&self, uri: &str) -> Option<usize> {
+        self.template_routes.get(uri).copied()
     }
 
     /// The upstream that a resource in no list most likely belongs to: the first with a template that fits, or the only one with resources.

@@ -1,20 +1,28 @@
 //! The upstreams together: started side by side, offered under prefixed names, kept alive.
 
+mod asker;
 mod backoff;
+mod bridge;
 mod call;
 mod catalog;
+mod connection;
 mod environment;
 #[cfg(unix)]
 mod guard;
+mod in_flight;
+mod levels;
 mod names;
+mod news;
+mod parked;
 mod routes;
 mod state;
+mod subscriptions;
 mod supervise;
 mod template;
 mod upstream;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
     time::Duration,
 };
 
@@ -31,7 +39,14 @@ pub(crate) use self::{
     state::State,
     upstream::Upstream,
 };
-use self::{routes::LinkRoutes, supervise::supervise};
+use self::{
+    connection::Pages,
+    levels::Levels,
+    parked::Parked,
+    routes::LinkRoutes,
+    subscriptions::{Subscriptions, Updated},
+    supervise::supervise,
+};
 use crate::config::{Config, GatewayConfig, Limits};
 
 /// Lists that clients should fetch anew. However often one changes before it is announced, it is announced once.
@@ -41,6 +56,8 @@ pub(crate) struct Changes {
     pub(crate) prompts: Notify,
     /// Resources or templates.
     pub(crate) resources: Notify,
+    /// Single resources that somebody is subscribed to.
+    pub(crate) updated: Updated,
 }
 
 /// All upstreams, and what they offer together.
@@ -56,6 +73,13 @@ pub(crate) struct Gateway {
     relisting: Mutex<()>,
     links: Mutex<LinkRoutes>,
     changes: Arc<Changes>,
+    /// Calls that wait for their agents' answers.
+    parked: Arc<Parked>,
+    /// Pages that users were sent to.
+    pages: Pages,
+    subscriptions: Subscriptions,
+    levels: Levels,
+    me: Weak<Self>,
     /// Until when the first lists wait for upstreams.
     list_deadline: Instant,
     stopping: CancellationToken,
@@ -74,7 +98,11 @@ impl Gateway {
             .mcp_servers
             .iter()
             .map(|(name, upstream)| Arc::new(Upstream::new(name, upstream, &config.gateway)));
-        let gateway = Arc::new(Self {
+        let limits = &config.limits;
+        let questions = Duration::from_millis(limits.question_ms.get());
+        let parked = Arc::new(Parked::new(limits.max_parked_calls.get(), questions));
+        let pages = Pages::new(limits.max_url_elicitations.get());
+        let gateway = Arc::new_cyclic(|me| Self {
             config: config.gateway.clone(),
             limits: config.limits.clone(),
             capture: config.artifacts.settings(),
@@ -84,13 +112,18 @@ impl Gateway {
             relisting: Mutex::default(),
             links: Mutex::new(LinkRoutes::new(config.limits.max_resource_routes.get())),
             changes,
+            parked,
+            pages,
+            subscriptions: Subscriptions::default(),
+            levels: Levels::default(),
+            me: me.clone(),
             list_deadline: Instant::now() + Duration::from_millis(config.gateway.list_wait_ms),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        for upstream in &gateway.upstreams {
+        for (index, upstream) in gateway.upstreams.iter().enumerate() {
             if upstream.is_started() {
-                gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
+                gateway.tasks.spawn(supervise(gateway.clone(), index));
             }
         }
         gateway
@@ -126,6 +159,7 @@ impl Gateway {
     /// Ends every upstream; child processes are gone when this returns.
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();
+        self.parked.clear();
         self.tasks.close();
         let limit = supervise::stop_limit(Duration::from_millis(self.config.stop_grace_ms));
         if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {

@@ -15,6 +15,7 @@ use super::{
     Gateway,
     backoff::{self, STEADY},
     catalog::Listing,
+    connection::Connection,
     state::State,
     upstream::Upstream,
 };
@@ -32,7 +33,8 @@ struct Stale {
 }
 
 /// Runs until the gateway stops, or the upstream is given up.
-pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
+pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
+    let upstream = gateway.upstreams[index].clone();
     let name = upstream.name.as_str();
     let mut failures = 0;
     loop {
@@ -40,13 +42,13 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
         let started = tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
-            started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, &upstream)) => started,
+            started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, index)) => started,
         };
         let problem = match started {
             Ok(Ok(running)) => {
                 let ready_since = Instant::now();
                 let client = running.client.clone();
-                let problem = watch(&gateway, &upstream, running).await;
+                let problem = watch(&gateway, index, running).await;
                 client.close().await;
                 let Some(problem) = problem else { break };
                 if ready_since.elapsed() >= STEADY {
@@ -89,8 +91,10 @@ struct Running {
     listing: Listing,
 }
 
-async fn start(gateway: &Gateway, upstream: &Upstream) -> Result<Running, ClientError> {
-    let client = upstream.connect(&gateway.limits, &gateway.tasks).await?;
+async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
+    let upstream = &gateway.upstreams[index];
+    let connection = Connection { gateway: gateway.me.clone(), upstream: index };
+    let client = upstream.connect(connection, &gateway.limits, &gateway.tasks).await?;
     // From before the lists are fetched, so that no change between is missed.
     let notifications = client.notifications();
     let server = client.server();
@@ -105,7 +109,8 @@ async fn start(gateway: &Gateway, upstream: &Upstream) -> Result<Running, Client
 }
 
 /// Offers the upstream to clients until it ends (with how) or the gateway stops (none).
-async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Option<String> {
+async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<String> {
+    let upstream = &*gateway.upstreams[index];
     let Running { client, mut notifications, mut listing } = running;
     let server = client.server();
     tracing::info!(
@@ -124,12 +129,33 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: Running) -> Opti
     upstream.set_state(State::Ready(client.clone()));
     gateway.relist();
     upstream.settle();
+    let again = async {
+        gateway.set_level_again(upstream, &client).await;
+        gateway.subscribe_again(index, &client).await;
+    };
+    tokio::select! {
+        biased;
+        () = gateway.stopping.cancelled() => return None,
+        reason = client.closed() => return Some(reason.to_string()),
+        () = again => {}
+    }
     loop {
         let mut stale = tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => return None,
             reason = client.closed() => return Some(reason.to_string()),
-            () = upstream.suspected.notified() => Stale { tools: true, ..Stale::default() },
+            () = upstream.suspected.notified() => {
+                let limit = Duration::from_millis(gateway.config.ping_timeout_ms);
+                tokio::select! {
+                    biased;
+                    () = gateway.stopping.cancelled() => return None,
+                    alive = client.is_alive(limit) => if !alive {
+                        let ms = limit.as_millis();
+                        return Some(format!("gave no sign of life within {ms} ms after a call without an answer"));
+                    }
+                }
+                Stale { tools: true, ..Stale::default() }
+            }
             told = notifications.recv() => match told {
                 Ok(notification) => Stale::of(&notification),
                 Err(RecvError::Lagged(_)) => Stale { tools: true, prompts: true, resources: true },

@@ -3,20 +3,25 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use marquetry_protocol::{
-    client::{Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand},
-    types::Implementation,
+    client::{
+        Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr, StdioCommand,
+    },
+    types::{Implementation, LogLevel},
 };
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{catalog::Listing, environment, names::Namer, state::State};
+use super::{
+    bridge, catalog::Listing, connection::Connection, environment, in_flight::InFlight,
+    names::Namer, state::State,
+};
 use crate::config::{GatewayConfig, Limits, Transport, UpstreamConfig};
 
 /// An MCP server behind this one.
@@ -39,6 +44,10 @@ pub(crate) struct Upstream {
     first_start: CancellationToken,
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
+    /// The calls that it is working on.
+    pub(super) in_flight: Arc<InFlight>,
+    /// The level of log messages that was set, if any was.
+    level: Mutex<Option<LogLevel>>,
 }
 
 impl AsRef<Self> for Upstream {
@@ -74,6 +83,8 @@ impl Upstream {
             starts: AtomicU32::new(0),
             first_start: CancellationToken::new(),
             suspected: Notify::new(),
+            in_flight: Arc::default(),
+            level: Mutex::default(),
         }
     }
 
@@ -134,15 +145,32 @@ impl Upstream {
         self.call_timeout
     }
 
+    pub(super) fn level(&self) -> Option<LogLevel> {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_level(&self, level: LogLevel) {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// It has started again, and knows nothing of what it was told.
+    pub(super) fn forget_level(&self) {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Starts the program or opens the connection.
     pub(super) async fn connect(
         &self,
+        connection: Connection,
         limits: &Limits,
         children: &TaskTracker,
     ) -> Result<Client, ClientError> {
         self.starts.fetch_add(1, Ordering::Relaxed);
         let options = ClientOptions {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
+            capabilities: bridge::offered(),
+            handler: Arc::new(connection),
+            revision: self.config.revision.map_or(RevisionChoice::Auto, RevisionChoice::Only),
             connect_timeout: self.start_timeout,
             request_timeout: self.start_timeout,
             max_message_bytes: limits.max_upstream_message_bytes.get(),

@@ -53,9 +53,12 @@ impl Running {
     }
 
     pub(crate) async fn agent_of(&self, revision: Revision) -> Client {
+        self.agent_with(revision, ClientOptions::default()).await
+    }
+
+    pub(crate) async fn agent_with(&self, revision: Revision, options: ClientOptions) -> Client {
         let url = format!("http://{}/mcp", self.address);
-        let options =
-            ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };
+        let options = ClientOptions { revision: RevisionChoice::Only(revision), ..options };
         within(Client::http(HttpTarget { url, ..HttpTarget::default() }, options)).await.unwrap()
     }
 

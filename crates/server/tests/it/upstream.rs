@@ -30,8 +30,10 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+use crate::asking::{ASKING, Asking};
+
 /// Set for a child process: be an upstream, do not test.
-const ACT: &str = "MARQUETRY_TEST_UPSTREAM";
+pub(crate) const ACT: &str = "MARQUETRY_TEST_UPSTREAM";
 
 /// The smallest picture: one transparent PNG pixel.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -55,12 +57,13 @@ pub(crate) fn slow_child_toml(name: &str, seconds: u32) -> String {
 /// Not a test: what a child process does.
 #[test]
 fn act() {
-    if env::var_os(ACT).is_none() {
-        return;
-    }
+    let Some(kind) = env::var_os(ACT) else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let server = Upstream::default().server();
+        let server = match kind == ASKING {
+            true => Asking::default().server(),
+            false => Upstream::default().server(),
+        };
         // Tests look for what is on standard error in the server's log.
         eprintln!("upstream started");
         serve_stdio(&server, CancellationToken::new()).await.unwrap();

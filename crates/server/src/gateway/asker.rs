@@ -1,0 +1,250 @@
+//! How what an upstream asks and tells during a call reaches the agent whose call it is.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Era, Feature, Revision, RpcError,
+    client::{ClientHandler, ServerNotification},
+    server::RequestContext,
+    types::{ClientCapabilities, JsonObject},
+};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{connection::Connection, parked::Room};
+
+/// One call's way back to its agent.
+pub(crate) struct Asker {
+    pub(super) way: Way,
+    pub(super) agent: Agent,
+    /// What the connection does with what is not this call's.
+    pub(super) connection: Arc<Connection>,
+    /// The most questions that one call may ask.
+    pub(super) most: usize,
+    pub(super) asked: AtomicUsize,
+    /// How many questions are open: while one is, the call's time stands still.
+    pub(super) open: watch::Sender<usize>,
+    /// Takes log messages to the agent; what does not fit is left out.
+    pub(super) log: mpsc::Sender<ServerNotification>,
+    /// Cancelled when the call is over, and with it its questions.
+    pub(super) over: CancellationToken,
+}
+
+/// What of the agent matters to questions.
+pub(super) struct Agent {
+    pub(super) revision: Revision,
+    pub(super) offers: ClientCapabilities,
+}
+
+/// How the agent is asked.
+pub(super) enum Way {
+    /// By a request, while its call waits.
+    Session(RequestContext),
+    /// By the result of its call. The call lives on until the agent comes back with the answers.
+    Rounds { questions: mpsc::Sender<Asked>, room: Room },
+    /// Not by us: the upstream's questions go on as they are.
+    Passed,
+}
+
+/// A question on its way to an agent, and the way back of its answer.
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) params: Box<RawValue>,
+    pub(super) answer: oneshot::Sender<Result<Box<RawValue>, RpcError>>,
+}
+
+impl Asker {
+    /// Asks the agent.
+    ///
+    /// # Errors
+    /// What the upstream is to be told: the agent cannot be asked that, or did not answer; there are too many questions.
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, RpcError> {
+        self.check(method, params)?;
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
+            let most = self.most;
+            return Err(RpcError::limit_exceeded(format!(
+                "more than {most} questions in one call (limits.max_questions_per_call)"
+            )));
+        }
+        let params = self.for_agent(params);
+        let _open = OpenQuestion::new(&self.open);
+        let gone = || RpcError::internal("the client did not answer in time, or is gone");
+        match &self.way {
+            Way::Session(cx) => {
+                if let (Some(id), Some(announcer)) = (elicitation_id(&params), cx.announcer()) {
+                    self.connection.page_opened(id, announcer);
+                }
+                cx.ask("", method, &params).await
+            }
+            Way::Rounds { questions, room } => {
+                room.take()?;
+                let (answer, answered) = oneshot::channel();
+                let params = params.into_owned();
+                let asked = Asked { method: method.to_owned(), params, answer };
+                questions.send(asked).await.map_err(|_| gone())?;
+                answered.await.map_err(|_| gone())?
+            }
+            Way::Passed => Err(RpcError::method_not_found(method)),
+        }
+    }
+
+    /// Completes when the call has taken as long as it may, without the time that its questions took.
+    pub(super) async fn run_out(&self, limit: Duration) {
+        let mut open = self.open.subscribe();
+        let mut left = limit;
+        loop {
+            if open.wait_for(|open| *open == 0).await.is_err() {
+                return std::future::pending().await;
+            }
+            let since = Instant::now();
+            tokio::select! {
+                () = tokio::time::sleep(left) => return,
+                _ = open.wait_for(|open| *open > 0) => left = left.saturating_sub(since.elapsed()),
+            }
+        }
+    }
+
+    /// Takes a log message to the agent.
+    pub(super) fn logged(&self, notification: &ServerNotification) {
+        _ = self.log.try_send(notification.clone());
+    }
+
+    /// Says no to what the agent cannot be asked, with the codes that a client itself would use (2025-11-25): the
+    /// upstream was told what this server can pass on, not what each agent offers.
+    fn check(&self, method: &str, params: &RawValue) -> Result<(), RpcError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            #[serde(borrow)]
+            mode: Option<Cow<'a, str>>,
+            tools: Option<IgnoredAny>,
+            tool_choice: Option<IgnoredAny>,
+        }
+        let params: Params<'_> = serde_json::from_str(params.get())
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        let offers = &self.agent.offers;
+        let with_tools = params.tools.is_some() || params.tool_choice.is_some();
+        let (capability, part) = match method {
+            "elicitation/create" if params.mode.as_deref() == Some("url") => {
+                ("elicitation", Some(("mode 'url'", offers.has_url_elicitation())))
+            }
+            "elicitation/create" => {
+                ("elicitation", Some(("mode 'form'", offers.has_form_elicitation())))
+            }
+            "sampling/createMessage" if with_tools => {
+                ("sampling", Some(("tools", offers.has_sampling_tools())))
+            }
+            "sampling/createMessage" => ("sampling", None),
+            "roots/list" => ("roots", None),
+            _ => return Err(RpcError::method_not_found(method)),
+        };
+        if !offers.has(capability) {
+            let mut error = RpcError::method_not_found(method);
+            error.message += ": the client of this call does not offer it";
+            return Err(error);
+        }
+        match part {
+            Some((part, false)) => Err(RpcError::invalid_params(format!(
+                "the client of this call does not offer '{method}' with {part}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The parameters as the agent's revision has them.
+    fn for_agent<'a>(&self, params: &'a RawValue) -> Cow<'a, RawValue> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if !params.get().contains("\"url\"") {
+            return Cow::Borrowed(params);
+        }
+        let Ok(mut members) = serde_json::from_str::<JsonObject>(params.get()) else {
+            return Cow::Borrowed(params);
+        };
+        if members.get("mode").is_none_or(|mode| mode != "url") {
+            return Cow::Borrowed(params);
+        }
+        const ID: &str = "elicitationId";
+        // A page's id came with 2025-11-25 and went with 2026-07-28.
+        match (self.agent.revision.era(), members.contains_key(ID)) {
+            (Era::Stateless, true) => _ = members.shift_remove(ID),
+            (Era::Session, false) if self.agent.revision.has(Feature::UrlElicitation) => {
+                let id = format!("marquetry-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+                members.insert(ID.to_owned(), id.into());
+            }
+            _ => return Cow::Borrowed(params),
+        }
+        to_raw_value(&members).map_or(Cow::Borrowed(params), Cow::Owned)
+    }
+}
+
+#[async_trait]
+impl ClientHandler for Asker {
+    async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let params = or_empty(params);
+        let asked = self.over.run_until_cancelled(self.ask(method, &params));
+        asked.await.unwrap_or_else(|| Err(RpcError::internal("the call is over")))
+    }
+
+    fn notified(&self, notification: &ServerNotification) {
+        match &*notification.method {
+            "notifications/message" => self.logged(notification),
+            _ => self.connection.notified(notification),
+        }
+    }
+}
+
+/// Parameters, an empty object where there are none.
+pub(super) fn or_empty(params: Option<&RawValue>) -> Cow<'_, RawValue> {
+    match params {
+        Some(params) => Cow::Borrowed(params),
+        None => {
+            Cow::Owned(RawValue::from_string("{}".to_owned()).expect("an empty object is JSON"))
+        }
+    }
+}
+
+/// Counts as open while it lives.
+struct OpenQuestion<'a>(&'a watch::Sender<usize>);
+
+impl<'a> OpenQuestion<'a> {
+    fn new(open: &'a watch::Sender<usize>) -> Self {
+        open.send_modify(|open| *open += 1);
+        Self(open)
+    }
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}
+
+fn elicitation_id(params: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Id {
+        elicitation_id: Option<String>,
+    }
+    if !params.get().contains("elicitationId") {
+        return None;
+    }
+    serde_json::from_str::<Id>(params.get()).ok()?.elicitation_id
+}

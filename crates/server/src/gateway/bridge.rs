@@ -1,0 +1,371 @@
+//! One request of an agent's at an upstream, with the questions between.
+//!
+//! | agent | upstream | what the upstream asks |
+//! |---|---|---|
+//! | session | session | becomes a request to the agent |
+//! | session | stateless | becomes a request to the agent; the call is sent again with the answers |
+//! | stateless | session | becomes the result `input_required`; the call waits at the upstream until the agent is back |
+//! | stateless | stateless | goes on as it is, with the upstream's `requestState` sealed in ours; nothing waits here |
+//! | any | stateless, by a task | the task is followed to its end, its questions as those of a session's call |
+
+use std::{
+    collections::BTreeMap, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration,
+};
+
+use marquetry_protocol::{
+    Era, RpcError,
+    client::{CallOptions, Client, ClientError},
+    server::{ConversationId, RequestContext},
+    types::{ClientCapabilities, JsonObject, TASKS_EXTENSION},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{
+    Gateway, Upstream,
+    asker::{Agent, Asked, Asker, Way},
+    connection::Connection,
+    news::News,
+    parked::{Handle, Parked},
+};
+
+/// The result as the upstream wrote it, or why there is none.
+pub(super) type Outcome = Result<Box<RawValue>, ClientError>;
+
+/// A call that waits for its agent's answers, and what it waits for.
+pub(super) struct Call {
+    /// Dropped, it is cancelled at the upstream.
+    work: AbortOnDropHandle<Outcome>,
+    questions: mpsc::Receiver<Asked>,
+    open: Vec<(String, Asked)>,
+    /// How many questions there were; they are named after their number.
+    asked: usize,
+    news: News,
+}
+
+/// What travels in our `requestState` between the rounds of a stateless agent.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Carried {
+    /// The call waits here.
+    Waiting(Handle),
+    /// The upstream is stateless as well, and keeps what it needs in a state of its own.
+    Passed { round: usize, state: Option<String> },
+}
+
+/// Questions of one call that come within this time are asked together.
+const GATHERED: Duration = Duration::from_millis(20);
+
+impl Gateway {
+    /// Sends a request to a client's upstream, hands on what is told and asked, and waits. Dropped half-way, it is cancelled
+    /// at the upstream, unless the agent is asked something and will be back.
+    pub(super) async fn exchange(
+        &self,
+        index: usize,
+        client: &Client,
+        method: &'static str,
+        params: Box<RawValue>,
+        cx: &RequestContext,
+    ) -> Outcome {
+        let upstream = &self.upstreams[index];
+        let agent_era = cx.revision().era();
+        let upstream_era = client.server().revision.era();
+        let carried: Option<Carried> = cx.carried().map_err(ClientError::Rpc)?;
+        cx.forget_answers();
+        if let Some(Carried::Waiting(handle)) = carried {
+            let call = self.parked.take(handle).map_err(ClientError::Rpc)?;
+            return self.attend(call, cx).await;
+        }
+        let (sender, mut news) = News::new(&upstream.name);
+        let mut options = CallOptions {
+            // The time that questions take does not count, so the clock is ours.
+            timeout: Some(Duration::MAX),
+            progress: cx.wants_progress().then_some(sender.progress),
+            ..CallOptions::default()
+        };
+        if upstream_era == Era::Stateless {
+            options.capabilities = Some(bridged(cx.capabilities()));
+            options.log_level = cx.log_level();
+        }
+        let session = (agent_era == Era::Session).then(|| cx.conversation());
+        let asker = |way| Asker {
+            way,
+            agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
+            connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
+            most: self.limits.max_questions_per_call.get(),
+            asked: 0.into(),
+            open: watch::Sender::new(0),
+            log: sender.log,
+            over: CancellationToken::new(),
+        };
+        let talk = |way| {
+            let asker = Arc::new(asker(way));
+            options.handler = Some(asker.clone());
+            (asker, options)
+        };
+        let offers_something = !bridged(cx.capabilities()).0.is_empty();
+        // A call that goes on as a task is followed here, so its questions wait here.
+        let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
+        match (agent_era, upstream_era) {
+            (Era::Stateless, Era::Stateless) if !has_tasks => {
+                let (asker, options) = talk(Way::Passed);
+                let work = self.pass(upstream, client, method, params, options, asker, carried, cx);
+                news.told_during(work, cx).await
+            }
+            (Era::Stateless, _) if offers_something => {
+                let (questions, asked) = mpsc::channel(1);
+                let (asker, options) = talk(Way::Rounds { questions, room: self.parked.room() });
+                let work =
+                    work(upstream.clone(), client.clone(), method, params, options, asker, None);
+                let call = Call {
+                    work: AbortOnDropHandle::new(tokio::spawn(work)),
+                    questions: asked,
+                    open: Vec::new(),
+                    asked: 0,
+                    news,
+                };
+                self.attend(call, cx).await
+            }
+            _ => {
+                let way = match session {
+                    Some(_) => Way::Session(cx.clone()),
+                    None => Way::Passed,
+                };
+                let (asker, options) = talk(way);
+                let (upstream, client) = (upstream.clone(), client.clone());
+                let work = work(upstream, client, method, params, options, asker, session);
+                news.told_during(work, cx).await
+            }
+        }
+    }
+
+    /// Waits for a call's answer, or leaves it to its agent's next round.
+    async fn attend(&self, call: Call, cx: &RequestContext) -> Outcome {
+        let mut seat = Seat {
+            call: Some(call),
+            handle: None,
+            parked: &self.parked,
+            cancelled: cx.cancellation(),
+        };
+        let Seat { call: Some(Call { work, questions, open, asked, news }), handle, .. } =
+            &mut seat
+        else {
+            unreachable!("it was just put there")
+        };
+        let attending = async {
+            loop {
+                if ask(open, cx).await? {
+                    let next = self.parked.next_handle();
+                    cx.carry(&Carried::Waiting(next)).map_err(ClientError::Rpc)?;
+                    *handle = Some(next);
+                    // The agent is asked, and this future dropped.
+                    std::future::pending::<()>().await;
+                }
+                tokio::select! {
+                    biased;
+                    outcome = &mut *work => {
+                        return outcome.unwrap_or_else(|error| Err(ClientError::Rpc(RpcError::internal(error.to_string()))));
+                    }
+                    Some(question) = questions.recv() => {
+                        let mut name = |question| {
+                            *asked += 1;
+                            open.push((format!("question-{asked}"), question));
+                        };
+                        name(question);
+                        tokio::time::sleep(GATHERED).await;
+                        while let Ok(question) = questions.try_recv() {
+                            name(question);
+                        }
+                    }
+                }
+            }
+        };
+        news.told_during(attending, cx).await
+    }
+
+    /// A request between two sides without sessions: the agent gets the upstream's questions, the upstream its answers.
+    #[expect(clippy::too_many_arguments, reason = "one request and all that belongs to it")]
+    async fn pass(
+        &self,
+        upstream: &Arc<Upstream>,
+        client: &Client,
+        method: &'static str,
+        params: Box<RawValue>,
+        options: CallOptions,
+        asker: Arc<Asker>,
+        carried: Option<Carried>,
+        cx: &RequestContext,
+    ) -> Outcome {
+        let invalid = |error: serde_json::Error| ClientError::Protocol(error.to_string());
+        let (round, params) = match carried {
+            Some(Carried::Passed { round, state }) => {
+                let prefix = format!("{round}.");
+                let answers = cx.answers().into_iter().flatten();
+                let answers: BTreeMap<&str, &RawValue> = answers
+                    .filter_map(|(key, answer)| Some((key.strip_prefix(&prefix)?, &**answer)))
+                    .collect();
+                let mut members: BTreeMap<String, Box<RawValue>> =
+                    serde_json::from_str(params.get()).map_err(invalid)?;
+                members.insert("inputResponses".into(), to_raw_value(&answers).map_err(invalid)?);
+                if let Some(state) = state {
+                    members.insert("requestState".into(), to_raw_value(&state).map_err(invalid)?);
+                }
+                (round, to_raw_value(&members).map_err(invalid)?)
+            }
+            _ => (0, params),
+        };
+        let options = CallOptions { pass_questions: true, ..options };
+        let (upstream, client) = (upstream.clone(), client.clone());
+        let result = work(upstream, client, method, params, options, asker, None).await?;
+        let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
+            return Ok(result);
+        };
+        let most = self.limits.max_questions_per_call.get();
+        if round >= most {
+            return Err(ClientError::TooManyRounds(most));
+        }
+        let round = round + 1;
+        cx.carry(&Carried::Passed { round, state: request_state }).map_err(ClientError::Rpc)?;
+        for (key, question) in &input_requests {
+            let params = super::asker::or_empty(question.params.as_deref());
+            // The keys are this round's, so that no earlier answer serves.
+            let key = format!("{round}.{key}");
+            let asked = cx.ask(&key, &question.method, &params);
+            if let Some(Err(error)) = polled_once(asked).await {
+                return Err(ClientError::Rpc(error));
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// The request itself, within its time.
+async fn work(
+    upstream: Arc<Upstream>,
+    client: Client,
+    method: &'static str,
+    params: Box<RawValue>,
+    options: CallOptions,
+    asker: Arc<Asker>,
+    session: Option<ConversationId>,
+) -> Outcome {
+    let _over = asker.over.clone().drop_guard();
+    let limit = upstream.call_timeout();
+    let Ok(place) = tokio::time::timeout(limit, upstream.in_flight.enter(session, &asker)).await
+    else {
+        return Err(ClientError::Rpc(RpcError::limit_exceeded(format!(
+            "upstream '{}' serves its clients in turn, as its questions do not say whose they are, and another's call has taken {} ms",
+            upstream.name,
+            limit.as_millis()
+        ))));
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = client.request(method, Some(&params), options) => outcome,
+        () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
+    };
+    if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_))) {
+        place.answered();
+    }
+    outcome
+}
+
+/// Asks the agent what is open, and gives the upstream what is answered. True when something stays open.
+async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
+    for (key, question) in std::mem::take(open) {
+        // The upstream may have taken it back.
+        if question.answer.is_closed() {
+            continue;
+        }
+        match polled_once(cx.ask(&key, &question.method, &question.params)).await {
+            Some(answer) => _ = question.answer.send(answer),
+            None => open.push((key, question)),
+        }
+    }
+    Ok(!open.is_empty())
+}
+
+/// What a future gives at once.
+async fn polled_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|task| {
+        Poll::Ready(match future.as_mut().poll(task) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Where a call is attended to. Left with a handle, the call is kept under it; left without, it is cancelled.
+struct Seat<'a> {
+    call: Option<Call>,
+    handle: Option<Handle>,
+    parked: &'a Arc<Parked>,
+    cancelled: CancellationToken,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if let (Some(call), Some(handle), false) =
+            (self.call.take(), self.handle, self.cancelled.is_cancelled())
+        {
+            self.parked.put(handle, call);
+        }
+    }
+}
+
+/// What of a client's abilities this server can pass on.
+fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
+    const BRIDGED: [&str; 3] = ["elicitation", "sampling", "roots"];
+    let bridged = offers.0.iter().filter(|(name, _)| BRIDGED.contains(&name.as_str()));
+    let mut bridged: JsonObject =
+        bridged.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some(roots) = bridged.get_mut("roots").and_then(|roots| roots.as_object_mut()) {
+        // That they have changed is not passed on.
+        roots.remove("listChanged");
+    }
+    ClientCapabilities(bridged)
+}
+
+/// A stateless upstream's questions.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InputRequired {
+    #[serde(default)]
+    input_requests: BTreeMap<String, Question>,
+    request_state: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    method: String,
+    params: Option<Box<RawValue>>,
+}
+
+fn input_required(result: &RawValue) -> Option<InputRequired> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind {
+        result_type: Option<String>,
+    }
+    // The cheap look first: results may be large.
+    if !result.get().contains("input_required") {
+        return None;
+    }
+    let kind: Kind = serde_json::from_str(result.get()).ok()?;
+    (kind.result_type.as_deref() == Some("input_required"))
+        .then(|| serde_json::from_str(result.get()).ok())
+        .flatten()
+}
+
+/// What upstreams are told that can be asked here. Which of it holds for a call depends on its agent; one that offers less
+/// says so in the answer.
+pub(super) fn offered() -> ClientCapabilities {
+    let all = serde_json::json!({
+        "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {},
+    });
+    ClientCapabilities(all.as_object().cloned().unwrap_or_default())
+}

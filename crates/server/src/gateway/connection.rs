@@ -1,0 +1,154 @@
+//! What an upstream asks and tells that belongs to no call in particular.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError,
+    client::{ClientHandler, ServerNotification},
+    server::Announcer,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Gateway, asker::or_empty, in_flight::InFlight};
+
+/// One connection to an upstream.
+pub(crate) struct Connection {
+    pub(super) gateway: Weak<Gateway>,
+    /// The upstream's place in the configuration.
+    pub(super) upstream: usize,
+}
+
+impl Connection {
+    /// The upstream sends an agent's user to a page; the agent will want to know when that is done.
+    pub(super) fn page_opened(&self, id: String, announcer: Announcer) {
+        if let Some(gateway) = self.gateway.upgrade() {
+            gateway.pages.opened(self.upstream, id, announcer);
+        }
+    }
+
+    fn in_flight(&self) -> Option<Arc<InFlight>> {
+        Some(self.gateway.upgrade()?.upstreams[self.upstream].in_flight.clone())
+    }
+}
+
+#[async_trait]
+impl ClientHandler for Connection {
+    async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let Some(calls) = self.in_flight() else {
+            return Err(RpcError::internal("the server is stopping"));
+        };
+        let (agent, asker) = calls.only_agent().inspect_err(|error| {
+            tracing::debug!(upstream = self.upstream, method, %error, "a question is refused");
+        })?;
+        let params = or_empty(params);
+        tokio::select! {
+            answer = asker.ask(method, &params) => answer,
+            () = calls.left(agent) => Err(RpcError::internal("the call is over")),
+        }
+    }
+
+    fn notified(&self, notification: &ServerNotification) {
+        let Some(gateway) = self.gateway.upgrade() else { return };
+        let upstream = &gateway.upstreams[self.upstream];
+        match &*notification.method {
+            "notifications/message" => {
+                // What it says may be about another agent's call, so it is for the only one or for nobody.
+                let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
+                let params = notification.params.as_deref().map_or("", RawValue::get);
+                let params = &params[..params.floor_char_boundary(1_000)];
+                tracing::debug!(target: "marquetry::upstream", upstream = upstream.name, told, "{params}");
+            }
+            "notifications/elicitation/complete" => gateway.pages.done(self.upstream, notification),
+            "notifications/resources/updated" => {
+                #[derive(Deserialize)]
+                struct Updated {
+                    uri: String,
+                }
+                let params = notification.params.as_deref();
+                let updated = params.map(|params| serde_json::from_str(params.get()));
+                if let Some(Ok(Updated { uri })) = updated {
+                    gateway.resource_updated(self.upstream, &uri);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Pages that upstreams have sent users to, and whose users they are; the oldest is forgotten first.
+pub(crate) struct Pages {
+    open: Mutex<VecDeque<Page>>,
+    most: usize,
+}
+
+struct Page {
+    upstream: usize,
+    id: String,
+    announcer: Announcer,
+}
+
+impl Pages {
+    pub(super) fn new(most: usize) -> Self {
+        Self { open: Mutex::default(), most }
+    }
+
+    pub(super) fn opened(&self, upstream: usize, id: String, announcer: Announcer) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|page| page.announcer.is_there());
+        if open.len() >= self.most {
+            open.pop_front();
+        }
+        open.push_back(Page { upstream, id, announcer });
+    }
+
+    /// Tells those whose user it was (2025-11-25, `notifications/elicitation/complete`).
+    fn done(&self, upstream: usize, notification: &ServerNotification) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Done {
+            elicitation_id: String,
+        }
+        let Some(params) = notification.params.as_deref() else { return };
+        let Ok(Done { elicitation_id }) = serde_json::from_str(params.get()) else { return };
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|page| {
+            let is_it = page.upstream == upstream && page.id == elicitation_id;
+            if is_it {
+                page.announcer.notify(&notification.method, params);
+            }
+            !is_it
+        });
+    }
+
+    /// Remembers the pages that an error of an upstream names (-32042, "URL elicitation required", 2025-11-25).
+    pub(super) fn required(&self, upstream: usize, error: &RpcError, announcer: Option<Announcer>) {
+        const URL_ELICITATION_REQUIRED: i32 = -32042;
+        #[derive(Deserialize)]
+        struct Data {
+            elicitations: Vec<Elicitation>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Elicitation {
+            elicitation_id: String,
+        }
+        let (URL_ELICITATION_REQUIRED, Some(announcer), Some(data)) =
+            (error.code, announcer, &error.data)
+        else {
+            return;
+        };
+        let Ok(Data { elicitations }) = serde_json::from_str(data.get()) else { return };
+        for elicitation in elicitations {
+            self.opened(upstream, elicitation.elicitation_id, announcer.clone());
+        }
+    }
+}

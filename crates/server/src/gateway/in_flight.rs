@@ -1,0 +1,172 @@
+//! Whose calls an upstream is working on, so that what it asks finds the agent whose call it is.
+//!
+//! A question that comes on a call's own stream (Streamable HTTP), or as the call's result (2026-07-28), says whose it is.
+//! One on a pipe, or on a stream of announcements, does not: then it belongs to the only agent with a call in flight. With
+//! several it is refused, for nobody may be asked in another's name; and from then on agents take turns at that upstream, so
+//! that its next question finds its agent.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use marquetry_protocol::{RpcError, server::ConversationId};
+use tokio::{sync::Notify, time::Instant};
+
+use super::asker::Asker;
+
+/// For so long after a call has ended without an answer, as by cancellation, the upstream may still ask on its behalf.
+const LATE: Duration = Duration::from_secs(5);
+
+/// Whose call it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Agent {
+    /// All calls of a session are one agent's.
+    Session(ConversationId),
+    /// Without a session, each call may be another's. The number is the call's.
+    Call(u64),
+}
+
+/// The calls in flight at one upstream.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    table: Mutex<Table>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    open: Vec<Open>,
+    /// Agents whose call has ended without an answer, and until when a question may still be theirs.
+    late: Vec<(Agent, Instant)>,
+    next: u64,
+    /// It has asked something that belonged to no call in particular.
+    take_turns: bool,
+}
+
+struct Open {
+    number: u64,
+    agent: Agent,
+    asker: Arc<Asker>,
+}
+
+/// A call's place among those in flight, until it is dropped.
+pub(super) struct Place {
+    calls: Arc<InFlight>,
+    number: u64,
+    agent: Agent,
+    answered: bool,
+}
+
+impl InFlight {
+    /// Enters a call, at once or when it is its agent's turn.
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        session: Option<ConversationId>,
+        asker: &Arc<Asker>,
+    ) -> Place {
+        loop {
+            let changed = self.changed.notified();
+            let late = {
+                let mut table = self.table();
+                table.forget_late();
+                let agent = session.map_or(Agent::Call(table.next), Agent::Session);
+                if !table.take_turns || table.agents().all(|other| other == agent) {
+                    return table.enter(self.clone(), agent, asker.clone());
+                }
+                table.late.iter().map(|(_, until)| *until).min()
+            };
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
+            }
+        }
+    }
+
+    /// Whom to ask what belongs to no call in particular: the only agent there is. Of its calls it is the oldest.
+    ///
+    /// # Errors
+    /// Why nobody can be asked, for the upstream to read.
+    pub(super) fn only_agent(&self) -> Result<(Agent, Arc<Asker>), RpcError> {
+        let mut table = self.table();
+        table.take_turns = true;
+        table.forget_late();
+        let Some(oldest) = table.open.first() else {
+            return Err(RpcError::invalid_request(
+                "no call is in flight, so there is no client to ask: several share this connection",
+            ));
+        };
+        if table.agents().any(|other| other != oldest.agent) {
+            return Err(RpcError::invalid_request(
+                "calls of several clients are in flight, and the request does not say whose it is; ask during one call at a time",
+            ));
+        }
+        Ok((oldest.agent, oldest.asker.clone()))
+    }
+
+    /// Gives `to` the only agent's asker; false when there is not exactly one agent.
+    pub(super) fn with_only_agent(&self, to: impl FnOnce(&Asker)) -> bool {
+        let mut table = self.table();
+        table.forget_late();
+        match table.open.first() {
+            Some(oldest) if table.agents().all(|other| other == oldest.agent) => {
+                to(&oldest.asker);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Completes when the agent has no call in flight any more.
+    pub(super) async fn left(&self, agent: Agent) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.table().open.iter().any(|call| call.agent == agent) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn forget_late(&mut self) {
+        let now = Instant::now();
+        self.late.retain(|(_, until)| *until > now);
+    }
+
+    fn agents(&self) -> impl Iterator<Item = Agent> {
+        let open = self.open.iter().map(|call| call.agent);
+        open.chain(self.late.iter().map(|(agent, _)| *agent))
+    }
+
+    fn enter(&mut self, calls: Arc<InFlight>, agent: Agent, asker: Arc<Asker>) -> Place {
+        let number = self.next;
+        self.next += 1;
+        self.open.push(Open { number, agent, asker });
+        Place { calls, number, agent, answered: false }
+    }
+}
+
+impl Place {
+    /// The upstream has answered: it has nothing more to ask.
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.calls.table();
+        table.open.retain(|call| call.number != self.number);
+        if !self.answered {
+            table.late.push((self.agent, Instant::now() + LATE));
+        }
+        drop(table);
+        self.calls.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,94 @@
+//! Which log messages upstreams are to send: those that any agent wants. What each agent gets is its own level's matter.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use marquetry_protocol::{
+    Era,
+    client::{CallOptions, Client},
+    server::{Announcer, ConversationId, RequestContext},
+    types::LogLevel,
+};
+use serde_json::{json, value::to_raw_value};
+
+use super::{Gateway, State, Upstream};
+
+/// The levels that sessions have asked for.
+#[derive(Default)]
+pub(crate) struct Levels {
+    sessions: Mutex<HashMap<ConversationId, (Announcer, LogLevel)>>,
+}
+
+impl Levels {
+    fn set(&self, session: ConversationId, announcer: Announcer, level: LogLevel) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, (announcer, _)| announcer.is_there());
+        sessions.insert(session, (announcer, level));
+    }
+
+    /// The least important level that anybody wants; none when nobody has said.
+    fn least(&self) -> Option<LogLevel> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = sessions.values().filter(|(announcer, _)| announcer.is_there());
+        there.map(|(_, level)| *level).min()
+    }
+}
+
+impl Gateway {
+    /// A session's agent wants log messages from `level` on.
+    pub(crate) async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
+        let Some(announcer) = cx.announcer() else { return };
+        self.levels.set(cx.conversation(), announcer, level);
+        let Some(least) = self.levels.least() else { return };
+        for upstream in &self.upstreams {
+            if let State::Ready(client) = upstream.state() {
+                upstream.want_level(&client, least).await;
+            }
+        }
+    }
+
+    /// Tells an upstream that has just started.
+    pub(super) async fn set_level_again(&self, upstream: &Upstream, client: &Client) {
+        upstream.forget_level();
+        if let Some(least) = self.levels.least() {
+            upstream.want_level(client, least).await;
+        }
+    }
+
+    /// Sees to it that an upstream sends what the agent of a call wants: without a session it says so with each call.
+    pub(super) async fn level_for(
+        &self,
+        upstream: &Upstream,
+        client: &Client,
+        cx: &RequestContext,
+    ) {
+        if cx.revision().era() == Era::Stateless
+            && let Some(level) = cx.log_level()
+            && upstream.level().is_none_or(|set| level < set)
+        {
+            upstream.want_level(client, level).await;
+        }
+    }
+}
+
+impl Upstream {
+    /// Sets the level of an upstream with a session; one without is told with each call.
+    async fn want_level(&self, client: &Client, level: LogLevel) {
+        let server = client.server();
+        if server.revision.era() == Era::Stateless
+            || server.capabilities.logging.is_none()
+            || self.level() == Some(level)
+        {
+            return;
+        }
+        let Ok(params) = to_raw_value(&json!({ "level": level })) else { return };
+        match client.request("logging/setLevel", Some(&params), CallOptions::default()).await {
+            Ok(_) => self.set_level(level),
+            Err(error) => {
+                tracing::debug!(upstream = self.name, %error, "log level cannot be set");
+            }
+        }
+    }
+}

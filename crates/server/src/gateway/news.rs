@@ -1,0 +1,99 @@
+//! What an upstream tells during a call, on its way to the agent.
+
+use std::{pin::pin, time::Duration};
+
+use marquetry_protocol::{
+    client::{Progress, ServerNotification},
+    server::RequestContext,
+    types::LogLevel,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+/// Progress and log messages of one call; what its agent does not read in time is left out.
+pub(super) struct News {
+    /// Whose news it is, for the agent.
+    upstream: String,
+    progress: mpsc::Receiver<Progress>,
+    log: mpsc::Receiver<ServerNotification>,
+}
+
+/// Where a call's news go in.
+pub(super) struct NewsSender {
+    pub(super) progress: mpsc::Sender<Progress>,
+    pub(super) log: mpsc::Sender<ServerNotification>,
+}
+
+impl News {
+    pub(super) fn new(upstream: &str) -> (NewsSender, Self) {
+        const MOST_WAITING: usize = 64;
+        let (progress, progress_out) = mpsc::channel(MOST_WAITING);
+        let (log, log_out) = mpsc::channel(MOST_WAITING);
+        let upstream = upstream.to_owned();
+        (NewsSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
+    }
+
+    /// Waits for some work and hands on what is told before its end, as far as the agent reads it.
+    pub(super) async fn told_during<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        cx: &RequestContext,
+    ) -> T {
+        /// How long what was told before the answer may hold the answer up.
+        const LATE: Duration = Duration::from_secs(1);
+        let outcome = {
+            let telling = async {
+                loop {
+                    tokio::select! {
+                        Some(progress) = self.progress.recv() => tell(cx, &progress).await,
+                        Some(logged) = self.log.recv() => log(cx, &self.upstream, &logged).await,
+                        else => return,
+                    }
+                }
+            };
+            let mut work = pin!(work);
+            tokio::select! {
+                biased;
+                // Beside the work, never before it: an agent that reads no progress must not stop the call's clock.
+                () = telling => work.await,
+                outcome = &mut work => outcome,
+            }
+        };
+        let rest = async {
+            while let Ok(progress) = self.progress.try_recv() {
+                tell(cx, &progress).await;
+            }
+            while let Ok(logged) = self.log.try_recv() {
+                log(cx, &self.upstream, &logged).await;
+            }
+        };
+        _ = tokio::time::timeout(LATE, rest).await;
+        outcome
+    }
+}
+
+async fn tell(cx: &RequestContext, told: &Progress) {
+    cx.progress(told.progress, told.total, told.message.as_deref()).await;
+}
+
+/// Hands a log message on, if the agent wants those of its level; the logger's name begins with the upstream's.
+async fn log(cx: &RequestContext, upstream: &str, logged: &ServerNotification) {
+    #[derive(Deserialize)]
+    struct Logged<'a> {
+        level: LogLevel,
+        logger: Option<String>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let Some(params) = &logged.params else { return };
+    let Ok(Logged { level, logger, data }) = serde_json::from_str(params.get()) else {
+        tracing::debug!(upstream, "a log message that is none");
+        return;
+    };
+    let logger = match logger {
+        Some(logger) => format!("{upstream}/{logger}"),
+        None => upstream.to_owned(),
+    };
+    cx.log(level, Some(&logger), &data).await;
+}

@@ -1,0 +1,130 @@
+//! Calls that wait for a stateless agent to come back with its answers.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use marquetry_protocol::RpcError;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::bridge::Call;
+
+/// The calls that wait: so many at a time, each for so long.
+pub(crate) struct Parked {
+    calls: Mutex<HashMap<Handle, Entry>>,
+    room: Arc<Semaphore>,
+    most: usize,
+    time: Duration,
+    /// Handles of another process are not ours.
+    process: u64,
+    next: AtomicU64,
+}
+
+/// What a waiting call is found by. It travels in the sealed `requestState`, which is good for the same request alone, and
+/// serves once: each time that the call waits again it gets a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Handle {
+    process: u64,
+    number: u64,
+}
+
+struct Entry {
+    call: Call,
+    _expiry: AbortOnDropHandle<()>,
+}
+
+/// Room for one call to wait, taken by its first question and given back when the call ends.
+pub(super) struct Room {
+    all: Arc<Semaphore>,
+    most: usize,
+    mine: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Parked {
+    pub(super) fn new(most: usize, time: Duration) -> Self {
+        Self {
+            calls: Mutex::default(),
+            room: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            most,
+            time,
+            process: RandomState::new().hash_one(most),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn room(&self) -> Room {
+        Room { all: self.room.clone(), most: self.most, mine: Mutex::default() }
+    }
+
+    pub(super) fn next_handle(&self) -> Handle {
+        Handle { process: self.process, number: self.next.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Keeps a call. When nobody comes for it in time it is dropped, which cancels it at its upstream.
+    pub(super) fn put(self: &Arc<Self>, handle: Handle, call: Call) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (parked, time) = (Arc::downgrade(self), self.time);
+        let expiry = runtime.spawn(async move {
+            tokio::time::sleep(time).await;
+            if let Some(parked) = parked.upgrade() {
+                let late = parked.lock().remove(&handle);
+                if late.is_some() {
+                    tracing::info!(
+                        "a client did not come back with its answers; its call is given up"
+                    );
+                }
+            }
+        });
+        self.lock().insert(handle, Entry { call, _expiry: AbortOnDropHandle::new(expiry) });
+    }
+
+    /// The call, for whoever comes first.
+    ///
+    /// # Errors
+    /// When it is not there: it was fetched before, or given up.
+    pub(super) fn take(&self, handle: Handle) -> Result<Call, RpcError> {
+        let entry = self.lock().remove(&handle);
+        entry.map(|entry| entry.call).ok_or_else(|| {
+            RpcError::invalid_params(
+                "requestState is of a call that no longer waits: it was answered before, took too long, or its upstream's server has restarted; send the request without it",
+            )
+        })
+    }
+
+    /// Gives all of them up.
+    pub(super) fn clear(&self) {
+        let calls = std::mem::take(&mut *self.lock());
+        drop(calls);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, Entry>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Room {
+    /// # Errors
+    /// The limit.
+    pub(super) fn take(&self) -> Result<(), RpcError> {
+        let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        if mine.is_some() {
+            return Ok(());
+        }
+        let permit = self.all.clone().try_acquire_owned().map_err(|_| {
+            let most = self.most;
+            RpcError::limit_exceeded(format!(
+                "more than {most} calls wait for answers of their clients (limits.max_parked_calls)"
+            ))
+        })?;
+        *mine = Some(permit);
+        Ok(())
+    }
+}

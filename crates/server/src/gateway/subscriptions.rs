@@ -1,0 +1,149 @@
+//! Resources that agents want to hear of: subscribed to at their upstream by the first agent, let go by the last.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use marquetry_protocol::{
+    Era, RpcError,
+    client::{Client, ClientError},
+    server::RequestContext,
+};
+use tokio::sync::Notify;
+
+use super::{CallFailure, Gateway, State, Unreachable};
+
+/// Which resources are subscribed to.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    /// By URI: its upstream's place in the configuration, and for how many agents.
+    agents: Mutex<HashMap<String, (usize, usize)>>,
+    /// One change at a time, for what is subscribed to at an upstream must agree with the table.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// Resources that have changed, until agents are told. However often one changes before that, it is told once.
+#[derive(Debug, Default)]
+pub(crate) struct Updated {
+    uris: Mutex<BTreeSet<String>>,
+    some: Notify,
+}
+
+impl Updated {
+    fn push(&self, uri: &str) {
+        self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
+        self.some.notify_one();
+    }
+
+    /// Waits for changes and takes them all.
+    pub(crate) async fn take(&self) -> BTreeSet<String> {
+        self.some.notified().await;
+        std::mem::take(&mut *self.uris.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Gateway {
+    /// An agent wants to hear of a resource.
+    ///
+    /// # Errors
+    /// When nobody has the resource, or its upstream is not there, refuses, or has no subscriptions.
+    pub(crate) async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        self.settled_or_late().await;
+        let _alone = self.subscriptions.changing.lock().await;
+        if let Some((_, agents)) = self.subscriptions.table().get_mut(uri) {
+            *agents += 1;
+            return Ok(());
+        }
+        let index = self.owner_of_resource(uri).ok_or_else(|| RpcError::resource_not_found(uri))?;
+        let upstream = &self.upstreams[index];
+        let state = upstream.state();
+        let State::Ready(client) = state else {
+            return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)).into());
+        };
+        if !can_be_subscribed(&client) {
+            let mut error = RpcError::method_not_found(cx.method());
+            error.message = format!("upstream '{}' has no subscriptions", upstream.name);
+            return Err(error);
+        }
+        match client.subscribe(uri).await {
+            Ok(()) => {}
+            Err(ClientError::Rpc(error)) => return Err(error),
+            Err(error) => {
+                let state = upstream.state();
+                let failed = Unreachable::during_call(upstream, &state, &error);
+                return Err(CallFailure::Unreachable(failed).into());
+            }
+        }
+        self.subscriptions.table().insert(uri.to_owned(), (index, 1));
+        Ok(())
+    }
+
+    /// An agent no longer wants to hear of a resource, or is gone.
+    pub(crate) async fn unsubscribe(&self, uri: &str) {
+        let _alone = self.subscriptions.changing.lock().await;
+        let index = {
+            let mut table = self.subscriptions.table();
+            let Some((index, agents)) = table.get_mut(uri) else { return };
+            *agents -= 1;
+            if *agents > 0 {
+                return;
+            }
+            let index = *index;
+            table.remove(uri);
+            index
+        };
+        let upstream = &self.upstreams[index];
+        if let State::Ready(client) = upstream.state()
+            && let Err(error) = client.unsubscribe(uri).await
+        {
+            tracing::debug!(upstream = upstream.name, %error, "a subscription stays");
+        }
+    }
+
+    /// After a start: what agents want to hear of is subscribed to again, and may have changed meanwhile.
+    pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
+        let _alone = self.subscriptions.changing.lock().await;
+        let uris: Vec<String> = {
+            let table = self.subscriptions.table();
+            let its = table.iter().filter(|(_, (upstream, _))| *upstream == index);
+            its.map(|(uri, _)| uri.clone()).collect()
+        };
+        for uri in uris {
+            match client.subscribe(&uri).await {
+                Ok(()) => self.changes.updated.push(&uri),
+                Err(error) => {
+                    let upstream = &self.upstreams[index].name;
+                    tracing::warn!(upstream, uri, %error, "cannot be subscribed to again");
+                }
+            }
+        }
+    }
+
+    /// An upstream says that a resource has changed. One below a resource that agents are subscribed to counts as that.
+    pub(super) fn resource_updated(&self, index: usize, uri: &str) {
+        let table = self.subscriptions.table();
+        let is_its =
+            |entry: Option<&(usize, usize)>| entry.is_some_and(|(upstream, _)| *upstream == index);
+        let slashes = uri.match_indices('/').map(|(at, _)| at);
+        let above = slashes.rev().flat_map(|at| [&uri[..=at], &uri[..at]]);
+        if let Some(subscribed) = [uri].into_iter().chain(above).find(|uri| is_its(table.get(*uri)))
+        {
+            self.changes.updated.push(subscribed);
+        }
+    }
+}
+
+impl Subscriptions {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, (usize, usize)>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn can_be_subscribed(client: &Client) -> bool {
+    let server = client.server();
+    // Without sessions, what can be listened to is agreed upon resource by resource.
+    let resources = server.capabilities.resources;
+    resources
+        .is_some_and(|resources| resources.subscribe || server.revision.era() == Era::Stateless)
+}

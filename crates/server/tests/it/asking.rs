@@ -1,0 +1,374 @@
+//! An upstream that asks, tells and is listened to; in this process over HTTP, or as a child process.
+
+use std::{
+    collections::BTreeMap,
+    env, process,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use axum::{body::Body, extract::Request, response::Response, routing::any};
+use marquetry_protocol::{
+    RpcError,
+    server::{
+        Handler, Reply, RequestContext, Server, ServerDescription,
+        http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+    },
+    types::{
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion,
+        CreateMessageParams, ElicitParams, Implementation, JsonObject, ListChanged,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        LogLevel, Prompt, Resource, ResourceTemplate, ResourcesCapability, SamplingMessage,
+        ServerCapabilities, Tool,
+    },
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::upstream::ACT;
+
+/// What [`ACT`] is set to for a child process of this kind.
+pub(crate) const ASKING: &str = "asking";
+
+/// A TOML table for one that is a child process and speaks this revision.
+pub(crate) fn child_toml(name: &str, revision: &str) -> String {
+    let program = env::current_exe().unwrap();
+    format!(
+        "[mcp_servers.{name}]\ncommand = {program:?}\nrevision = '{revision}'\nargs = ['--exact', 'upstream::act', '--nocapture', '--quiet']\nenv = {{ {ACT} = '{ASKING}' }}\n"
+    )
+}
+
+/// The upstream.
+#[derive(Clone, Default)]
+pub(crate) struct Asking {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    server: OnceLock<Server>,
+    subscribed: Mutex<BTreeMap<String, usize>>,
+    calls: AtomicUsize,
+    dropped: AtomicUsize,
+    refuses: AtomicBool,
+}
+
+/// One over HTTP; ends when dropped.
+pub(crate) struct AskingOverHttp {
+    pub(crate) asking: Asking,
+    url: String,
+    stop: CancellationToken,
+}
+
+impl AskingOverHttp {
+    pub(crate) async fn start() -> Self {
+        let asking = Asking::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let endpoint = HttpEndpoint::new(asking.server(), HttpOptions::default());
+        let shared = asking.shared.clone();
+        let router = axum::Router::new().route(
+            "/mcp",
+            any(move |request: Request| {
+                let (endpoint, shared) = (endpoint.clone(), shared.clone());
+                async move {
+                    if shared.refuses.load(Ordering::SeqCst) {
+                        return Response::builder()
+                            .status(401)
+                            .header("www-authenticate", "Bearer error=\"invalid_token\"")
+                            .body(Body::from("who are you?"))
+                            .unwrap();
+                    }
+                    endpoint.handle(request).await.map(Body::new)
+                }
+            }),
+        );
+        let service = hyper_util::service::TowerToHyperService::new(router);
+        let stop = CancellationToken::new();
+        let options = ServeOptions { shutdown_grace: Duration::ZERO, ..ServeOptions::default() };
+        tokio::spawn(serve(listener, service, options, stop.clone()));
+        Self { asking, url, stop }
+    }
+
+    pub(crate) fn toml(&self, name: &str, revision: &str) -> String {
+        format!("[mcp_servers.{name}]\nurl = '{}'\nrevision = '{revision}'\n", self.url)
+    }
+}
+
+impl Drop for AskingOverHttp {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Asking {
+    pub(crate) fn server(&self) -> Server {
+        let server = Server::new(self.clone());
+        self.shared.server.set(server.clone()).ok().expect("one server an upstream");
+        server
+    }
+
+    /// From now on nobody is let in.
+    pub(crate) fn refuse(&self) {
+        self.shared.refuses.store(true, Ordering::SeqCst);
+    }
+
+    /// How many calls were begun and not finished.
+    pub(crate) fn dropped(&self) -> usize {
+        self.shared.dropped.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.shared.calls.load(Ordering::SeqCst)
+    }
+
+    async fn called(
+        &self,
+        name: &str,
+        arguments: &Value,
+        cx: &RequestContext,
+    ) -> Result<String, RpcError> {
+        let message = arguments["message"].as_str().unwrap_or("name?");
+        let form = |message: &str| {
+            ElicitParams::form(message, json!({ "type": "object", "properties": {} }))
+        };
+        Ok(match name {
+            "form" => {
+                let answer = cx.elicit("form", &form(message)).await?;
+                json!(answer.content).to_string()
+            }
+            "page" => {
+                let page = ElicitParams::url("go there", "https://example.com/x", "page-1");
+                let answer = cx.elicit("page", &page).await?;
+                cx.notify(
+                    "notifications/elicitation/complete",
+                    &json!({ "elicitationId": "page-1" }),
+                )
+                .await;
+                json!(answer.action).to_string()
+            }
+            "tools" => {
+                let ask = CreateMessageParams {
+                    messages: vec![SamplingMessage::user("which?")],
+                    max_tokens: 9,
+                    tools: Some(vec![json!({ "name": "t", "inputSchema": { "type": "object" } })]),
+                    ..CreateMessageParams::default()
+                };
+                cx.sample("model", &ask).await?.text()
+            }
+            "all" => {
+                let ask = CreateMessageParams {
+                    messages: vec![SamplingMessage::user("which?")],
+                    max_tokens: 9,
+                    ..CreateMessageParams::default()
+                };
+                let name = form("name?");
+                let (user, model, roots) = tokio::try_join!(
+                    cx.elicit("user", &name),
+                    cx.sample("model", &ask),
+                    cx.roots("roots")
+                )?;
+                let again = cx.elicit("again", &form("sure?")).await?;
+                json!([user.content, model.text(), roots.roots[0].uri, again.content]).to_string()
+            }
+            "many" => {
+                let mut answered = 0;
+                for number in 0..arguments["n"].as_u64().unwrap_or(1_000) {
+                    match cx.elicit(&number.to_string(), &form(&number.to_string())).await {
+                        Ok(_) => answered += 1,
+                        Err(error) => {
+                            return Ok(format!("{answered} answered, then: {}", error.message));
+                        }
+                    }
+                }
+                format!("{answered} answered")
+            }
+            "die" => {
+                tokio::spawn(async {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    process::exit(9);
+                });
+                cx.elicit("form", &form(message)).await?;
+                std::future::pending().await
+            }
+            "freeze" => {
+                let pid = process::id().to_string();
+                process::Command::new("kill").args(["-STOP", &pid]).status().unwrap();
+                "thawed".to_owned()
+            }
+            "pid" => process::id().to_string(),
+            "slow" => {
+                tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap())).await;
+                "slow is done".to_owned()
+            }
+            "log" => {
+                for level in [LogLevel::Debug, LogLevel::Info, LogLevel::Error] {
+                    cx.log(level, Some("inner"), &json!({ "of": message })).await;
+                }
+                "logged".to_owned()
+            }
+            "progress" => {
+                for step in 1..=3 {
+                    cx.progress(f64::from(step), Some(3.0), Some("on the way")).await;
+                }
+                "done".to_owned()
+            }
+            "subscribed" => json!(*self.shared.subscribed.lock().unwrap()).to_string(),
+            "change" => {
+                self.shared
+                    .server
+                    .get()
+                    .unwrap()
+                    .notifier()
+                    .resource_updated(arguments["uri"].as_str().unwrap());
+                "changed".to_owned()
+            }
+            other => return Err(RpcError::invalid_params(format!("unknown tool '{other}'"))),
+        })
+    }
+}
+
+/// Counts a call that is dropped before its end.
+struct Watch<'a>(&'a Shared, bool);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.dropped.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for Asking {
+    fn describe(&self) -> ServerDescription {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ListChanged { list_changed: true });
+        capabilities.prompts = Some(ListChanged { list_changed: true });
+        capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
+        capabilities.completions = Some(JsonObject::new());
+        capabilities.logging = Some(JsonObject::new());
+        ServerDescription {
+            info: Implementation::new("asking", "1"),
+            capabilities,
+            instructions: None,
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        let tool = |name: &str| Tool {
+            name: name.to_owned(),
+            input_schema: json!({ "type": "object" }),
+            ..Tool::default()
+        };
+        let names = [
+            "form",
+            "page",
+            "tools",
+            "all",
+            "many",
+            "die",
+            "freeze",
+            "pid",
+            "slow",
+            "log",
+            "progress",
+            "subscribed",
+            "change",
+        ];
+        Ok(ListToolsResult { tools: names.map(tool).to_vec(), ..Default::default() })
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let arguments = params.arguments.as_ref();
+        let arguments =
+            arguments.map_or(Value::Null, |raw| serde_json::from_str(raw.get()).unwrap());
+        self.shared.calls.fetch_add(1, Ordering::SeqCst);
+        let mut watch = Watch(&self.shared, false);
+        let outcome = self.called(&params.name, &arguments, cx).await;
+        watch.1 = true;
+        match outcome {
+            Ok(text) => Reply::json(&CallToolResult::text(text)),
+            // A tool says what the client would not answer; without a session the client is told itself.
+            Err(error) if cx.session_id().is_some() || cx.announcer().is_some() => {
+                Reply::json(&CallToolResult::error(format!("{} {}", error.code, error.message)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        let resource =
+            |uri: &str| Resource { uri: uri.into(), name: uri.into(), ..Resource::default() };
+        Ok(ListResourcesResult {
+            resources: vec![resource("ask://a"), resource("ask://b")],
+            ..Default::default()
+        })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListResourceTemplatesResult, RpcError> {
+        let template = ResourceTemplate {
+            uri_template: "ask://{id}".into(),
+            name: "id".into(),
+            ..Default::default()
+        };
+        Ok(ListResourceTemplatesResult { resource_templates: vec![template], ..Default::default() })
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<&str>,
+        _: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
+        let prompt = Prompt { name: "greet".into(), ..Prompt::default() };
+        Ok(ListPromptsResult { prompts: vec![prompt], ..Default::default() })
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteParams,
+        _: &RequestContext,
+    ) -> Result<CompleteResult, RpcError> {
+        let values = vec![format!("{} of {}", params.argument.value, json!(params.reference))];
+        Ok(CompleteResult { completion: Completion { values, ..Completion::default() } })
+    }
+
+    async fn subscribe(&self, uri: &str, _: &RequestContext) -> Result<(), RpcError> {
+        if uri == "ask://refused" {
+            return Err(RpcError::resource_not_found(uri));
+        }
+        *self.shared.subscribed.lock().unwrap().entry(uri.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, uri: &str) {
+        let mut subscribed = self.shared.subscribed.lock().unwrap();
+        if let Some(count) = subscribed.get_mut(uri) {
+            *count -= 1;
+            if *count == 0 {
+                subscribed.remove(uri);
+            }
+        }
+    }
+}

@@ -1,0 +1,707 @@
+//! Agents and upstreams of different eras: what an upstream asks and tells reaches the agent whose call it is.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Revision, RpcError,
+    client::{CallOptions, Client, ClientError, ClientHandler, ClientOptions, ServerNotification},
+    types::{
+        CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
+        ElicitParams, ElicitResult, ListRootsResult, Role, Root,
+    },
+};
+use serde_json::{Value, json, value::to_raw_value};
+use tokio::sync::mpsc;
+
+use crate::{
+    asking::{AskingOverHttp, child_toml},
+    support::{Running, ask, call, rpc_error, text_of, until, within},
+};
+
+const AGENTS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
+const SESSION: &str = "2025-11-25";
+const STATELESS: &str = "2026-07-28";
+
+/// Each kind of upstream, by name: over pipes and HTTP, with sessions and without.
+const UPSTREAMS: [&str; 4] = ["pipe_session", "pipe_stateless", "web_session", "web_stateless"];
+
+/// A server before one upstream of each kind.
+struct World {
+    server: Running,
+    web: [AskingOverHttp; 2],
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with("").await
+    }
+
+    async fn with(head: &str) -> Self {
+        let web = [AskingOverHttp::start().await, AskingOverHttp::start().await];
+        let toml = [
+            head.to_owned(),
+            child_toml("pipe_session", SESSION),
+            child_toml("pipe_stateless", STATELESS),
+            web[0].toml("web_session", SESSION),
+            web[1].toml("web_stateless", STATELESS),
+        ];
+        Self { server: Running::start(&toml.concat()).await, web }
+    }
+
+    async fn person(&self, revision: Revision, name: &str) -> (Client, Arc<Person>) {
+        let person = Arc::new(Person::new(name));
+        let options = ClientOptions {
+            capabilities: everything(),
+            handler: person.clone(),
+            max_rounds: 200,
+            ..ClientOptions::default()
+        };
+        (self.server.agent_with(revision, options).await, person)
+    }
+}
+
+/// Answers with its name, and remembers what it was asked and told.
+struct Person {
+    name: String,
+    asked: Mutex<Vec<String>>,
+    told: Mutex<Vec<(String, Value)>>,
+    /// Questions that were begun and given up.
+    dropped: Mutex<usize>,
+    is_slow: Mutex<bool>,
+}
+
+impl Person {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            asked: Mutex::default(),
+            told: Mutex::default(),
+            dropped: Mutex::default(),
+            is_slow: Mutex::default(),
+        }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn told(&self, method: &str) -> Vec<Value> {
+        let told = self.told.lock().unwrap();
+        told.iter().filter(|(told, _)| told == method).map(|(_, params)| params.clone()).collect()
+    }
+
+    /// From now on it thinks without end.
+    fn be_slow(&self) {
+        *self.is_slow.lock().unwrap() = true;
+    }
+}
+
+struct Dropped<'a>(&'a Person);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        *self.0.dropped.lock().unwrap() += 1;
+    }
+}
+
+#[async_trait]
+impl ClientHandler for Person {
+    async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+        self.asked.lock().unwrap().push(params.message.clone());
+        if *self.is_slow.lock().unwrap() {
+            let _dropped = Dropped(self);
+            std::future::pending::<()>().await;
+        }
+        let content = json!({ "says": self.name, "to": params.message });
+        let content = params.url.is_none().then(|| content.as_object().cloned().unwrap());
+        Ok(ElicitResult { action: ElicitAction::Accept, content })
+    }
+
+    async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let content = params.messages[0].content.clone();
+        Ok(CreateMessageResult {
+            role: Role::Assistant,
+            content,
+            model: "m".to_owned(),
+            stop_reason: None,
+        })
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        Ok(ListRootsResult {
+            roots: vec![Root { uri: format!("file:///{}", self.name), name: None }],
+        })
+    }
+
+    fn notified(&self, notification: &ServerNotification) {
+        let params = notification.params.as_ref();
+        let params =
+            params.map_or(Value::Null, |params| serde_json::from_str(params.get()).unwrap());
+        self.told.lock().unwrap().push((notification.method.to_string(), params));
+    }
+}
+
+fn everything() -> ClientCapabilities {
+    let all = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {} });
+    serde_json::from_value(all).unwrap()
+}
+
+#[tokio::test]
+async fn every_question_reaches_the_agent_and_its_answer_the_upstream() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        for upstream in UPSTREAMS {
+            let (agent, person) = world.person(revision, "ann").await;
+            let said = text_of(&agent, &format!("{upstream}__all"), json!({})).await;
+            let want = json!([{"says": "ann", "to": "name?"}, "which?", "file:///ann", {"says": "ann", "to": "sure?"}]);
+            assert_eq!(said, want.to_string(), "{revision} {upstream}");
+            assert_eq!(person.asked(), ["name?", "sure?"], "{revision} {upstream}");
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_over_a_pipe_is_asked_as_well() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        let (reader, output) = tokio::io::simplex(4096);
+        let (input, writer) = tokio::io::simplex(4096);
+        let app = world.server.app.clone();
+        tokio::spawn(async move { app.serve_stdio(input, output).await });
+        let options = ClientOptions {
+            capabilities: everything(),
+            handler: Arc::new(Person::new("pat")),
+            revision: marquetry_protocol::client::RevisionChoice::Only(revision),
+            ..ClientOptions::default()
+        };
+        let agent = within(Client::connect(reader, writer, options)).await.unwrap();
+        for upstream in UPSTREAMS {
+            let said = text_of(&agent, &format!("{upstream}__all"), json!({})).await;
+            assert!(
+                said.contains("file:///pat") && said.contains("sure?"),
+                "{revision} {upstream}: {said}"
+            );
+        }
+        agent.close().await;
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_agent_does_not_offer_is_not_asked_of_it() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        let deaf = world.server.agent_of(revision).await;
+        let forms_alone = ClientOptions {
+            capabilities: serde_json::from_value(json!({ "elicitation": {}, "sampling": {} }))
+                .unwrap(),
+            handler: Arc::new(Person::new("bob")),
+            ..ClientOptions::default()
+        };
+        let forms_alone = world.server.agent_with(revision, forms_alone).await;
+        for upstream in UPSTREAMS {
+            for (agent, tool, code) in [
+                (&deaf, "form", -32601),
+                (&deaf, "all", -32601),
+                (&forms_alone, "page", -32602),
+                (&forms_alone, "tools", -32602),
+            ] {
+                let answer = call(agent, &format!("{upstream}__{tool}"), json!({})).await;
+                match answer {
+                    // Of a stateless upstream it is known beforehand, as each call says what its agent offers.
+                    Err(ClientError::Rpc(error)) => {
+                        assert_eq!(error.code, -32021, "{revision} {upstream} {tool}")
+                    }
+                    answer => {
+                        let text = answer.unwrap()["content"][0]["text"].to_string();
+                        assert!(
+                            text.contains(&code.to_string()),
+                            "{revision} {upstream} {tool}: {text}"
+                        );
+                        assert!(
+                            upstream.ends_with("session"),
+                            "{revision} {upstream} {tool}: {text}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_is_visited_and_its_end_is_told() {
+    let world = World::start().await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        for upstream in UPSTREAMS {
+            let (agent, person) = world.person(revision, "ann").await;
+            // The stream of announcements opens on its own time.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(
+                text_of(&agent, &format!("{upstream}__page"), json!({})).await,
+                r#""accept""#
+            );
+            assert_eq!(person.asked(), ["go there"], "{revision} {upstream}");
+            if revision == Revision::V2025_11_25 && upstream.ends_with("session") {
+                until("the page's end is told", async || {
+                    person.told("notifications/elicitation/complete")
+                        == [json!({ "elicitationId": "page-1" })]
+                })
+                .await;
+            }
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn log_messages_reach_the_agent_whose_call_it_is() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        for upstream in UPSTREAMS {
+            let (agent, person) = world.person(revision, "ann").await;
+            let (other, bystander) = world.person(revision, "bob").await;
+            let params =
+                json!({ "name": format!("{upstream}__log"), "arguments": { "message": "ann" } });
+            let levels = |person: &Person| -> Vec<Value> {
+                let told = person.told("notifications/message");
+                for message in &told {
+                    assert_eq!(message["logger"], json!(format!("{upstream}/inner")));
+                    assert_eq!(message["data"], json!({ "of": "ann" }));
+                }
+                told.into_iter().map(|mut message| message["level"].take()).collect()
+            };
+            if revision == Revision::V2026_07_28 {
+                ask(&agent, "tools/call", params.clone()).await.unwrap();
+                assert_eq!(levels(&person), [""; 0], "{upstream}: it wants none");
+                let params = to_raw_value(&params).unwrap();
+                let options = CallOptions {
+                    log_level: Some(marquetry_protocol::types::LogLevel::Debug),
+                    ..CallOptions::default()
+                };
+                within(agent.request("tools/call", Some(&params), options)).await.unwrap();
+                assert_eq!(levels(&person), ["debug", "info", "error"], "{upstream}");
+            } else {
+                ask(&agent, "logging/setLevel", json!({ "level": "debug" })).await.unwrap();
+                ask(&agent, "tools/call", params.clone()).await.unwrap();
+                assert_eq!(levels(&person), ["debug", "info", "error"], "{revision} {upstream}");
+                ask(&agent, "logging/setLevel", json!({ "level": "error" })).await.unwrap();
+                ask(&agent, "tools/call", params).await.unwrap();
+                assert_eq!(levels(&person).len(), 4, "{revision} {upstream}");
+            }
+            assert_eq!(levels(&bystander), [""; 0], "{revision} {upstream}");
+            drop(other);
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn progress_comes_under_the_agents_own_token() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        for upstream in UPSTREAMS {
+            let agent = world.server.agent_of(revision).await;
+            let (sender, mut progress) = mpsc::channel(8);
+            let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
+            let params = CallToolParams::new(format!("{upstream}__progress"), &json!({})).unwrap();
+            within(agent.call_tool(&params, options)).await.unwrap();
+            for step in 1..=3 {
+                let told = progress.try_recv().unwrap();
+                assert_eq!(
+                    (told.progress, told.total),
+                    (f64::from(step), Some(3.0)),
+                    "{revision} {upstream}"
+                );
+            }
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn to_cancel_a_call_takes_its_question_back_and_cancels_it_at_the_upstream() {
+    let world = World::start().await;
+    for (upstream, web) in [("web_session", &world.web[0]), ("web_stateless", &world.web[1])] {
+        for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
+            let (agent, person) = world.person(revision, "ann").await;
+            person.be_slow();
+            let dropped = web.asking.dropped();
+            let params = CallToolParams::new(format!("{upstream}__form"), &json!({})).unwrap();
+            let calling = agent.call_tool(&params, CallOptions::default());
+            tokio::select! {
+                answer = calling => panic!("{answer:?}"),
+                () = until("it is asked", async || !person.asked().is_empty()) => {}
+            }
+            until("the question is taken back", async || *person.dropped.lock().unwrap() == 1)
+                .await;
+            if upstream == "web_session" {
+                until("the upstream learns of it", async || web.asking.dropped() == dropped + 1)
+                    .await;
+            }
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_agents_at_once_each_is_asked_what_is_its_own() {
+    let world = World::start().await;
+    for first in AGENTS {
+        for second in AGENTS {
+            for upstream in UPSTREAMS {
+                let (ann, is_ann) = world.person(first, "ann").await;
+                let (bob, is_bob) = world.person(second, "bob").await;
+                let tool = format!("{upstream}__form");
+                // Once it has asked, agents take turns where a question does not say whose it is.
+                let asks = async |agent: &Client, name: &str| {
+                    for number in 0..5 {
+                        let message = format!("{name} {number}");
+                        let said = text_of(agent, &tool, json!({ "message": message })).await;
+                        assert_eq!(
+                            said,
+                            json!({ "says": name, "to": message }).to_string(),
+                            "{first} {second} {upstream}"
+                        );
+                    }
+                };
+                assert!(
+                    text_of(&ann, &tool, json!({ "message": "ann alone" }))
+                        .await
+                        .contains("ann alone")
+                );
+                tokio::join!(asks(&ann, "ann"), asks(&bob, "bob"));
+                assert!(is_ann.asked().iter().all(|asked| asked.starts_with("ann")));
+                assert!(is_bob.asked().iter().all(|asked| asked.starts_with("bob")));
+            }
+        }
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_that_could_be_anybodys_is_asked_of_nobody() {
+    let server = Running::start(&child_toml("pipe", SESSION)).await;
+    let world =
+        World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
+    let (ann, is_ann) = world.person(Revision::V2025_11_25, "ann").await;
+    let (bob, is_bob) = world.person(Revision::V2026_07_28, "bob").await;
+    let (slow, refused) = tokio::join!(text_of(&bob, "pipe__slow", json!({ "ms": 600 })), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        text_of(&ann, "pipe__form", json!({})).await
+    });
+    assert_eq!(slow, "slow is done");
+    assert!(refused.contains("calls of several clients are in flight"), "{refused}");
+    assert!(is_ann.asked().is_empty() && is_bob.asked().is_empty());
+    // From now on they take turns.
+    let (_, answered) = tokio::join!(text_of(&bob, "pipe__slow", json!({ "ms": 600 })), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        text_of(&ann, "pipe__form", json!({})).await
+    });
+    assert!(answered.contains("ann"), "{answered}");
+    world.server.stop().await;
+}
+
+/// A stateless agent that sees the rounds itself.
+struct ByHand(Client);
+
+impl ByHand {
+    async fn of(world: &World) -> Self {
+        let options = ClientOptions { capabilities: everything(), ..ClientOptions::default() };
+        Self(world.server.agent_with(Revision::V2026_07_28, options).await)
+    }
+
+    async fn round(&self, tool: &str, more: Value) -> Result<Value, ClientError> {
+        let mut params = json!({ "name": tool, "arguments": {} });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let params = to_raw_value(&params).unwrap();
+        let options = CallOptions { pass_questions: true, ..CallOptions::default() };
+        let result = within(self.0.request("tools/call", Some(&params), options)).await?;
+        Ok(serde_json::from_str(result.get()).unwrap())
+    }
+
+    /// What to send to answer every question of a round.
+    fn answers(asked: &Value) -> Value {
+        let accepted = json!({ "action": "accept", "content": {} });
+        let answers: serde_json::Map<String, Value> = asked["inputRequests"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|key| (key.clone(), accepted.clone()))
+            .collect();
+        json!({ "inputResponses": answers, "requestState": asked["requestState"] })
+    }
+}
+
+#[tokio::test]
+async fn a_state_serves_once() {
+    let world = World::start().await;
+    let agent = ByHand::of(&world).await;
+    for upstream in ["pipe_session", "web_session"] {
+        let tool = format!("{upstream}__form");
+        let asked = agent.round(&tool, json!({})).await.unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let answers = ByHand::answers(&asked);
+        // Not for another call.
+        let other = agent.round(&format!("{upstream}__many"), answers.clone()).await;
+        assert_eq!(rpc_error(other).0, -32602);
+        let (one, two) =
+            tokio::join!(agent.round(&tool, answers.clone()), agent.round(&tool, answers.clone()));
+        let (answered, refused) = if one.is_ok() { (one, two) } else { (two, one) };
+        assert_eq!(answered.unwrap()["content"][0]["text"], "{}", "{upstream}");
+        let (code, message) = rpc_error(refused);
+        assert_eq!(code, -32602);
+        assert!(message.contains("no longer waits"), "{message}");
+        let (code, _) = rpc_error(agent.round(&tool, answers).await);
+        assert_eq!(code, -32602);
+        // An answer that is none, or none at all, is asked for again.
+        let asked = agent.round(&tool, json!({})).await.unwrap();
+        let again =
+            agent.round(&tool, json!({ "requestState": asked["requestState"] })).await.unwrap();
+        assert_eq!(again["inputRequests"], asked["inputRequests"]);
+        assert_ne!(again["requestState"], asked["requestState"]);
+        let (code, _) = rpc_error(agent.round(&tool, ByHand::answers(&asked)).await);
+        assert_eq!(code, -32602, "the older state is spent");
+        let answered = agent.round(&tool, ByHand::answers(&again)).await.unwrap();
+        assert_eq!(answered["content"][0]["text"], "{}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn who_does_not_answer_in_time_loses_the_call() {
+    let world = World::with("limits.question_ms = 400\nlimits.max_parked_calls = 1\n").await;
+    let agent = ByHand::of(&world).await;
+    let asked = agent.round("web_session__form", json!({})).await.unwrap();
+    // There is room for one: the next upstream is told so, and says so.
+    let refused = agent.round("pipe_session__form", json!({})).await.unwrap();
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("limits.max_parked_calls"), "{text}");
+    until("the call is given up", async || world.web[0].asking.dropped() == 1).await;
+    let (code, message) =
+        rpc_error(agent.round("web_session__form", ByHand::answers(&asked)).await);
+    assert!(
+        code == -32602 && (message.contains("no longer waits") || message.contains("run out")),
+        "{message}"
+    );
+    // And there is room again.
+    let asked = agent.round("pipe_session__form", json!({})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+
+    let (agent, person) = world.person(Revision::V2025_11_25, "ann").await;
+    person.be_slow();
+    let said = text_of(&agent, "web_session__form", json!({})).await;
+    assert!(said.contains("did not answer"), "{said}");
+    until("the question is taken back", async || *person.dropped.lock().unwrap() == 1).await;
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn questions_without_end_come_to_an_end() {
+    let world = World::with("limits.max_questions_per_call = 7\n").await;
+    for revision in AGENTS {
+        for upstream in ["pipe_session", "web_session"] {
+            let (agent, person) = world.person(revision, "ann").await;
+            let said = text_of(&agent, &format!("{upstream}__many"), json!({})).await;
+            assert!(
+                said.starts_with("7 answered, then: more than 7 questions in one call"),
+                "{said}"
+            );
+            assert_eq!(person.asked().len(), 7, "{revision} {upstream}");
+        }
+        let (agent, person) = world.person(revision, "ann").await;
+        let said = call(&agent, "web_stateless__many", json!({})).await.unwrap();
+        assert_eq!(said["isError"], true, "{revision}: {said}");
+        assert!(person.asked().len() < 30, "{revision}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_dies_with_a_question_open_ends_the_call() {
+    let world = World::with("gateway.restart_delay_ms = 50\n").await;
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25] {
+        let (agent, person) = world.person(revision, "ann").await;
+        person.be_slow();
+        let said = call(&agent, "pipe_session__die", json!({})).await.unwrap();
+        assert!(
+            said["content"][0]["text"].as_str().unwrap().contains("ended during the call"),
+            "{said}"
+        );
+        until("the question is taken back", async || *person.dropped.lock().unwrap() == 1).await;
+        until("it is back", async || {
+            call(&agent, "pipe_session__pid", json!({})).await.unwrap()["isError"].is_null()
+        })
+        .await;
+    }
+    let agent = ByHand::of(&world).await;
+    let asked = agent.round("pipe_session__die", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let said = agent.round("pipe_session__die", ByHand::answers(&asked)).await.unwrap();
+    assert!(
+        said["content"][0]["text"].as_str().unwrap().contains("ended during the call"),
+        "{said}"
+    );
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_time_of_a_question_is_not_the_calls() {
+    let web = AskingOverHttp::start().await;
+    let toml = format!("{}call_timeout_ms = 500\n", web.toml("web", SESSION));
+    let server = Running::start(&toml).await;
+    let world = World { server, web: [web, AskingOverHttp::start().await] };
+    let agent = ByHand::of(&world).await;
+    let asked = agent.round("web__form", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    let said = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
+    assert_eq!(said["content"][0]["text"], "{}", "{said}");
+    let slow = call(&agent.0, "web__slow", json!({ "ms": 5_000 })).await.unwrap();
+    assert_eq!(slow["content"][0]["text"], "upstream 'web' gave no answer within 500 ms");
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_resource_is_subscribed_to_once_for_all_its_agents() {
+    let world = World::with("gateway.restart_delay_ms = 50\n").await;
+    for upstream in UPSTREAMS {
+        // All upstreams here have the same resources; the first in the configuration has them for agents.
+        let toml = match upstream {
+            "pipe_session" => child_toml("up", SESSION),
+            "pipe_stateless" => child_toml("up", STATELESS),
+            "web_session" => world.web[0].toml("up", SESSION),
+            _ => world.web[1].toml("up", STATELESS),
+        };
+        let server = Running::start(&toml).await;
+        let alone =
+            World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
+        let (old, is_old) = alone.person(Revision::V2025_06_18, "old").await;
+        let (new, is_new) = alone.person(Revision::V2026_07_28, "new").await;
+        let subscribed = async || text_of(&old, "up__subscribed", json!({})).await;
+        within(old.subscribe("ask://a")).await.unwrap();
+        within(new.subscribe("ask://a")).await.unwrap();
+        assert_eq!(subscribed().await, r#"{"ask://a":1}"#, "{upstream}");
+        assert!(within(old.subscribe("ask://refused")).await.is_err(), "{upstream}");
+        assert!(within(new.subscribe("ask://refused")).await.is_err(), "{upstream}");
+        assert!(within(old.subscribe("artifact://x")).await.is_err(), "{upstream}");
+
+        // The stream of the session's announcements opens on its own time.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        text_of(&old, "up__change", json!({ "uri": "ask://b" })).await;
+        text_of(&old, "up__change", json!({ "uri": "ask://a" })).await;
+        for person in [&is_old, &is_new] {
+            until("the change is told", async || {
+                let told = person.told("notifications/resources/updated");
+                told.len() == 1 && told[0]["uri"] == "ask://a"
+            })
+            .await;
+        }
+        within(old.unsubscribe("ask://a")).await.unwrap();
+        assert_eq!(subscribed().await, r#"{"ask://a":1}"#, "{upstream}: one is left");
+        new.close().await;
+        until("the last has gone", async || subscribed().await == "{}").await;
+        alone.server.stop().await;
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_restart_resources_are_subscribed_to_again() {
+    for revision in [SESSION, STATELESS] {
+        let toml = format!("gateway.restart_delay_ms = 50\n{}", child_toml("up", revision));
+        let server = Running::start(&toml).await;
+        let world =
+            World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
+        let (agent, person) = world.person(Revision::V2025_11_25, "ann").await;
+        person.be_slow();
+        within(agent.subscribe("ask://a")).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let pid = text_of(&agent, "up__pid", json!({})).await;
+        std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+        until("it is back, and subscribed to", async || {
+            let answer = call(&agent, "up__subscribed", json!({})).await.unwrap();
+            answer["content"][0]["text"] == r#"{"ask://a":1}"#
+        })
+        .await;
+        // What happened meanwhile nobody knows.
+        until("the agent is told", async || {
+            !person.told("notifications/resources/updated").is_empty()
+        })
+        .await;
+        world.server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_completed_by_their_upstream() {
+    let world = World::start().await;
+    for revision in AGENTS {
+        let agent = world.server.agent_of(revision).await;
+        for upstream in UPSTREAMS {
+            let reference = json!({ "type": "ref/prompt", "name": format!("{upstream}__greet") });
+            let params = json!({ "ref": reference, "argument": { "name": "with", "value": "jo" } });
+            let said = ask(&agent, "completion/complete", params).await.unwrap();
+            let want = r#"jo of {"type":"ref/prompt","name":"greet"}"#;
+            assert_eq!(said["completion"]["values"], json!([want]), "{revision} {upstream}");
+        }
+        let reference = json!({ "type": "ref/resource", "uri": "ask://{id}" });
+        let params = json!({ "ref": reference, "argument": { "name": "id", "value": "1" } });
+        let said = ask(&agent, "completion/complete", params).await.unwrap();
+        assert!(said["completion"]["values"][0].as_str().unwrap().starts_with("1 of"), "{said}");
+        let params = json!({ "ref": { "type": "ref/prompt", "name": "nobody" }, "argument": { "name": "a", "value": "" } });
+        assert_eq!(rpc_error(ask(&agent, "completion/complete", params).await).0, -32602);
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_is_started_again() {
+    for revision in [SESSION, STATELESS] {
+        let head = "gateway.restart_delay_ms = 50\ngateway.ping_timeout_ms = 300\ngateway.stop_grace_ms = 100\n";
+        let toml = format!("{head}{}call_timeout_ms = 500\n", child_toml("up", revision));
+        let server = Running::start(&toml).await;
+        let agent = server.agent().await;
+        let before = text_of(&agent, "up__pid", json!({})).await;
+        let slow = call(&agent, "up__slow", json!({ "ms": 2_000 })).await.unwrap();
+        assert_eq!(slow["isError"], true);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(text_of(&agent, "up__pid", json!({})).await, before, "slow is not hung");
+        let frozen = call(&agent, "up__freeze", json!({})).await.unwrap();
+        assert_eq!(frozen["isError"], true, "{frozen}");
+        until("it is started again", async || {
+            let answer = call(&agent, "up__pid", json!({})).await.unwrap();
+            answer["isError"].is_null() && answer["content"][0]["text"] != json!(before)
+        })
+        .await;
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_upstreams_refusal_reaches_the_agent() {
+    let world = World::start().await;
+    world.web.iter().for_each(|web| web.asking.refuse());
+    for upstream in ["web_session", "web_stateless"] {
+        let agent = world.server.agent_of(Revision::V2026_07_28).await;
+        match call(&agent, &format!("{upstream}__pid"), json!({})).await {
+            Err(ClientError::Rpc(error)) => {
+                assert_eq!(error.code, -32001);
+                let data: Value = serde_json::from_str(error.data.unwrap().get()).unwrap();
+                assert_eq!((&data["upstream"], &data["status"]), (&json!(upstream), &json!(401)));
+                assert!(
+                    data["wwwAuthenticate"][0].as_str().unwrap().contains("invalid_token"),
+                    "{data}"
+                );
+            }
+            other => panic!("{upstream}: {other:?}"),
+        }
+    }
+    assert_eq!(world.web[0].asking.calls(), 0);
+    world.server.stop().await;
+}
