@@ -5,5 +5,6 @@
 
 mod clients;
 mod diagrams;
+mod matrix;
 mod programs;
 mod upstreams;

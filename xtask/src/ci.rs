@@ -130,7 +130,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "interop",
-        about: "official clients and servers, and PlantUML itself",
+        about: "others' clients and servers, and PlantUML itself",
         needs: None,
         commands: || Ok(vec![cargo_line("test --package interop")]),
     },
