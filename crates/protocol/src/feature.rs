@@ -24,6 +24,7 @@ use crate::Revision;
 /// | `Icons` | no | no | no | no | yes | yes |
 /// | `UrlElicitation` | no | no | no | no | yes | yes |
 /// | `SamplingTools` | no | no | no | no | yes | yes |
+/// | `StreamPolling` | no | no | no | no | yes | no |
 /// | `Listen` | no | no | no | no | no | yes |
 /// | `InputRequired` | no | no | no | no | no | yes |
 /// | `CacheHints` | no | no | no | no | no | yes |
@@ -69,6 +70,8 @@ pub enum Feature {
     UrlElicitation,
     /// Tools for the client's model.
     SamplingTools,
+    /// A stream of events that its server closes before the answer, for which the client comes back.
+    StreamPolling,
     /// `subscriptions/listen`
     Listen,
     /// Questions as results.
@@ -82,7 +85,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order of the table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Sessions,
         Self::Batches,
         Self::Pagination,
@@ -101,6 +104,7 @@ impl Feature {
         Self::Icons,
         Self::UrlElicitation,
         Self::SamplingTools,
+        Self::StreamPolling,
         Self::Listen,
         Self::InputRequired,
         Self::CacheHints,
@@ -131,6 +135,7 @@ impl Revision {
             Feature::Icons | Feature::UrlElicitation | Feature::SamplingTools => {
                 self >= Self::V2025_11_25
             }
+            Feature::StreamPolling => self == Self::V2025_11_25,
             Feature::Listen | Feature::InputRequired | Feature::CacheHints | Feature::Tasks => {
                 self >= Self::V2026_07_28
             }

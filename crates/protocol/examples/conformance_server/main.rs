@@ -7,6 +7,7 @@
 mod fixtures;
 mod prompts;
 mod resources;
+mod skills;
 mod tasks;
 mod tools;
 
@@ -32,7 +33,8 @@ async fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    let endpoint = HttpEndpoint::new(Server::new(Fixtures), HttpOptions::default());
+    let server = skills::serve(Server::new(Fixtures));
+    let endpoint = HttpEndpoint::new(server, HttpOptions::default());
     serve(listener, endpoint, Default::default(), Default::default()).await
 }
 
@@ -48,6 +50,7 @@ impl Handler for Fixtures {
         capabilities.completions = Some(Default::default());
         capabilities.logging = Some(Default::default());
         capabilities.add_extension(TASKS_EXTENSION);
+        capabilities.extensions.insert(skills::EXTENSION.to_owned(), skills::settings());
         let info = Implementation::new("marquetry-conformance", env!("CARGO_PKG_VERSION"));
         ServerDescription { info, capabilities, instructions: None }
     }
@@ -86,7 +89,8 @@ impl Handler for Fixtures {
         _: Option<&str>,
         _: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
-        Ok(ListResourcesResult { resources: resources::list(), next_cursor: None })
+        let resources = resources::list().into_iter().chain(skills::resources()).collect();
+        Ok(ListResourcesResult { resources, next_cursor: None })
     }
 
     async fn list_resource_templates(

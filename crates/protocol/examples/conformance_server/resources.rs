@@ -44,6 +44,9 @@ pub(crate) fn find(uri: &str) -> Result<&'static str, RpcError> {
 }
 
 pub(crate) fn read(uri: &str) -> Result<ReadResourceResult, RpcError> {
+    if let Some(contents) = crate::skills::contents(uri) {
+        return Ok(ReadResourceResult { contents: vec![contents], meta: None });
+    }
     let mut contents = ResourceContents { uri: uri.to_owned(), ..ResourceContents::default() };
     let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
     if let Some(id) = id {

@@ -169,6 +169,7 @@ pub(crate) async fn call(
         "test_elicitation_sep1034_defaults" => completed(cx, defaults()).await,
         "test_elicitation_sep1330_enums" => completed(cx, enums()).await,
         "test_reconnection" => {
+            cx.close_stream(Duration::from_millis(500)).await;
             pause().await;
             text("The answer was still there.")
         }

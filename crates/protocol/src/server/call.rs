@@ -1,6 +1,6 @@
 //! One request, from its envelope to the bytes of its answer.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
 use jsonrpsee::{
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Reply, RequestContext, Server,
+    Handler, Reply, RequestContext, Server,
     context::Parts,
     conversation::{Conversation, InFlightGuard},
     outgoing::Outgoing,
@@ -24,7 +24,7 @@ use crate::{
     Era, Notification, Request, RequestId, Revision, RpcError,
     envelope::write_result_with,
     error_code,
-    types::{RequestMeta, meta_key},
+    types::{CacheHint, CacheScope, RequestMeta, meta_key},
 };
 
 /// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
@@ -143,6 +143,7 @@ impl Accepted {
         let Self { server, conversation, in_flight, callback, parts, params, about } = self;
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
+        let handler = server.shared.handler.clone();
         let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
@@ -171,11 +172,11 @@ impl Accepted {
             let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => {
                     let members = if reply.has_result_type() {
-                        ""
+                        Cow::Borrowed("")
                     } else {
-                        members_demanded(revision, method)
+                        members_demanded(revision, method, reply.cache(), &*handler)
                     };
-                    Outgoing::result(write_result_with(&id, members, reply.get()))
+                    Outgoing::result(write_result_with(&id, &members, reply.get()))
                 }
                 Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
             };
@@ -281,21 +282,38 @@ pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     }
 }
 
-/// What 2026-07-28 demands of every result, and of those that may be cached. We promise no time to live: lists change
-/// when upstream servers come and go, and a reader is told by `subscriptions/listen`.
-fn members_demanded(revision: Revision, method: &str) -> &'static str {
-    match (revision.era(), method) {
-        (Era::Session, _) => "",
-        (
-            Era::Stateless,
-            "server/discover"
+/// What 2026-07-28 demands of every result, and of those that may be cached.
+fn members_demanded(
+    revision: Revision,
+    method: &str,
+    own_hint: Option<CacheHint>,
+    handler: &dyn Handler,
+) -> Cow<'static, str> {
+    if revision.era() == Era::Session {
+        return Cow::Borrowed("");
+    }
+    let is_cacheable = matches!(
+        method,
+        "server/discover"
             | "tools/list"
             | "resources/list"
             | "resources/templates/list"
             | "resources/read"
-            | "prompts/list",
-        ) => r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#,
-        (Era::Stateless, _) => r#""resultType":"complete","#,
+            | "prompts/list"
+    );
+    let hint = own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)));
+    match hint {
+        None => Cow::Borrowed(r#""resultType":"complete","#),
+        Some(hint) if hint == CacheHint::default() => {
+            Cow::Borrowed(r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#)
+        }
+        Some(CacheHint { ttl_ms, cache_scope }) => {
+            let scope = match cache_scope {
+                CacheScope::Public => "public",
+                CacheScope::Private => "private",
+            };
+            format!(r#""resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","#).into()
+        }
     }
 }
 

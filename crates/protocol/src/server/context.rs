@@ -387,6 +387,19 @@ impl RequestContext {
         }
     }
 
+    /// Closes the stream of events that the answer would come on, so that no connection is held while the work goes on:
+    /// the client comes back after `come_back_after` for what was said meanwhile (2025-11-25, "Sending Messages to the
+    /// Server"; SEP-1699).
+    ///
+    /// Does nothing elsewhere: on pipes, in other revisions, and for clients that take no events. A stream that the
+    /// client has come back on stays open.
+    pub async fn close_stream(&self, come_back_after: Duration) {
+        let in_session = self.inner.parts.conversation.id.is_some();
+        if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
+            self.send(Outgoing::close(come_back_after)).await;
+        }
+    }
+
     /// Completes when the client has cancelled the request or, in the stateless era, gone away.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.inner.cancel.cancelled()

@@ -13,7 +13,7 @@ use super::{RequestContext, TaskOptions, shape::shape};
 use crate::{
     Revision, RpcError,
     types::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
+        CacheHint, CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
         Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
         ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities, Task,
     },
@@ -58,6 +58,16 @@ pub trait Handler: Send + Sync + 'static {
     ) -> Result<Reply, RpcError> {
         let _ = params;
         Err(unanswered(cx))
+    }
+
+    /// How long clients may keep the results of `method` (`server/discover`, a list, `resources/read`), and whether
+    /// anybody may be given them (since 2026-07-28); no time at all, by default. A [`Reply`] may have a
+    /// [hint of its own](Reply::cached).
+    ///
+    /// Clients that listen learn of changes before that time is over.
+    fn cache_hint(&self, method: &str) -> CacheHint {
+        let _ = method;
+        CacheHint::default()
     }
 
     /// Whether calls of a tool run as tasks; none does, by default. Where the client does not know tasks, the call
@@ -164,6 +174,7 @@ fn unanswered(cx: &RequestContext) -> RpcError {
 pub struct Reply {
     json: Box<RawValue>,
     has_result_type: bool,
+    cache: Option<CacheHint>,
 }
 
 impl Reply {
@@ -180,14 +191,27 @@ impl Reply {
     /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
     #[must_use]
     pub fn raw(json: Box<RawValue>) -> Self {
-        Self { json, has_result_type: false }
+        Self { json, has_result_type: false, cache: None }
     }
 
     /// A result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads `ttlMs`
     /// and `cacheScope`), as one that came from a server of that revision.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
-        Self { json, has_result_type: true }
+        Self { json, has_result_type: true, cache: None }
+    }
+
+    /// The same, which clients may keep for a while (since 2026-07-28; older revisions are told nothing).
+    ///
+    /// Lists and reads of resources have a hint in any case, [`Handler::cache_hint`] if none is given here. A
+    /// [complete](Self::complete) reply bears its own.
+    #[must_use]
+    pub fn cached(self, hint: CacheHint) -> Self {
+        Self { cache: Some(hint), ..self }
+    }
+
+    pub(super) fn cache(&self) -> Option<CacheHint> {
+        self.cache
     }
 
     /// The JSON.

@@ -26,6 +26,7 @@ mod toolbox;
 use std::sync::Arc;
 
 use jsonrpsee::core::{RegisterMethodError, server::Methods};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
@@ -43,6 +44,7 @@ pub use self::{
     tasks::TaskOptions,
 };
 use self::{rounds::Sealer, table::Tables, tasks::Tasks};
+use crate::RpcError;
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -89,6 +91,26 @@ impl Server {
     pub fn with_methods(self, extension: impl Into<Methods>) -> Result<Self, RegisterMethodError> {
         let tables = self.shared.tables.clone().with(extension.into())?;
         Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
+    }
+
+    /// The same server, which also answers the method `name`, in both eras: for extensions of the protocol. Declare
+    /// them in [`ServerCapabilities::extensions`](crate::types::ServerCapabilities::extensions).
+    ///
+    /// `answer` gets the parameters as the client wrote them. Where the method gives what may be cached, the
+    /// [`Reply`] says so ([`Reply::cached`]).
+    ///
+    /// # Errors
+    /// When a method of the protocol itself, or one added before, bears the name.
+    pub fn with_method<F, Fut>(
+        self,
+        name: &'static str,
+        answer: F,
+    ) -> Result<Self, RegisterMethodError>
+    where
+        F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        self.with_methods(table::method(name, answer)?)
     }
 
     /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with

@@ -1,5 +1,7 @@
 //! A message on its way to a client.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
@@ -27,6 +29,9 @@ pub(super) enum Kind {
     Notification,
     /// It is the answer: a result, or an error with this code.
     Answer(Option<i32>),
+    /// It is no message: the stream of events is to close before the answer, and the client to come back after this
+    /// time.
+    Close(Duration),
 }
 
 impl Outgoing {
@@ -54,6 +59,10 @@ impl Outgoing {
 
     pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {
         Self::new(bytes.into(), Kind::Notification)
+    }
+
+    pub(super) fn close(come_back_after: Duration) -> Self {
+        Self::new(Bytes::new(), Kind::Close(come_back_after))
     }
 
     pub(super) fn result(bytes: Vec<u8>) -> Self {

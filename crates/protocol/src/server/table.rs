@@ -15,7 +15,10 @@ use jsonrpsee::{
     types::Params,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{json, value::to_raw_value};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     Handler, Reply, RequestContext, Server,
@@ -254,6 +257,34 @@ where
         },
     ));
     table.verify_and_insert(name, callback).expect("each name is added once, just above");
+}
+
+/// A table of one method that is not the protocol's own.
+pub(super) fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
+where
+    F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+{
+    let answer = Arc::new(answer);
+    let callback = MethodCallback::Async(Arc::new(
+        move |_id, params: Params<'static>, _connection, _limit, extensions: Extensions| {
+            let answer = answer.clone();
+            Box::pin(async move {
+                let params = params.as_str().map(|text| RawValue::from_string(text.to_owned()));
+                let outcome = match (extensions.get::<RequestContext>(), params.transpose()) {
+                    (Some(cx), Ok(params)) => answer(params, cx.clone()).await,
+                    (None, _) => Err(RpcError::internal("call came without its context")),
+                    (_, Err(error)) => Err(RpcError::invalid_params(error.to_string())),
+                };
+                let mut extensions = Extensions::new();
+                extensions.insert(Outcome(outcome));
+                MethodResponse::notification().with_extensions(extensions)
+            })
+        },
+    ));
+    let mut table = Methods::new();
+    table.verify_and_insert(name, callback)?;
+    Ok(table)
 }
 
 fn call_of(params: Params<'static>, extensions: &Extensions) -> Option<Call> {

@@ -3,6 +3,7 @@
 //! A member that a revision lacks is absent there; members that we do not know are kept where a value only passes
 //! through (`extra`).
 
+mod cache;
 mod capabilities;
 mod content;
 mod interaction;
@@ -13,6 +14,7 @@ mod task;
 mod tool;
 
 pub use self::{
+    cache::{CacheHint, CacheScope},
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
     content::{Annotations, Content, ResourceContents},
     interaction::{

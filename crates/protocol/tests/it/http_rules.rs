@@ -196,6 +196,23 @@ async fn an_answer_is_still_there_after_its_connection_broke() {
     assert_eq!(resume(&world, &session, "nonsense").await.status(), StatusCode::BAD_REQUEST);
 }
 
+#[tokio::test]
+async fn a_handler_can_have_its_client_come_back_for_the_answer() {
+    let world = listening(Limits::default()).await;
+    let session = open(&world).await;
+    let leave = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "leave", "_meta": { "progressToken": "p" } } });
+    let response =
+        send(post_request(&world, &leave, vec![("mcp-session-id", session.clone())])).await;
+    let text = soon("the end", response.into_body().collect()).await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("id: 0-1\n") && text.ends_with("\n\nretry: 100\n\n"), "{text}");
+    let resumed = resume(&world, &session, "0-1").await;
+    let text = soon("the answer", resumed.into_body().collect()).await.unwrap().to_bytes();
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.starts_with("id: 0-2\n") && text.contains("came back"), "{text}");
+}
+
 async fn resume(world: &World, session: &str, last: &str) -> Response<hyper::body::Incoming> {
     let request = request(world, Method::GET)
         .header("accept", "text/event-stream")

@@ -2,6 +2,7 @@
 
 mod asking;
 mod bad_input;
+mod caching;
 mod child;
 mod http_rules;
 mod marked_arguments;

@@ -57,6 +57,7 @@ matrix! {
     list_changes_arrive
     errors_keep_their_code
     a_panic_is_an_internal_error
+    an_answer_comes_whether_its_stream_closes_or_not
     results_have_what_the_revision_demands
 }
 
@@ -194,6 +195,18 @@ async fn a_panic_is_an_internal_error((_world, client): Connected) {
     let error = call(&client, "panic", json!({})).await.unwrap_err();
     assert_eq!(error.to_string(), "method 'tools/call' panicked (-32603)");
     call(&client, "echo", json!({ "text": "still there" })).await.unwrap();
+}
+
+async fn an_answer_comes_whether_its_stream_closes_or_not((_world, client): Connected) {
+    let (options, mut told) = watched();
+    let params = CallToolParams::new("leave", &json!({})).unwrap();
+    let answer = soon("an answer", client.call_tool(&params, options)).await.unwrap();
+    assert!(answer.get().contains("came back"), "{answer}");
+    let mut steps = Vec::new();
+    while let Ok(progress) = told.try_recv() {
+        steps.push(progress.progress);
+    }
+    assert_eq!(steps, [1.0, 2.0]);
 }
 
 async fn results_have_what_the_revision_demands((_world, client): Connected) {

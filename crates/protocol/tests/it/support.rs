@@ -23,12 +23,13 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Tools: `echo` (its text), `count` (progress up to `n`), `wait` (for ever; tells `cancelled` of its end), `panic`,
-/// `slow` (progress, then 300 ms later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
+/// `leave` (closes its stream before the answer), `slow` (progress, then 300 ms later an answer), `ask` (user, model and roots at once, then the user again), `log` (one message of each level).
 pub(crate) struct Everything {
     pub(crate) cancelled: mpsc::UnboundedSender<()>,
 }
 
-pub(crate) const TOOLS: [&str; 7] = ["echo", "count", "wait", "panic", "ask", "log", "slow"];
+pub(crate) const TOOLS: [&str; 8] =
+    ["echo", "count", "wait", "panic", "ask", "log", "slow", "leave"];
 
 struct TellOnDrop(mpsc::UnboundedSender<()>);
 
@@ -96,6 +97,14 @@ impl Handler for Everything {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 cx.progress(2.0, None, None).await;
                 Reply::json(&CallToolResult::text("done"))
+            }
+            "leave" => {
+                let pause = Duration::from_millis(100);
+                cx.progress(1.0, None, None).await;
+                cx.close_stream(pause).await;
+                tokio::time::sleep(pause * 2).await;
+                cx.progress(2.0, None, None).await;
+                Reply::json(&CallToolResult::text("came back"))
             }
             "panic" => panic!("on purpose"),
             "ask" => {

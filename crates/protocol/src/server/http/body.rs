@@ -144,16 +144,12 @@ impl Events {
             piece.extend_from_slice(&preamble);
         }
         if let Some(first) = self.first.take() {
-            self.append(&mut piece, &first);
-            self.end_after(&first);
+            self.take(&mut piece, &first);
         }
         while piece.len() < AT_ONCE {
             let Some(messages) = &mut self.messages else { break };
             match messages.poll_recv(cx) {
-                Poll::Ready(Some(message)) => {
-                    self.append(&mut piece, &message);
-                    self.end_after(&message);
-                }
+                Poll::Ready(Some(message)) => self.take(&mut piece, &message),
                 Poll::Ready(None) => self.end(),
                 Poll::Pending => break,
             }
@@ -171,9 +167,31 @@ impl Events {
         Poll::Ready(Some(Bytes::from_static(b":\n\n")))
     }
 
-    fn end_after(&mut self, message: &Outgoing) {
-        if self.until_answered && message.kind != MessageKind::Notification {
-            self.end();
+    fn take(&mut self, piece: &mut BytesMut, message: &Outgoing) {
+        match message.kind {
+            MessageKind::Notification => self.append(piece, message),
+            MessageKind::Answer(_) => {
+                self.append(piece, message);
+                if self.until_answered {
+                    self.end();
+                }
+            }
+            MessageKind::Close(come_back_after) => {
+                // Without a log there would be nothing to come back for.
+                if self.log.is_none() {
+                    return;
+                }
+                let retry = format!("retry: {}\n\n", come_back_after.as_millis());
+                piece.extend_from_slice(retry.as_bytes());
+                self.hand_over();
+            }
+        }
+    }
+
+    /// What is still to come is kept for a client that comes back.
+    fn hand_over(&mut self) {
+        if let (Some(log), Some(messages)) = (self.log.take(), self.messages.take()) {
+            log.take_over(messages);
         }
     }
 
@@ -200,13 +218,14 @@ impl Events {
 impl Drop for Events {
     /// The connection broke before the end: what is still to come is kept.
     fn drop(&mut self) {
-        let (Some(log), Some(messages)) = (self.log.take(), self.messages.take()) else { return };
-        if let Some(first) = self.first.take() {
+        if let (Some(log), Some(first)) = (&self.log, self.first.take())
+            && !matches!(first.kind, MessageKind::Close(_))
+        {
             log.append(&first.bytes);
         }
         // Without a runtime nobody will come back.
         if tokio::runtime::Handle::try_current().is_ok() {
-            log.take_over(messages);
+            self.hand_over();
         }
     }
 }

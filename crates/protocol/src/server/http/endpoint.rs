@@ -536,7 +536,7 @@ fn stateless_status(error: Option<i32>) -> StatusCode {
 fn refused_status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Answer(Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
-        Kind::Answer(_) | Kind::Notification => StatusCode::BAD_REQUEST,
+        Kind::Answer(_) | Kind::Notification | Kind::Close(_) => StatusCode::BAD_REQUEST,
     }
 }
 

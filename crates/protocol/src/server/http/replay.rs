@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc};
 
-use crate::server::outgoing::Outgoing;
+use crate::server::outgoing::{Kind, Outgoing};
 
 /// The streams of one session, with the events that may be asked for again. Bounded in bytes, the oldest go first, and
 /// in time from the end of a stream on.
@@ -201,7 +201,10 @@ impl Log {
     pub(super) fn take_over(self: Arc<Self>, mut messages: mpsc::Receiver<Outgoing>) {
         tokio::spawn(async move {
             while let Some(message) = messages.recv().await {
-                self.append(&message.bytes);
+                // The stream that this would close is closed.
+                if !matches!(message.kind, Kind::Close(_)) {
+                    self.append(&message.bytes);
+                }
             }
             self.end();
         });
