@@ -1,0 +1,46 @@
+//! Chat models behind one small trait.
+//!
+//! ```
+//! use marquetry_llm::{ChatAnswer, ChatModel, ChatRequest, Message, ScriptedModel};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! // In production: RemoteModel::new(ModelConfig::new(Provider::Ollama, "qwen3:4b"))?
+//! let model: Box<dyn ChatModel> = Box::new(ScriptedModel::new([ChatAnswer::text("Good morning.")]));
+//! let mut shown = String::new();
+//! let request = ChatRequest::new([Message::system("Be polite."), Message::user("Morning!")]);
+//! let answer = model.stream(&request, &mut |text| shown.push_str(text)).await?;
+//! assert_eq!(shown, answer.text);
+//! # Ok::<(), marquetry_llm::ChatError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! [`RemoteModel`] (feature `remote`, on by default) speaks OpenAI's chat completions and Anthropic's messages, by way
+//! of the crate genai; [`ScriptedModel`] says what a test tells it to.
+//!
+//! # What to know
+//!
+//! - A request is sent again when the provider is busy (429, 5xx) or cannot be reached, up to
+//!   [`ModelConfig::retries`], after the wait that the provider asks for. A streamed answer is not begun twice.
+//! - Each attempt has [`ModelConfig::timeout`]; while an answer streams, each piece has.
+//! - Redirects are not followed, and no error shows the key.
+//! - A JSON schema is a wish: what comes back must be checked.
+
+mod config;
+mod error;
+mod message;
+mod model;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(feature = "remote")]
+mod retry;
+mod scripted;
+
+#[cfg(feature = "remote")]
+pub use crate::remote::RemoteModel;
+pub use crate::{
+    config::{ApiKey, ModelConfig, Provider},
+    error::ChatError,
+    message::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage},
+    model::ChatModel,
+    scripted::ScriptedModel,
+};

@@ -1,0 +1,66 @@
+//! A model that says what a test tells it to say.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest};
+
+/// Gives the answers of a script, one after the other, and keeps what it was asked.
+///
+/// ```
+/// use marquetry_llm::{ChatAnswer, ChatModel, ChatRequest, Message, ScriptedModel};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let model = ScriptedModel::new([ChatAnswer::text("Four.")]);
+/// let answer = model.chat(&ChatRequest::new([Message::user("Two and two?")])).await?;
+/// assert_eq!(answer.text, "Four.");
+/// assert_eq!(model.requests()[0].messages[0].text(), "Two and two?");
+/// # Ok::<(), marquetry_llm::ChatError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct ScriptedModel(Mutex<Script>);
+
+#[derive(Debug)]
+struct Script {
+    answers: VecDeque<Result<ChatAnswer, ChatError>>,
+    given: usize,
+    requests: Vec<ChatRequest>,
+}
+
+impl ScriptedModel {
+    /// A model that gives these answers.
+    pub fn new(answers: impl IntoIterator<Item = ChatAnswer>) -> Self {
+        Self::with_results(answers.into_iter().map(Ok))
+    }
+
+    /// A model that gives these answers, or fails.
+    pub fn with_results(results: impl IntoIterator<Item = Result<ChatAnswer, ChatError>>) -> Self {
+        let answers = results.into_iter().collect();
+        Self(Mutex::new(Script { answers, given: 0, requests: Vec::new() }))
+    }
+
+    /// What it was asked so far.
+    pub fn requests(&self) -> Vec<ChatRequest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
+    }
+}
+
+#[async_trait]
+impl ChatModel for ScriptedModel {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
+        let mut script = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        script.requests.push(request.clone());
+        let answer = script.answers.pop_front().ok_or(ChatError::ScriptEnded(script.given))?;
+        script.given += 1;
+        answer
+    }
+}
