@@ -23,7 +23,8 @@ use super::{
     pipe::PipeLink,
 };
 use crate::{
-    Notification, Request, RequestId, RpcError, envelope,
+    DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
+    RpcError, envelope,
     types::{ClientCapabilities, LogLevel, Tool},
 };
 
@@ -79,8 +80,8 @@ pub enum CloseReason {
     Asked,
     /// The server ended it; for a child process with how it ended.
     Ended(String),
-    /// The server has forgotten our HTTP session.
-    SessionEnded,
+    /// The server has forgotten our HTTP session, and there is no other, with the reason.
+    SessionEnded(String),
     /// The server sent something that made going on impossible.
     Broken(String),
 }
@@ -176,11 +177,11 @@ impl Link {
     }
 
     /// Starts to take the server's announcements, where that needs a request of its own.
-    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
         match self {
             Self::Pipe(link) => link.listen(server, options),
             #[cfg(feature = "http-client")]
-            Self::Http(link) => link.listen(server, options),
+            Self::Http(link) => link.listen(server, options).await,
         }
     }
 
@@ -206,17 +207,16 @@ impl Link {
         match self {
             Self::Pipe(link) => link.stream(id.clone(), prepared, stop).await?,
             #[cfg(feature = "http-client")]
-            Self::Http(link) => link.stream(server.revision, id.clone(), prepared, stop),
+            Self::Http(link) => link.stream(server.revision, id.clone(), prepared, stop, None),
         }
         Ok((id, guard))
     }
 
-    pub(super) async fn close(&self, server: &ServerPeer) {
-        let _ = server;
+    pub(super) async fn close(&self) {
         match self {
             Self::Pipe(link) => link.close().await,
             #[cfg(feature = "http-client")]
-            Self::Http(link) => link.close(server.revision).await,
+            Self::Http(link) => link.close().await,
         }
     }
 }
@@ -307,6 +307,14 @@ impl Shared {
         _ = self.notifications.send(told);
     }
 
+    /// Hands on a notification of our own making, for what the server does not tell itself.
+    #[cfg(feature = "http-client")]
+    pub(super) fn announce(&self, method: &str) {
+        let told = ServerNotification { method: method.into(), params: None };
+        self.handler.notified(&told);
+        _ = self.notifications.send(told);
+    }
+
     fn handler_of<'a>(&'a self, own: Option<&'a Own>) -> &'a Arc<dyn ClientHandler> {
         own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
     }
@@ -382,12 +390,28 @@ impl Shared {
 /// Questions of a server that may be open at a time.
 const MOST_ANSWERING: usize = 32;
 
+/// Gives every message in some bytes to `take`: one, or those of a batch (2025-03-26).
+pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
+    /// The most that a server may send together.
+    const MOST_IN_BATCH: usize = 1_000;
+    match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
+        Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
+            Ok(messages) => messages.into_iter().for_each(take),
+            Err(error) => take(Err(error)),
+        },
+        Ok(Incoming::Message(message)) => take(Ok(message)),
+        Err(error) => take(Err(error)),
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked => f.write_str("closed by us"),
             Self::Ended(how) => f.write_str(how),
-            Self::SessionEnded => f.write_str("server has ended the session"),
+            Self::SessionEnded(why) => {
+                write!(f, "server has ended the session, and there is no other: {why}")
+            }
             Self::Broken(why) => f.write_str(why),
         }
     }

@@ -121,7 +121,7 @@ impl Client {
                 break server;
             }
         };
-        link.listen(&server, &options);
+        link.listen(&server, &options).await;
         Ok(Self { inner: Arc::new(Inner { link, server, options, watched: Default::default() }) })
     }
 
@@ -308,7 +308,7 @@ impl Client {
 
     /// Closes the connection: ends an HTTP session; asks a child process to end, then makes it.
     pub async fn close(&self) {
-        self.inner.link.close(&self.inner.server).await;
+        self.inner.link.close().await;
     }
 }
 

@@ -38,6 +38,9 @@ pub struct ClientOptions {
     pub request_timeout: Duration,
     /// The longest message to accept, in bytes: 64 MiB. A longer one closes a pipe and fails an HTTP request.
     pub max_message_bytes: usize,
+    /// How often in a row a broken HTTP stream of a session is taken up again without anything new on it, before its
+    /// request fails: 5 times, with growing pauses.
+    pub max_reconnects: usize,
     /// How often a stateless server may ask for input before it has to answer: 10 times.
     pub max_rounds: usize,
     /// Whether to tell stateless servers that they may go on with calls as tasks, which this client then follows: yes.
@@ -62,6 +65,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(300),
             max_message_bytes: 64 << 20,
+            max_reconnects: 5,
             max_rounds: 10,
             tasks: true,
             task_timeout: Duration::from_secs(3_600),

@@ -16,11 +16,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     ClientError, ClientOptions, ServerPeer,
     handshake::listen_params,
-    link::{CloseReason, Outgoing, Progress, Shared},
+    link::{CloseReason, Outgoing, Progress, Shared, each},
     params::{self, Asks},
 };
 use crate::{
-    DEFAULT_MAX_NESTING, EnvelopeError, Era, Incoming, Message, RequestId, envelope,
+    EnvelopeError, Era, Message, RequestId, envelope,
     line::{Line, read_line},
 };
 
@@ -254,9 +254,6 @@ impl Drop for Place {
     }
 }
 
-/// The most messages that a server may send in one batch (2025-03-26).
-const MOST_IN_BATCH: usize = 1_000;
-
 /// The reading side.
 struct Reading {
     shared: Arc<Shared>,
@@ -271,7 +268,7 @@ impl Reading {
         let mut buffer = Vec::new();
         loop {
             match read_line(&mut reader, &mut buffer, self.most).await {
-                Ok(Line::Whole) => self.take(&buffer).await,
+                Ok(Line::Whole) => each(&buffer, |message| self.message(message)),
                 Ok(Line::Blank) => {}
                 Ok(Line::TooLong) => {
                     let why = format!("server sent a message of more than {} bytes", self.most);
@@ -295,22 +292,7 @@ impl Reading {
         }
     }
 
-    async fn take(&self, line: &[u8]) {
-        match Incoming::parse(line, DEFAULT_MAX_NESTING) {
-            Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
-                Ok(messages) => {
-                    for message in messages {
-                        self.message(message).await;
-                    }
-                }
-                Err(error) => self.message(Err(error)).await,
-            },
-            Ok(Incoming::Message(message)) => self.message(Ok(message)).await,
-            Err(error) => self.message(Err(error)).await,
-        }
-    }
-
-    async fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
+    fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
         match message {
             Ok(Message::Response(response)) => {
                 let Some(id) = response.id else {

@@ -1,9 +1,6 @@
 //! One URL of a server: what is sent there, and what comes back.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -19,13 +16,13 @@ use serde_json::value::RawValue;
 use super::{
     Connector,
     headers::{Marks, standard_headers},
+    session::Session,
 };
 use crate::{
-    DEFAULT_MAX_NESTING, Era, Message, RequestId, Revision, RpcError,
+    Era, Message, Revision, RpcError,
     client::{
         Authorizer, ClientError, Refusal,
-        link::{CloseReason, Outgoing, Own, Progress, Shared},
-        sse::{Event, SseParser, TooLong},
+        link::{Outgoing, Shared, each},
     },
     envelope,
 };
@@ -38,28 +35,19 @@ pub(super) struct Endpoint {
     /// The URI for messages, without secrets.
     pub(super) shown: String,
     pub(super) headers: HeaderMap,
-    pub(super) session: Mutex<Option<HeaderValue>>,
+    pub(super) session: Session,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) marks: Marks,
     pub(super) most: usize,
+    /// How often in a row a broken stream is taken up again without news.
+    pub(super) max_reconnects: usize,
 }
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const EVENTS: &str = "text/event-stream";
 
-/// What came of listening.
-pub(super) enum Heard {
-    Something,
-    Nothing,
-    NoStream,
-}
-
 impl Endpoint {
-    pub(super) fn session_id(&self) -> Option<HeaderValue> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     pub(super) fn head(&self, method: Method, revision: Revision) -> http::request::Builder {
         let mut head = HttpRequest::builder().method(method).uri(&self.uri);
         if let Some(headers) = head.headers_mut() {
@@ -69,7 +57,7 @@ impl Endpoint {
                 HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION"))),
             );
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
-            if let (Era::Session, Some(session)) = (revision.era(), self.session_id()) {
+            if let (Era::Session, Some(session)) = (revision.era(), self.session.id()) {
                 headers.insert(SESSION_ID, session);
             }
         }
@@ -145,48 +133,82 @@ impl Endpoint {
         revision: Revision,
         outgoing: &Outgoing<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
+        let mut renewed = false;
+        let answer = loop {
+            let request = self.request(revision, outgoing)?;
+            let used = request.headers().get(SESSION_ID).cloned();
+            let response = self.send(request).await?;
+            match used {
+                Some(lost) if response.status() == StatusCode::NOT_FOUND => {
+                    if std::mem::replace(&mut renewed, true) {
+                        return Err(self.session_is_lost("it forgets sessions at once"));
+                    }
+                    self.renew(revision, &lost).await?;
+                }
+                _ => break self.answer(revision, response, outgoing).await?,
+            }
+        };
+        if revision.era() == Era::Session {
+            self.session.remember(outgoing.method, outgoing.params);
+        }
+        Ok(answer)
+    }
+
+    /// A request as the revision wants it.
+    pub(super) fn request(
+        &self,
+        revision: Revision,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<HttpRequest<Full<Bytes>>, ClientError> {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let mut request = self.post(revision, message);
         match revision.era() {
             Era::Stateless => standard_headers(request.headers_mut(), outgoing, &self.marks)?,
+            // Neither a session nor a revision is agreed on yet.
             Era::Session if outgoing.method == "initialize" => {
-                _ = request.headers_mut().remove(PROTOCOL_VERSION)
+                request.headers_mut().remove(PROTOCOL_VERSION);
+                request.headers_mut().remove(SESSION_ID);
             }
             Era::Session => {}
         }
-        let response = self.send(request).await?;
+        Ok(request)
+    }
+
+    /// The result that a response has, whether as a body or at the end of a stream.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        revision: Revision,
+        response: Response<Incoming>,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
         let status = response.status();
         if outgoing.method == "initialize" {
-            let id = response.headers().get(SESSION_ID).cloned();
-            *self.session.lock().unwrap_or_else(PoisonError::into_inner) = id;
-        }
-        if status == StatusCode::NOT_FOUND
-            && revision.era() == Era::Session
-            && self.session_id().is_some()
-        {
-            self.shared.end(CloseReason::SessionEnded);
-            return Err(ClientError::Closed(CloseReason::SessionEnded));
+            self.session.begin(response.headers().get(SESSION_ID).cloned(), outgoing.params);
         }
         if status.is_success() && is_events(&response) {
             return self.answer_from_events(revision, response, outgoing).await;
         }
         let body = self.whole(response).await?;
-        match Message::parse(&body, DEFAULT_MAX_NESTING) {
-            Ok(Message::Response(answer))
-                if answer.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
+        let mut answer = None;
+        let mut fault = None;
+        each(&body, |message| match message {
+            Ok(Message::Response(found))
+                if found.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
             {
-                match answer.outcome {
-                    Ok(result) if status.is_success() => Ok(result.to_owned()),
-                    // An error about no request in particular is the endpoint's, not the method's.
-                    Err(error) if answer.id.is_some() || status.is_success() => {
-                        Err(ClientError::Rpc(error))
-                    }
-                    _ => Err(http_error(status, &body)),
-                }
+                answer = Some((found.id.is_some(), found.outcome.map(ToOwned::to_owned)));
+            }
+            Ok(message) => self.heard(revision, message, Some(outgoing)),
+            Err(error) => fault = Some(error),
+        });
+        match (answer, fault) {
+            (Some((_, Ok(result))), _) if status.is_success() => Ok(result),
+            // An error about no request in particular is the endpoint's, not the method's.
+            (Some((has_id, Err(error))), _) if has_id || status.is_success() => {
+                Err(ClientError::Rpc(error))
             }
             _ if !status.is_success() => Err(http_error(status, &body)),
-            Ok(_) => Err(ClientError::Protocol("body is no answer to the request".to_owned())),
-            Err(error) => Err(ClientError::Protocol(error.to_string())),
+            (_, Some(error)) => Err(ClientError::Protocol(error.to_string())),
+            _ => Err(ClientError::Protocol("body is no answer to the request".to_owned())),
         }
     }
 
@@ -198,114 +220,6 @@ impl Endpoint {
                 error,
             )
         })
-    }
-
-    /// Reads a stream until the answer comes. A stream of the session era that breaks before is taken up again where
-    /// it broke (2025-11-25, "Resumability and Redelivery"); the server may even break it on purpose.
-    async fn answer_from_events(
-        self: &Arc<Self>,
-        revision: Revision,
-        response: Response<Incoming>,
-        outgoing: &Outgoing<'_>,
-    ) -> Result<Box<RawValue>, ClientError> {
-        // In a row, without an event between.
-        const MOST_BREAKS: usize = 5;
-        const PAUSE: Duration = Duration::from_secs(1);
-        let mut found = None;
-        let mut parser = SseParser::new(self.most);
-        let mut response = response;
-        let mut breaks = 0;
-        while breaks < MOST_BREAKS {
-            let before = parser.last_id.clone();
-            let read = self
-                .events(revision, response, &mut parser, Some(outgoing), |message| {
-                    if let Message::Response(answer) = message
-                        && answer.id.as_ref() == Some(&outgoing.id)
-                    {
-                        found = Some(answer.outcome.map(ToOwned::to_owned));
-                    }
-                    found.is_none()
-                })
-                .await;
-            match found.take() {
-                Some(Ok(result)) => return Ok(result),
-                Some(Err(error)) => return Err(ClientError::Rpc(error)),
-                None => {}
-            }
-            if let Err(error @ ClientError::Protocol(_)) = read {
-                return Err(error);
-            }
-            breaks = if parser.last_id == before { breaks + 1 } else { 0 };
-            let (Era::Session, Some(last_id)) = (revision.era(), parser.last_id.clone()) else {
-                read?;
-                break;
-            };
-            tokio::time::sleep(parser.retry.unwrap_or(PAUSE)).await;
-            let mut request = self.get(revision);
-            let id = HeaderValue::from_str(&last_id)
-                .map_err(|_| ClientError::Protocol("an event's id fits no header".to_owned()))?;
-            request.headers_mut().insert("last-event-id", id);
-            response = self.send(request).await?;
-            if !response.status().is_success() || !is_events(&response) {
-                break;
-            }
-            parser.begin_anew();
-        }
-        Err(ClientError::Protocol("stream ended before the answer".to_owned()))
-    }
-
-    /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here; on the stream
-    /// `of` a call they belong to it.
-    async fn events(
-        self: &Arc<Self>,
-        revision: Revision,
-        response: Response<Incoming>,
-        parser: &mut SseParser,
-        of: Option<&Outgoing<'_>>,
-        mut go_on: impl FnMut(Message<'_>) -> bool,
-    ) -> Result<(), ClientError> {
-        let mut body = response.into_body();
-        let mut more = true;
-        let own = of.map(|outgoing| outgoing.own);
-        let progress = |token: &RequestId, told: Progress| {
-            if let Some(Outgoing { id, own: Own { progress: Some(sender), .. }, .. }) = of
-                && token == id
-            {
-                _ = sender.try_send(told);
-            }
-        };
-        while more {
-            let Some(frame) = body.frame().await else { break };
-            let frame = frame
-                .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
-            let Ok(data) = frame.into_data() else { continue };
-            let parsed = parser.push(&data, |Event { data, .. }| {
-                match Message::parse(data, DEFAULT_MAX_NESTING) {
-                    // A priming event has no data (2025-11-25).
-                    _ if data.trim_ascii().is_empty() => {}
-                    Ok(Message::Notification(notification)) => {
-                        self.shared.notified(&notification, own, progress)
-                    }
-                    Ok(Message::Request(request)) => {
-                        let endpoint = self.clone();
-                        self.shared.answer(&request, own, async move |answer| {
-                            if let Err(error) = endpoint.tell(revision, answer).await {
-                                tracing::debug!(%error, "an answer was not delivered");
-                            }
-                        });
-                    }
-                    Ok(message) => more = more && go_on(message),
-                    Err(error) => tracing::warn!(%error, "server sent an event that is no message"),
-                }
-            });
-            if parsed == Err(TooLong) {
-                let most = self.most;
-                return Err(ClientError::Protocol(format!(
-                    "server sent an event of more than {most} bytes"
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// A request for a stream.
@@ -333,49 +247,6 @@ impl Endpoint {
         }
         let body = self.whole(response).await?;
         Err(http_error(status, &body))
-    }
-
-    pub(super) async fn listen(
-        self: &Arc<Self>,
-        revision: Revision,
-        id: RequestId,
-        params: Option<&RawValue>,
-    ) -> Result<Heard, ClientError> {
-        let request = match revision.era() {
-            Era::Session => self.get(revision),
-            Era::Stateless => {
-                let own = &Own::default();
-                let outgoing = Outgoing { id, method: "subscriptions/listen", params, own };
-                let message =
-                    envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
-                let mut request = self.post(revision, message);
-                standard_headers(request.headers_mut(), &outgoing, &self.marks)?;
-                request
-            }
-        };
-        let response = self.send(request).await?;
-        if response.status() == StatusCode::NOT_FOUND
-            && revision.era() == Era::Session
-            && self.session_id().is_some()
-        {
-            self.shared.end(CloseReason::SessionEnded);
-        }
-        if !response.status().is_success() || !is_events(&response) {
-            return Ok(Heard::NoStream);
-        }
-        let before = std::time::Instant::now();
-        let mut parser = SseParser::new(self.most);
-        // However it ends: it was open, so the server is there.
-        let heard = self.events(revision, response, &mut parser, None, |_| true).await;
-        if let Err(error) = heard {
-            tracing::debug!(%error, "the stream of announcements broke");
-        }
-        // A stream that ends at once is no reason to ask for the next one at once.
-        Ok(if before.elapsed() > Duration::from_secs(5) {
-            Heard::Something
-        } else {
-            Heard::Nothing
-        })
     }
 }
 

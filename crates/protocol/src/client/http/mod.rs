@@ -3,8 +3,15 @@
 mod endpoint;
 mod headers;
 mod legacy;
+mod session;
+mod stream;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
@@ -14,10 +21,14 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use serde_json::value::RawValue;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-use self::endpoint::{Endpoint, Heard};
 pub(super) use self::legacy::connect as connect_legacy;
+use self::{
+    endpoint::Endpoint,
+    stream::{Announcements, Heard},
+};
 use super::{
     ClientError, ClientOptions, ServerPeer,
     handshake::listen_params,
@@ -55,15 +66,15 @@ pub(super) struct HttpLink {
     shared: Arc<Shared>,
     post: Arc<Endpoint>,
     stop: CancellationToken,
-    _stop_on_drop: DropGuard,
+    /// What was agreed on; not there before.
+    revision: OnceLock<Revision>,
 }
 
 impl HttpLink {
     pub(super) fn new(target: &HttpTarget, options: &ClientOptions) -> Result<Self, ClientError> {
         let shared = Arc::new(Shared::new(options));
         let post = Arc::new(endpoint(target, shared.clone(), options)?);
-        let stop = CancellationToken::new();
-        Ok(Self { shared, post, _stop_on_drop: stop.clone().drop_guard(), stop })
+        Ok(Self { shared, post, stop: CancellationToken::new(), revision: OnceLock::new() })
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -112,9 +123,23 @@ impl HttpLink {
         self.post.tell(revision, message).await
     }
 
-    /// Takes the server's announcements: by GET in a session, by `subscriptions/listen` without one. The stream is
-    /// opened anew when it ends, with growing pauses; servers that have no such stream say so with a status.
-    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+    /// Takes the server's announcements: by GET in a session, where questions may come on it, too; without one by
+    /// `subscriptions/listen`, if there is something to listen to. The stream is opened anew when it ends, with growing
+    /// pauses; servers that have no such stream say so with a status.
+    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        _ = self.revision.set(server.revision);
+        let stop = self.stop.clone();
+        let id = self.shared.next_id();
+        if server.revision.era() == Era::Session {
+            const PATIENCE: Duration = Duration::from_millis(500);
+            let (first, opened) = oneshot::channel();
+            self.stream(server.revision, id, None, stop, Some(first));
+            // What a server asks before there is a stream is lost with some, so one that may ask gets it first.
+            if !options.capabilities.0.is_empty() {
+                _ = tokio::time::timeout(PATIENCE, opened).await;
+            }
+            return;
+        }
         let Some(wanted) = listen_params(&server.capabilities) else { return };
         let asks = Asks {
             revision: server.revision,
@@ -125,8 +150,7 @@ impl HttpLink {
             tasks: options.tasks,
         };
         let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
-        let stop = self.stop.clone();
-        self.stream(server.revision, self.shared.next_id(), params, stop);
+        self.stream(server.revision, id, params, stop, None);
     }
 
     /// Keeps a stream of announcements open until `stop` is cancelled; `first` is its id until it breaks.
@@ -136,6 +160,7 @@ impl HttpLink {
         first: RequestId,
         params: Option<Box<RawValue>>,
         stop: CancellationToken,
+        opened: Option<oneshot::Sender<()>>,
     ) {
         let (post, shared) = (self.post.clone(), self.shared.clone());
         let work = async move {
@@ -145,8 +170,9 @@ impl HttpLink {
             let mut failures = 0_u32;
             let has_authorizer = post.authorizer.is_some();
             let mut id = first;
+            let mut announcements = Announcements::new(post.most, opened);
             while !shared.is_closed() {
-                match post.listen(revision, id, params.as_deref()).await {
+                match post.listen(revision, id, params.as_deref(), &mut announcements).await {
                     Ok(Heard::NoStream) => return,
                     Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
                     Ok(Heard::Nothing) => failures = 0,
@@ -163,7 +189,7 @@ impl HttpLink {
                         }
                     }
                 }
-                tokio::time::sleep(pause).await;
+                tokio::time::sleep(pause.max(announcements.retry().unwrap_or_default())).await;
                 pause = (pause * 2).min(LONGEST);
                 id = shared.next_id();
             }
@@ -174,16 +200,36 @@ impl HttpLink {
         }));
     }
 
-    pub(super) async fn close(&self, revision: Revision) {
+    pub(super) async fn close(&self) {
+        if let Some(farewell) = self.farewell() {
+            farewell.await;
+        }
+    }
+
+    /// Ends the connection at once; what is returned ends the session at the server, if there is one to end.
+    fn farewell(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let was_open = !self.shared.is_closed();
         self.shared.end(CloseReason::Asked);
         self.stop.cancel();
-        if was_open && revision.era() == Era::Session && self.post.session_id().is_some() {
-            let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
-            let Ok(request) = request else { return };
-            // The server may refuse, or be gone; the session's time runs out there.
-            _ = tokio::time::timeout(PATIENCE, self.post.send(request)).await;
+        let revision = *self.revision.get()?;
+        if !was_open || revision.era() == Era::Stateless || self.post.session.id().is_none() {
+            return None;
+        }
+        let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
+        let (request, post) = (request.ok()?, self.post.clone());
+        // The server may refuse, or be gone; the session's time runs out there.
+        Some(async move { _ = tokio::time::timeout(PATIENCE, post.send(request)).await })
+    }
+}
+
+/// The session ends with the last client, in the background; sessions that nobody uses cost the server memory.
+impl Drop for HttpLink {
+    fn drop(&mut self) {
+        if let (Some(farewell), Ok(runtime)) =
+            (self.farewell(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(farewell);
         }
     }
 }
@@ -226,6 +272,7 @@ fn endpoint(
         shown,
         headers,
         session: Default::default(),
+        max_reconnects: options.max_reconnects,
         authorizer: options.authorizer.clone(),
         marks: Default::default(),
         most: options.max_message_bytes,
