@@ -141,14 +141,9 @@ async fn initialize(
         .await
         .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
     let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;
-    // Results of the revisions from 2024-11-05 on are read alike: what is newer was added.
     server.revision = match found.protocol_version.parse::<Revision>() {
         Ok(agreed) if agreed == revision => agreed,
-        Ok(agreed)
-            if options.revision == RevisionChoice::Auto
-                && agreed.era() == Era::Session
-                && agreed >= Revision::V2024_11_05 =>
-        {
+        Ok(agreed) if options.revision == RevisionChoice::Auto && agreed.era() == Era::Session => {
             agreed
         }
         _ => {

@@ -19,12 +19,13 @@ use super::http::HttpLink;
 use super::{
     ClientError, ClientHandler, ClientOptions, ServerPeer,
     answering::{self, Answerable},
+    older,
     params::{self, Asks},
     pipe::PipeLink,
 };
 use crate::{
-    DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
-    RpcError, envelope,
+    DEFAULT_MAX_NESTING, EnvelopeError, Feature, Incoming, Message, Notification, Request,
+    RequestId, RpcError, envelope,
     types::{ClientCapabilities, LogLevel, Tool},
 };
 
@@ -144,10 +145,16 @@ impl Link {
         let prepared = params::prepare(params, &asks)?;
         let params = prepared.as_deref().or(params);
         let outgoing = Outgoing { id: id.clone(), method, params, own };
-        match self {
+        let result = match self {
             Self::Pipe(link) => link.request(outgoing).await,
             #[cfg(feature = "http-client")]
             Self::Http(link) => link.request(server.revision, outgoing).await,
+        }?;
+        match method {
+            "tools/call" if !server.revision.has(Feature::ContentList) => {
+                older::tool_answer(result)
+            }
+            _ => Ok(result),
         }
     }
 

@@ -7,7 +7,12 @@ use serde_json::{
 };
 
 use super::{CallOptions, Client, ClientError};
-use crate::types::{Prompt, Resource, ResourceTemplate, Tool};
+use crate::{
+    Revision,
+    types::{Prompt, Resource, ResourceTemplate, Tool},
+};
+
+const TEMPLATES: &str = "resourceTemplates";
 
 impl Client {
     /// Every tool of the server. Over HTTP a stateless server's tools with a wrong `x-mcp-header` are left out, with a
@@ -44,7 +49,12 @@ impl Client {
     /// # Errors
     /// As [`Self::list_tools`].
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, ClientError> {
-        self.list("resources/templates/list", "resourceTemplates").await
+        // 2024-10-07 has them in the list of resources.
+        let method = match self.inner.server.revision {
+            Revision::V2024_10_07 => "resources/list",
+            _ => "resources/templates/list",
+        };
+        self.list(method, TEMPLATES).await
     }
 
     async fn list<T: DeserializeOwned>(
@@ -114,6 +124,8 @@ fn read_page<T: DeserializeOwned>(
     let mut page: Page = serde_json::from_str(result.get())?;
     let items: Vec<serde_json::Value> = match page.rest.remove(member) {
         Some(items) => serde_json::from_value(items)?,
+        // In the list of resources they may be missing.
+        None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
     let items = items.into_iter().filter_map(|item| {

@@ -13,6 +13,7 @@ mod link;
 mod lists;
 #[cfg(feature = "oauth")]
 pub mod oauth;
+mod older;
 mod options;
 mod params;
 mod pipe;

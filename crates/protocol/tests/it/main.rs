@@ -4,6 +4,7 @@ mod asking;
 mod bad_input;
 mod caching;
 mod child;
+mod http_client;
 mod http_rules;
 mod marked_arguments;
 mod matrix;

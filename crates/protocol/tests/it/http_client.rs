@@ -1,0 +1,395 @@
+//! What a client over HTTP does when a server behaves in ways that ours does not: each server here is a script.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, service::service_fn};
+use marquetry_protocol::{
+    Revision,
+    client::{
+        CallOptions, Client, ClientError, ClientOptions, CloseReason, HttpTarget, RevisionChoice,
+    },
+    server::http::{ServeOptions, serve},
+    types::{CallToolParams, ClientCapabilities},
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::support::soon;
+
+/// One request as the server saw it.
+#[derive(Clone, Debug)]
+struct Seen {
+    method: Method,
+    session: Option<String>,
+    last_event_id: Option<String>,
+    /// Null when there was none.
+    body: Value,
+    at: Instant,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+/// A server that answers as `script` says, and the log of what it saw.
+struct Script {
+    url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    _stop: DropGuard,
+}
+
+#[tokio::test]
+async fn a_broken_answer_is_taken_up_after_as_long_as_the_server_wants() {
+    let server = script(|seen, log| match (&seen.last_event_id, rpc(seen)) {
+        (_, "tools/call") => events("id: 7\nretry: 300\ndata:\n\n"),
+        (Some(id), _) if id == "7" => {
+            let call = log.iter().find(|seen| rpc(seen) == "tools/call").unwrap();
+            events(&event(&result(call, json!({ "content": [] }))))
+        }
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));
+    let called = server.find(|seen| rpc(seen) == "tools/call")[0].at;
+    let resumed = &server.find(|seen| seen.last_event_id.is_some())[0];
+    assert!(resumed.at - called >= Duration::from_millis(300), "{:?}", resumed.at - called);
+    assert_eq!(resumed.session.as_deref(), Some("s1"));
+}
+
+#[tokio::test]
+async fn a_stream_with_nothing_new_is_given_up_after_some_attempts() {
+    let server = script(|seen, log| match (&seen.last_event_id, rpc(seen)) {
+        (_, "tools/call") => events("id: 7\nretry: 60\ndata:\n\n"),
+        (Some(_), _) => events(": nothing\n\n"),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 3).await.unwrap();
+    let error = call(&client).await.unwrap_err().to_string();
+    assert!(error.ends_with("gave nothing new when taken up again 3 times"), "{error}");
+    let called = server.find(|seen| rpc(seen) == "tools/call")[0].at;
+    let resumed = server.find(|seen| seen.last_event_id.is_some());
+    assert_eq!(resumed.len(), 3);
+    // 60, 120 and 240 ms.
+    assert!(resumed[2].at - called >= Duration::from_millis(420), "{:?}", resumed[2].at - called);
+    assert!(!client.is_closed());
+}
+
+#[tokio::test]
+async fn a_stream_that_the_server_no_longer_has_is_not_asked_for_again() {
+    let server = script(|seen, log| match (&seen.last_event_id, rpc(seen)) {
+        (_, "tools/call") => events("id: 7\nretry: 60\ndata:\n\n"),
+        (Some(_), _) => status(StatusCode::BAD_REQUEST),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 3).await.unwrap();
+    let error = call(&client).await.unwrap_err().to_string();
+    assert!(error.ends_with("is not to be had again: HTTP status 400"), "{error}");
+    assert_eq!(server.find(|seen| seen.last_event_id.is_some()).len(), 1);
+}
+
+#[tokio::test]
+async fn announcements_go_on_after_the_last_one() {
+    let server = script(|seen, log| match (&seen.method, &seen.last_event_id) {
+        (&Method::GET, None) => events(&format!("id: 1\nretry: 100\n{}", event(&changed("a")))),
+        (&Method::GET, Some(id)) if id == "1" => {
+            events(&format!("id: 2\nretry: 100\n{}", event(&changed("b"))))
+        }
+        (&Method::GET, _) => status(StatusCode::METHOD_NOT_ALLOWED),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let mut told = client.notifications();
+    // The first may have come before there was somebody to hear it.
+    loop {
+        let told = soon("an announcement", told.recv()).await.unwrap();
+        assert_eq!(&*told.method, "notifications/resources/updated");
+        if told.params.unwrap().get().contains(r#""b""#) {
+            break;
+        }
+    }
+    assert_eq!(server.find(|seen| seen.last_event_id.as_deref() == Some("1")).len(), 1);
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
+    let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
+        ("initialize", _) => session(seen, log),
+        ("resources/subscribe" | "logging/setLevel", Some(_)) => answer(seen, json!({})),
+        ("tools/call", Some("s1")) => status(StatusCode::NOT_FOUND),
+        ("tools/call", Some("s2")) => answer(seen, json!({ "content": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    client.subscribe("test://one").await.unwrap();
+    let mut told = client.notifications();
+    let (one, two) = tokio::join!(call(&client), call(&client));
+    assert_eq!((one.unwrap(), two.unwrap()), (json!({ "content": [] }), json!({ "content": [] })));
+    let opened = server.find(|seen| rpc(seen) == "initialize");
+    assert_eq!(opened.len(), 2);
+    assert_eq!(opened[1].session, None);
+    assert_eq!(opened[0].body["params"], opened[1].body["params"]);
+    let in_new = |method: &str| {
+        server.find(|seen| rpc(seen) == method && seen.session.as_deref() == Some("s2")).len()
+    };
+    assert_eq!(in_new("notifications/initialized"), 1);
+    assert_eq!(in_new("resources/subscribe"), 1);
+    let told = soon("an announcement", told.recv()).await.unwrap();
+    assert_eq!(&*told.method, "notifications/tools/list_changed");
+    assert!(!client.is_closed());
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
+    for refuses_to_open in [true, false] {
+        let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
+            ("tools/call", _) => status(StatusCode::NOT_FOUND),
+            ("initialize", _) if refuses_to_open && opened(log) > 0 => {
+                status(StatusCode::SERVICE_UNAVAILABLE)
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let Err(ClientError::Closed(CloseReason::SessionEnded(why))) = call(&client).await else {
+            panic!("the call must say that the session is lost")
+        };
+        match refuses_to_open {
+            true => assert!(why.contains("503"), "{why}"),
+            false => assert_eq!(why, "it forgets sessions at once"),
+        }
+        assert!(client.is_closed());
+        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_last_client() {
+    let deleted = |seen: &Seen| seen.method == Method::DELETE;
+    let server = script(session).await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let other = client.clone();
+    drop(client);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(server.find(deleted).len(), 0);
+    drop(other);
+    soon("the end of the session", async {
+        while server.find(deleted).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    client.close().await;
+    assert_eq!(server.find(deleted).len(), 2);
+    drop(client);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let ended: Vec<_> = server.find(deleted).into_iter().map(|seen| seen.session).collect();
+    assert_eq!(ended, [Some("s1".to_owned()), Some("s2".to_owned())]);
+}
+
+#[tokio::test]
+async fn batches_are_read_as_a_body_and_as_an_event() {
+    for as_event in [true, false] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => {
+                let progress = json!({ "progressToken": seen.body["id"], "progress": 1 });
+                let batch = json!([
+                    { "jsonrpc": "2.0", "method": "notifications/progress", "params": progress },
+                    result(seen, json!({ "content": [] })),
+                ]);
+                match as_event {
+                    true => events(&event(&batch)),
+                    false => body(&batch),
+                }
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_03_26, 5).await.unwrap();
+        let (sender, mut progress) = mpsc::channel(4);
+        let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
+        let params = CallToolParams::new("t", &json!({})).unwrap();
+        let answer = soon("an answer", client.call_tool(&params, options)).await.unwrap();
+        assert_eq!(answer.get(), r#"{"content":[]}"#);
+        assert_eq!(progress.recv().await.unwrap().progress, 1.0);
+    }
+}
+
+/// The server promises no announcement at all, and asks on that stream.
+#[tokio::test]
+async fn there_is_a_stream_before_somebody_can_be_asked() {
+    let server = script(session).await;
+    let capabilities = ClientCapabilities(json!({ "roots": {} }).as_object().unwrap().clone());
+    let options = ClientOptions { capabilities, ..options(Revision::V2025_11_25, 5) };
+    let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+    let _client = Client::http(target, options).await.unwrap();
+    assert_eq!(server.find(|seen| seen.method == Method::GET).len(), 1);
+}
+
+#[tokio::test]
+async fn a_stateless_server_is_asked_again_in_a_revision_that_it_names() {
+    let server = script(|seen, _| {
+        let first = rpc(seen) == "server/discover" && seen.body["id"] == 1;
+        let error = json!({
+            "code": -32022, "message": "unsupported",
+            "data": { "supported": ["2099-01-01", "2026-07-28"], "requested": "2026-07-28" },
+        });
+        match first {
+            true => {
+                let mut refused =
+                    body(&json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": error }));
+                *refused.status_mut() = StatusCode::BAD_REQUEST;
+                refused
+            }
+            false => answer(
+                seen,
+                json!({ "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {} }),
+            ),
+        }
+    })
+    .await;
+    let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+    let client = Client::http(target, ClientOptions::default()).await.unwrap();
+    assert_eq!(client.server().revision, Revision::V2026_07_28);
+}
+
+/// Opens sessions `s1`, `s2`, …, takes notifications and `DELETE`, and knows nothing else.
+fn session(seen: &Seen, log: &[Seen]) -> Answer {
+    let version = &seen.body["params"]["protocolVersion"];
+    match (&seen.method, rpc(seen)) {
+        (&Method::DELETE, _) => status(StatusCode::NO_CONTENT),
+        (&Method::POST, "initialize") => {
+            let mut opened_ = answer(
+                seen,
+                json!({
+                    "protocolVersion": version, "capabilities": { "tools": {} },
+                    "serverInfo": { "name": "script", "version": "1" },
+                }),
+            );
+            let id = format!("s{}", opened(log) + 1);
+            opened_.headers_mut().insert("mcp-session-id", id.parse().unwrap());
+            opened_
+        }
+        (&Method::POST, _) if seen.body.get("id").is_none() => status(StatusCode::ACCEPTED),
+        _ => status(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+fn opened(log: &[Seen]) -> usize {
+    log.iter().filter(|seen| rpc(seen) == "initialize").count()
+}
+
+fn rpc(seen: &Seen) -> &str {
+    seen.body["method"].as_str().unwrap_or_default()
+}
+
+fn result(to: &Seen, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": to.body["id"], "result": result })
+}
+
+fn changed(uri: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri },
+    })
+}
+
+fn event(message: &Value) -> String {
+    format!("data: {message}\n\n")
+}
+
+fn answer(to: &Seen, with: Value) -> Answer {
+    body(&result(to, with))
+}
+
+fn body(message: &Value) -> Answer {
+    typed("application/json", message.to_string())
+}
+
+fn events(text: &str) -> Answer {
+    typed("text/event-stream", text.to_owned())
+}
+
+fn typed(kind: &str, text: String) -> Answer {
+    Response::builder().header("content-type", kind).body(Full::new(text.into())).unwrap()
+}
+
+fn status(status: StatusCode) -> Answer {
+    Response::builder().status(status).body(Full::default()).unwrap()
+}
+
+/// Starts a server; `answers` is given each request and those before it.
+async fn script(
+    answers: impl Fn(&Seen, &[Seen]) -> Answer + Clone + Send + Sync + 'static,
+) -> Script {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (log, answers) = (log.clone(), answers.clone());
+        async move {
+            let header = |name: &str| {
+                request.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+            };
+            let mut seen = Seen {
+                method: request.method().clone(),
+                session: header("mcp-session-id"),
+                last_event_id: header("last-event-id"),
+                body: Value::Null,
+                at: Instant::now(),
+            };
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            seen.body = serde_json::from_slice(&body).unwrap_or_default();
+            let mut log = log.lock().unwrap();
+            let answer = answers(&seen, &log);
+            log.push(seen);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let stop = CancellationToken::new();
+    let serving = serve(listener, service, ServeOptions::default(), stop.clone());
+    tokio::spawn(async move { serving.await.unwrap() });
+    Script { url, seen, _stop: stop.drop_guard() }
+}
+
+impl Script {
+    async fn connect(
+        &self,
+        revision: Revision,
+        max_reconnects: usize,
+    ) -> Result<Client, ClientError> {
+        let target = HttpTarget { url: self.url.clone(), ..HttpTarget::default() };
+        Client::http(target, options(revision, max_reconnects)).await
+    }
+
+    fn find(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+        self.seen.lock().unwrap().iter().filter(|seen| wanted(seen)).cloned().collect()
+    }
+}
+
+fn options(revision: Revision, max_reconnects: usize) -> ClientOptions {
+    ClientOptions {
+        revision: RevisionChoice::Only(revision),
+        request_timeout: Duration::from_secs(20),
+        max_reconnects,
+        ..ClientOptions::default()
+    }
+}
+
+async fn call(client: &Client) -> Result<Value, ClientError> {
+    let params = CallToolParams::new("t", &json!({})).unwrap();
+    let answer = soon("an answer", client.call_tool(&params, CallOptions::default())).await?;
+    Ok(serde_json::from_str(answer.get()).unwrap())
+}
