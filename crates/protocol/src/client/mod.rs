@@ -51,7 +51,10 @@ use self::{params::ResultKind, tasks::CancelOnDrop};
 use crate::{Era, error_code, types::CallToolParams};
 
 /// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
-/// process ends.
+/// process or an HTTP session ends, in the background. [`Self::close`] waits for that.
+///
+/// An HTTP session that the server has forgotten is opened anew, once a request: with its log level and subscriptions,
+/// and with notifications that all lists may have changed.
 ///
 /// Dropping the future of a call cancels it at the server.
 #[derive(Clone)]
