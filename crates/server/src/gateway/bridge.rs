@@ -55,6 +55,9 @@ enum Carried {
     Passed { round: usize, state: Option<String> },
 }
 
+/// Questions of one call that may wait to be asked; as many as the client half answers at once.
+const AT_ONCE: usize = 32;
+
 /// Questions of one call that come within this time are asked together.
 const GATHERED: Duration = Duration::from_millis(20);
 
@@ -115,7 +118,7 @@ impl Gateway {
                 news.told_during(work, cx).await
             }
             (Era::Stateless, _) if offers_something => {
-                let (questions, asked) = mpsc::channel(1);
+                let (questions, asked) = mpsc::channel(AT_ONCE);
                 let (asker, options) = talk(Way::Rounds { questions, room: self.parked.room() });
                 let work =
                     work(upstream.clone(), client.clone(), method, params, options, asker, None);

@@ -19,8 +19,6 @@ use super::{CallFailure, Gateway, State, Unreachable};
 pub(crate) struct Subscriptions {
     /// By URI: its upstream's place in the configuration, and for how many agents.
     agents: Mutex<HashMap<String, (usize, usize)>>,
-    /// One change at a time, for what is subscribed to at an upstream must agree with the table.
-    changing: tokio::sync::Mutex<()>,
 }
 
 /// Resources that have changed, until agents are told. However often one changes before that, it is told once.
@@ -50,12 +48,22 @@ impl Gateway {
     /// When nobody has the resource, or its upstream is not there, refuses, or has no subscriptions.
     pub(crate) async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.settled_or_late().await;
-        let _alone = self.subscriptions.changing.lock().await;
-        if let Some((_, agents)) = self.subscriptions.table().get_mut(uri) {
-            *agents += 1;
-            return Ok(());
-        }
-        let index = self.owner_of_resource(uri).ok_or_else(|| RpcError::resource_not_found(uri))?;
+        let (index, _alone) = loop {
+            let known = self.subscriptions.upstream_of(uri);
+            let index = known
+                .or_else(|| self.owner_of_resource(uri))
+                .ok_or_else(|| RpcError::resource_not_found(uri))?;
+            let alone = self.upstreams[index].subscribing.lock().await;
+            match self.subscriptions.table().get_mut(uri) {
+                Some((upstream, agents)) if *upstream == index => {
+                    *agents += 1;
+                    return Ok(());
+                }
+                // Another agent has begun at another upstream meanwhile.
+                Some(_) => {}
+                None => break (index, alone),
+            }
+        };
         let upstream = &self.upstreams[index];
         let state = upstream.state();
         let State::Ready(client) = state else {
@@ -81,19 +89,19 @@ impl Gateway {
 
     /// An agent no longer wants to hear of a resource, or is gone.
     pub(crate) async fn unsubscribe(&self, uri: &str) {
-        let _alone = self.subscriptions.changing.lock().await;
-        let index = {
+        // It stays with its upstream as long as this agent counts among its agents.
+        let Some(index) = self.subscriptions.upstream_of(uri) else { return };
+        let upstream = &self.upstreams[index];
+        let _alone = upstream.subscribing.lock().await;
+        {
             let mut table = self.subscriptions.table();
-            let Some((index, agents)) = table.get_mut(uri) else { return };
+            let Some((_, agents)) = table.get_mut(uri) else { return };
             *agents -= 1;
             if *agents > 0 {
                 return;
             }
-            let index = *index;
             table.remove(uri);
-            index
-        };
-        let upstream = &self.upstreams[index];
+        }
         if let State::Ready(client) = upstream.state()
             && let Err(error) = client.unsubscribe(uri).await
         {
@@ -103,7 +111,7 @@ impl Gateway {
 
     /// After a start: what agents want to hear of is subscribed to again, and may have changed meanwhile.
     pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
-        let _alone = self.subscriptions.changing.lock().await;
+        let _alone = self.upstreams[index].subscribing.lock().await;
         let uris: Vec<String> = {
             let table = self.subscriptions.table();
             let its = table.iter().filter(|(_, (upstream, _))| *upstream == index);
@@ -135,6 +143,10 @@ impl Gateway {
 }
 
 impl Subscriptions {
+    fn upstream_of(&self, uri: &str) -> Option<usize> {
+        self.table().get(uri).map(|(upstream, _)| *upstream)
+    }
+
     fn table(&self) -> MutexGuard<'_, HashMap<String, (usize, usize)>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }

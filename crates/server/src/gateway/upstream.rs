@@ -46,6 +46,8 @@ pub(crate) struct Upstream {
     pub(super) suspected: Notify,
     /// The calls that it is working on.
     pub(super) in_flight: Arc<InFlight>,
+    /// Held while a subscription there is begun or ended, so that what it has agrees with what we know of it.
+    pub(super) subscribing: tokio::sync::Mutex<()>,
     /// The level of log messages that was set, if any was.
     level: Mutex<Option<LogLevel>>,
 }
@@ -84,6 +86,7 @@ impl Upstream {
             first_start: CancellationToken::new(),
             suspected: Notify::new(),
             in_flight: Arc::default(),
+            subscribing: tokio::sync::Mutex::default(),
             level: Mutex::default(),
         }
     }
@@ -175,6 +178,7 @@ impl Upstream {
             request_timeout: self.start_timeout,
             max_message_bytes: limits.max_upstream_message_bytes.get(),
             max_list_items: limits.max_upstream_list.get(),
+            max_rounds: limits.max_questions_per_call.get(),
             ..ClientOptions::default()
         };
         match &self.config.transport {

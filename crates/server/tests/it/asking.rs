@@ -15,7 +15,7 @@ use axum::{body::Body, extract::Request, response::Response, routing::any};
 use marquetry_protocol::{
     RpcError,
     server::{
-        Handler, Reply, RequestContext, Server, ServerDescription,
+        Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
         http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
     },
     types::{
@@ -23,7 +23,7 @@ use marquetry_protocol::{
         CreateMessageParams, ElicitParams, Implementation, JsonObject, ListChanged,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
         LogLevel, Prompt, Resource, ResourceTemplate, ResourcesCapability, SamplingMessage,
-        ServerCapabilities, Tool,
+        ServerCapabilities, TASKS_EXTENSION, Tool,
     },
 };
 use serde_json::{Value, json};
@@ -56,6 +56,7 @@ struct Shared {
     calls: AtomicUsize,
     dropped: AtomicUsize,
     refuses: AtomicBool,
+    has_tasks: AtomicBool,
 }
 
 /// One over HTTP; ends when dropped.
@@ -67,7 +68,17 @@ pub(crate) struct AskingOverHttp {
 
 impl AskingOverHttp {
     pub(crate) async fn start() -> Self {
+        Self::of(Asking::default()).await
+    }
+
+    /// One that goes on with every call as a task.
+    pub(crate) async fn with_tasks() -> Self {
         let asking = Asking::default();
+        asking.shared.has_tasks.store(true, Ordering::SeqCst);
+        Self::of(asking).await
+    }
+
+    async fn of(asking: Asking) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let endpoint = HttpEndpoint::new(asking.server(), HttpOptions::default());
@@ -188,6 +199,15 @@ impl Asking {
                 }
                 format!("{answered} answered")
             }
+            "late" => {
+                // It asks when nobody waits any more.
+                let (cx, form) = (cx.clone(), form(message));
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(400)).await;
+                    cx.elicit("late", &form).await
+                });
+                std::future::pending().await
+            }
             "die" => {
                 tokio::spawn(async {
                     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -199,7 +219,7 @@ impl Asking {
             "freeze" => {
                 let pid = process::id().to_string();
                 process::Command::new("kill").args(["-STOP", &pid]).status().unwrap();
-                "thawed".to_owned()
+                std::future::pending().await
             }
             "pid" => process::id().to_string(),
             "slow" => {
@@ -253,6 +273,9 @@ impl Handler for Asking {
         capabilities.resources = Some(ResourcesCapability { list_changed: true, subscribe: true });
         capabilities.completions = Some(JsonObject::new());
         capabilities.logging = Some(JsonObject::new());
+        if self.shared.has_tasks.load(Ordering::SeqCst) {
+            capabilities.add_extension(TASKS_EXTENSION);
+        }
         ServerDescription {
             info: Implementation::new("asking", "1"),
             capabilities,
@@ -276,6 +299,7 @@ impl Handler for Asking {
             "tools",
             "all",
             "many",
+            "late",
             "die",
             "freeze",
             "pid",
@@ -286,6 +310,11 @@ impl Handler for Asking {
             "change",
         ];
         Ok(ListToolsResult { tools: names.map(tool).to_vec(), ..Default::default() })
+    }
+
+    fn task_options(&self, _: &str) -> Option<TaskOptions> {
+        let has_tasks = self.shared.has_tasks.load(Ordering::SeqCst);
+        has_tasks.then(|| TaskOptions::required().poll_interval(Duration::from_millis(30)))
     }
 
     async fn call_tool(

@@ -8,7 +8,10 @@ use std::{
 use async_trait::async_trait;
 use marquetry_protocol::{
     Revision, RpcError,
-    client::{CallOptions, Client, ClientError, ClientHandler, ClientOptions, ServerNotification},
+    client::{
+        CallOptions, Client, ClientError, ClientHandler, ClientOptions, HttpTarget, RevisionChoice,
+        ServerNotification,
+    },
     types::{
         CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
         ElicitParams, ElicitResult, ListRootsResult, Role, Root,
@@ -176,7 +179,7 @@ async fn an_agent_over_a_pipe_is_asked_as_well() {
         let options = ClientOptions {
             capabilities: everything(),
             handler: Arc::new(Person::new("pat")),
-            revision: marquetry_protocol::client::RevisionChoice::Only(revision),
+            revision: RevisionChoice::Only(revision),
             ..ClientOptions::default()
         };
         let agent = within(Client::connect(reader, writer, options)).await.unwrap();
@@ -188,6 +191,75 @@ async fn an_agent_over_a_pipe_is_asked_as_well() {
             );
         }
         agent.close().await;
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_of_the_oldest_transport_is_asked_as_well() {
+    let world = World::start().await;
+    for revision in [Revision::V2024_11_05, Revision::V2025_06_18] {
+        let options = ClientOptions {
+            capabilities: everything(),
+            handler: Arc::new(Person::new("sue")),
+            revision: RevisionChoice::Only(revision),
+            ..ClientOptions::default()
+        };
+        let url = format!("http://{}/sse", world.server.address);
+        let agent = Client::http(HttpTarget { url, ..HttpTarget::default() }, options);
+        let agent = within(agent).await.unwrap();
+        for upstream in UPSTREAMS {
+            let said = text_of(&agent, &format!("{upstream}__all"), json!({})).await;
+            assert!(said.contains("file:///sue"), "{revision} {upstream}: {said}");
+        }
+        agent.close().await;
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_goes_on_as_a_task_is_followed_and_asks_like_any_other() {
+    let web = AskingOverHttp::with_tasks().await;
+    let server = Running::start(&web.toml("web", STATELESS)).await;
+    let world = World { server, web: [web, AskingOverHttp::start().await] };
+    for revision in AGENTS {
+        let (agent, person) = world.person(revision, "ann").await;
+        let said = text_of(&agent, "web__all", json!({})).await;
+        assert!(said.contains("file:///ann"), "{revision}: {said}");
+        assert_eq!(person.asked(), ["name?", "sure?"], "{revision}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_that_comes_after_its_call_is_nobodys() {
+    let server = Running::start(&child_toml("pipe", SESSION)).await;
+    let world =
+        World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
+    for revision in AGENTS {
+        let (ann, is_ann) = world.person(revision, "ann").await;
+        let (bob, is_bob) = world.person(revision, "bob").await;
+        let params = CallToolParams::new("pipe__late", &json!({ "message": "ann's" })).unwrap();
+        let given_up = ann.call_tool(&params, CallOptions::default());
+        assert!(tokio::time::timeout(Duration::from_millis(200), given_up).await.is_err());
+        let slow = text_of(&bob, "pipe__slow", json!({ "ms": 500 })).await;
+        assert_eq!(slow, "slow is done");
+        assert!(is_ann.asked().is_empty() && is_bob.asked().is_empty(), "{revision}");
+    }
+    world.server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stateless_agent_that_goes_away_cancels_its_call() {
+    let world = World::start().await;
+    let agent = ByHand::of(&world).await;
+    for web in [0, 1] {
+        let tool = ["web_session__slow", "web_stateless__slow"][web];
+        let asking = &world.web[web].asking;
+        let params = CallToolParams::new(tool, &json!({ "ms": 60_000 })).unwrap();
+        let given_up = agent.0.call_tool(&params, CallOptions::default());
+        assert!(tokio::time::timeout(Duration::from_millis(300), given_up).await.is_err());
+        until("the upstream learns of it", async || asking.dropped() == 1).await;
     }
     world.server.stop().await;
 }
