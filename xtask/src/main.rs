@@ -1,5 +1,6 @@
 //! What a person runs to work on Marquetry: `cargo xtask --help`.
 
+mod bench;
 mod ci;
 mod conformance;
 #[cfg(target_os = "linux")]
@@ -49,6 +50,12 @@ Examples:
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
     Kills(kills::Options),
+    /// Measure how fast we are, beside others.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench {
+        #[command(subcommand)]
+        bench: bench::Bench,
+    },
     /// Write the JSON Schema of the scenario language, for editors.
     #[command(after_help = "\
 Examples:
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         Task::TestScenarios(options) => run::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Bench { bench } => bench::run(&bench),
         Task::Schema(options) => schema::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),
         #[cfg(target_os = "linux")]

@@ -8,7 +8,7 @@ mod case;
 mod driver;
 mod failure;
 mod hosted;
-mod http;
+pub(crate) mod http;
 mod progress;
 mod report;
 mod store;

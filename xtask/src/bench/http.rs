@@ -1,0 +1,213 @@
+//! Calls over HTTP, driven by `wrk`.
+
+use std::{io::Write as _, net::SocketAddr, path::Path, process::Command, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use super::{
+    peer::{Peer, Program},
+    process,
+    protocol::{self, Measured},
+};
+use crate::{
+    Failed, root,
+    run::http::{Exchange, exchange},
+};
+
+/// What is called, and how it is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) revision: &'static str,
+    pub(super) answer: Answer,
+    /// The length of the text that comes back.
+    pub(super) bytes: usize,
+}
+
+/// In which form an answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Json,
+    Events,
+}
+
+impl Row {
+    pub(super) fn all() -> Vec<Self> {
+        let mut rows = Vec::new();
+        for bytes in protocol::SIZES {
+            for revision in [protocol::SESSIONS, protocol::STATELESS] {
+                for answer in [Answer::Json, Answer::Events] {
+                    rows.push(Self { revision, answer, bytes });
+                }
+            }
+        }
+        rows
+    }
+
+    /// Whether the peer has such a row. The floor has neither sessions nor event streams.
+    pub(super) fn exists_for(self, peer: Peer) -> bool {
+        peer != Peer::Floor || self.answer == Answer::Json
+    }
+
+    fn mode(self, peer: Peer) -> &'static str {
+        match (peer, self.answer) {
+            (Peer::Marquetry, _) => "http",
+            (_, Answer::Json) => "json",
+            (_, Answer::Events) => "sse",
+        }
+    }
+}
+
+const CONNECTIONS: usize = 32;
+
+/// Starts the program, checks that it answers as it should, and loads it for `time`.
+pub(super) async fn measure(
+    program: &Program,
+    row: Row,
+    time: Duration,
+) -> Result<Measured, Failed> {
+    let (running, url) = program.start_http(row.mode(program.peer))?;
+    let server = Server::open(&url, program.peer, row).await?;
+    server.check().await?;
+    let load = server.load_file()?;
+    wrk(&url, load.path(), time / 5)?;
+    let before = process::cpu_time(running.pid())?;
+    let done = wrk(&url, load.path(), time)?;
+    let cpu = process::cpu_time(running.pid())? - before;
+    if done.failed > 0 {
+        return Err(Failed::new(format!("wrk saw {} errors", done.failed)));
+    }
+    if done.bytes < done.requests * row.bytes as u64 {
+        return Err(Failed::new("wrk was answered with less than it asked for"));
+    }
+    Ok(Measured {
+        requests: done.requests,
+        time: done.time,
+        cpu,
+        p50: done.p50,
+        p99: done.p99,
+        resident: process::resident(running.pid())?,
+    })
+}
+
+/// A server that is ready to be called.
+struct Server {
+    address: SocketAddr,
+    path: String,
+    row: Row,
+    /// Those of each call.
+    headers: Vec<(String, String)>,
+}
+
+impl Server {
+    /// Does what comes before the first call.
+    async fn open(url: &str, peer: Peer, row: Row) -> Result<Self, Failed> {
+        let (address, path) = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or_else(|| Failed::new(format!("{url} is no URL")))?;
+        let address =
+            address.parse().map_err(|error| Failed::new(format!("{address}: {error}")))?;
+        let path = format!("/{path}");
+        let accept = match (peer, row.answer) {
+            // Ours answers in the form that the client takes; rmcp is told when it starts, and wants both named.
+            (Peer::Marquetry, Answer::Events) => "text/event-stream",
+            _ => "application/json, text/event-stream",
+        };
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut headers = vec![
+            header("Content-Type", "application/json"),
+            header("Accept", accept),
+            header("Mcp-Protocol-Version", row.revision),
+        ];
+        if row.revision == protocol::STATELESS {
+            headers.push(header("Mcp-Method", "tools/call"));
+            headers.push(header("Mcp-Name", "echo"));
+            return Ok(Self { address, path, row, headers });
+        }
+        let mut server = Self { address, path, row, headers };
+        let answer = server.post(protocol::initialize().to_string()).await?;
+        if let Some(session) = answer["headers"]["mcp-session-id"].as_str() {
+            server.headers.push(header("Mcp-Session-Id", session));
+        }
+        server.post(protocol::initialized().to_string()).await?;
+        Ok(server)
+    }
+
+    async fn post(&self, body: String) -> Result<Value, Failed> {
+        let request = Exchange {
+            method: "POST".to_owned(),
+            path: self.path.clone(),
+            headers: self.headers.clone(),
+            body: body.into_bytes(),
+        };
+        let answer = exchange(self.address, request).await?;
+        match answer["status"].as_u64() {
+            Some(200..300) => Ok(answer),
+            _ => Err(Failed::new(format!("answered {answer}"))),
+        }
+    }
+
+    /// That a call is answered, in the form of the row.
+    async fn check(&self) -> Result<(), Failed> {
+        let call = protocol::call(self.row.revision, self.row.bytes, &json!(7));
+        let answer = self.post(call).await?;
+        let kind = answer["headers"]["content-type"].as_str().unwrap_or_default();
+        let message = match (&answer["body"], self.row.answer) {
+            (Value::String(events), Answer::Events) if kind.starts_with("text/event-stream") => {
+                events
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("data:"))
+                    .find_map(|data| serde_json::from_str(data).ok())
+                    .unwrap_or_default()
+            }
+            (body, Answer::Json) if kind.starts_with("application/json") => body.clone(),
+            _ => return Err(Failed::new(format!("answered in another form: {answer}"))),
+        };
+        protocol::check_answer(&message, self.row.bytes)
+    }
+
+    /// What `bench/wrk.lua` reads.
+    fn load_file(&self) -> Result<NamedTempFile, Failed> {
+        let mut file = NamedTempFile::new()?;
+        for (name, value) in &self.headers {
+            writeln!(file, "{name}: {value}")?;
+        }
+        let call = protocol::call(self.row.revision, self.row.bytes, &json!("@ID@"));
+        write!(file, "\n{}", call.replacen("\"@ID@\"", "@ID@", 1))?;
+        Ok(file)
+    }
+}
+
+/// What wrk saw.
+struct Done {
+    requests: u64,
+    time: Duration,
+    p50: Duration,
+    p99: Duration,
+    failed: u64,
+    bytes: u64,
+}
+
+fn wrk(url: &str, load: &Path, time: Duration) -> Result<Done, Failed> {
+    let output = Command::new("wrk")
+        .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
+        .args(["--duration", &format!("{}s", time.as_secs().max(1)), "--script"])
+        .arg(root().join("bench/wrk.lua"))
+        .args([url, "--"])
+        .arg(load)
+        .output()
+        .map_err(|error| Failed::new(format!("wrk (apt-get install wrk): {error}")))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    parse_done(&said).ok_or_else(|| {
+        Failed::new(format!("wrk: {said}{}", String::from_utf8_lossy(&output.stderr)))
+    })
+}
+
+fn parse_done(said: &str) -> Option<Done> {
+    let line = said.lines().find_map(|line| line.strip_prefix("DONE "))?;
+    let numbers: Vec<u64> = line.split(' ').map_while(|number| number.parse().ok()).collect();
+    let [requests, time, p50, p99, failed, bytes] = numbers[..] else { return None };
+    let [time, p50, p99] = [time, p50, p99].map(Duration::from_micros);
+    Some(Done { requests, time, p50, p99, failed, bytes })
+}

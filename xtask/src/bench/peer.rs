@@ -1,0 +1,114 @@
+//! The programs that are measured: built, started, ended.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use crate::{Failed, cargo, root};
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    Marquetry,
+    Rmcp,
+    Floor,
+}
+
+impl Peer {
+    pub(super) const ALL: [Self; 3] = [Self::Marquetry, Self::Rmcp, Self::Floor];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Marquetry => "marquetry",
+            Self::Rmcp => "rmcp 3.9.0",
+            Self::Floor => "floor",
+        }
+    }
+
+    fn build_arguments(self) -> Vec<String> {
+        // The peers are outside of the workspace, each with a lock file of its own.
+        let manifest = |folder: &str| {
+            let manifest = root().join("bench/peers").join(folder).join("Cargo.toml");
+            let target = root().join("target/bench-peers");
+            vec![
+                format!("--manifest-path={}", manifest.display()),
+                format!("--target-dir={}", target.display()),
+                "--locked".to_owned(),
+            ]
+        };
+        match self {
+            Self::Marquetry => {
+                ["--package=marquetry-protocol", "--example=echo"].map(str::to_owned).to_vec()
+            }
+            Self::Rmcp => manifest("rmcp"),
+            Self::Floor => manifest("floor"),
+        }
+    }
+}
+
+/// A peer's built program.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) peer: Peer,
+    path: PathBuf,
+}
+
+impl Program {
+    pub(super) fn build(peer: Peer) -> Result<Self, Failed> {
+        let output = Command::new(cargo())
+            .args(["build", "--release", "--quiet", "--message-format=json"])
+            .args(peer.build_arguments())
+            .current_dir(root())
+            .stderr(Stdio::inherit())
+            .output()?;
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+            .map(|path| Self { peer, path })
+            .ok_or_else(|| Failed::new(format!("{} does not build", peer.name())))
+    }
+
+    /// Starts it to be talked to over pipes.
+    pub(super) fn start_on_pipes(&self) -> Result<Running, Failed> {
+        let mut command = Command::new(&self.path);
+        command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
+        Ok(Running { child: command.spawn()? })
+    }
+
+    /// Starts it in an HTTP mode of its own; gives its URL, too.
+    pub(super) fn start_http(&self, mode: &str) -> Result<(Running, String), Failed> {
+        let mut running = Running {
+            child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()?,
+        };
+        let mut url = String::new();
+        if let Some(stdout) = running.child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut url)?;
+        }
+        if url.trim().is_empty() {
+            return Err(Failed::new(format!("{} does not say where it listens", self.peer.name())));
+        }
+        Ok((running, url.trim().to_owned()))
+    }
+}
+
+/// A started program, ended when dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) child: Child,
+}
+
+impl Running {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}

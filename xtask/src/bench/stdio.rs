@@ -1,0 +1,138 @@
+//! Calls over standard input and output, driven from here.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{ChildStdin, ChildStdout},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    peer::Program,
+    process,
+    protocol::{self, Measured},
+};
+use crate::Failed;
+
+/// What is called, and how many calls wait for their answers at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) revision: &'static str,
+    pub(super) in_flight: usize,
+    /// The length of the text that comes back.
+    pub(super) bytes: usize,
+}
+
+impl Row {
+    pub(super) fn all() -> Vec<Self> {
+        let mut rows = Vec::new();
+        for bytes in protocol::SIZES {
+            for revision in [protocol::SESSIONS, protocol::STATELESS] {
+                for in_flight in [1, 32] {
+                    rows.push(Self { revision, in_flight, bytes });
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Starts the program, checks that it answers as it should, and calls it for `time`.
+pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Measured, Failed> {
+    let mut running = program.start_on_pipes()?;
+    let (Some(mut input), Some(output)) = (running.child.stdin.take(), running.child.stdout.take())
+    else {
+        return Err(Failed::new("a child without pipes"));
+    };
+    let mut output = BufReader::with_capacity(256 << 10, output);
+    let mut line = String::new();
+    if row.revision == protocol::SESSIONS {
+        writeln!(input, "{}", protocol::initialize())?;
+        output.read_line(&mut line)?;
+        writeln!(input, "{}", protocol::initialized())?;
+    }
+    writeln!(input, "{}", protocol::call(row.revision, row.bytes, &json!(7)))?;
+    line.clear();
+    output.read_line(&mut line)?;
+    let answer: Value = serde_json::from_str(&line)
+        .map_err(|error| Failed::new(format!("answered {line}: {error}")))?;
+    protocol::check_answer(&answer, row.bytes)?;
+
+    let (input, output, _) = calls(row, time / 5, input, output)?;
+    let before = process::cpu_time(running.pid())?;
+    let started = Instant::now();
+    let (_input, _output, mut times) = calls(row, time, input, output)?;
+    let time = started.elapsed();
+    let cpu = process::cpu_time(running.pid())? - before;
+    times.sort_unstable();
+    let percentile = |percent: usize| times.get(times.len() * percent / 100).copied();
+    Ok(Measured {
+        requests: times.len() as u64,
+        time,
+        cpu,
+        p50: percentile(50).unwrap_or_default(),
+        p99: percentile(99).unwrap_or_default(),
+        resident: process::resident(running.pid())?,
+    })
+}
+
+type Pipes = (ChildStdin, BufReader<ChildStdout>, Vec<Duration>);
+
+/// Calls for so long. Gives the pipes back, and how long each call took.
+fn calls(
+    row: Row,
+    time: Duration,
+    mut input: ChildStdin,
+    mut output: BufReader<ChildStdout>,
+) -> Result<Pipes, Failed> {
+    let call = protocol::call(row.revision, row.bytes, &json!("@ID@"));
+    let (before, after) =
+        call.split_once("\"@ID@\"").ok_or_else(|| Failed::new("the call has no id"))?;
+    let after = format!("{after}\n");
+    let until = Instant::now() + time;
+    let mut times = Vec::new();
+    let mut answer = Vec::new();
+    let mut wait = |sent: Instant| -> Result<(), Failed> {
+        answer.clear();
+        output.read_until(b'\n', &mut answer)?;
+        if answer.len() < row.bytes {
+            let said = String::from_utf8_lossy(&answer);
+            return Err(Failed::new(format!("was answered with less than it asked for: {said}")));
+        }
+        times.push(sent.elapsed());
+        Ok(())
+    };
+    if row.in_flight == 1 {
+        for id in 1_000.. {
+            let sent = Instant::now();
+            if sent >= until {
+                break;
+            }
+            input.write_all(format!("{before}{id}{after}").as_bytes())?;
+            wait(sent)?;
+        }
+        return Ok((input, output, times));
+    }
+    // The bound holds the writer back. When answers come out of order, a time is that of a neighbour.
+    let (sender, sent) = mpsc::sync_channel::<Instant>(row.in_flight - 1);
+    let input = thread::scope(|scope| {
+        let writer = scope.spawn(move || -> Result<ChildStdin, Failed> {
+            for id in 1_000.. {
+                let now = Instant::now();
+                if now >= until || sender.send(now).is_err() {
+                    break;
+                }
+                input.write_all(format!("{before}{id}{after}").as_bytes())?;
+            }
+            Ok(input)
+        });
+        for sent in sent {
+            wait(sent)?;
+        }
+        writer.join().map_err(|_| Failed::new("the writer panicked"))?
+    })?;
+    Ok((input, output, times))
+}
