@@ -17,8 +17,11 @@ struct Echo {
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let tools = Toolbox::new("echo", "1.0.0")
-        .tool("echo", "Says what it is told.", async |echo: Echo, _| Ok::<_, String>(echo.text));
+    let tools = Toolbox::new("echo", "1.0.0").tool(
+        "echo",
+        "Says what it is told.",
+        async |echo: Echo, _| Ok::<_, String>(echo.text),
+    );
     let limits = Limits { max_sessions: 100_000, ..Limits::default() };
     let server = Server::with_limits(tools, limits);
     if std::env::args().nth(1).as_deref() == Some("stdio") {

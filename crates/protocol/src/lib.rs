@@ -74,8 +74,11 @@ mod feature;
 mod line;
 #[cfg(any(feature = "http", feature = "http-client"))]
 mod marked;
+#[cfg(feature = "server")]
+mod members;
 mod nesting;
 mod revision;
+mod scan;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod types;

@@ -1,28 +1,42 @@
 //! How deep a JSON text is nested, found without parsing it.
 
+use crate::scan::position;
+
 /// Whether arrays and objects in `json` lie more than `most` deep.
 ///
 /// Parsers that recurse need the answer before they start. Text that is not JSON gets some answer, and no panic.
 #[must_use]
 pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
     let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut bytes = json.iter();
-    while let Some(byte) = bytes.next() {
+    let mut rest = json;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
         match byte {
-            b'"' => in_string = !in_string,
-            b'\\' if in_string => _ = bytes.next(),
-            b'{' | b'[' if !in_string => {
+            b'"' => rest = after_string(after),
+            b'{' | b'[' => {
                 depth += 1;
                 if depth > most {
                     return true;
                 }
             }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
     false
+}
+
+/// What comes after a string whose opening quote is just behind us.
+fn after_string(json: &[u8]) -> &[u8] {
+    let mut rest = json;
+    loop {
+        let Some(at) = position(rest, |byte| (byte == b'"') | (byte == b'\\')) else { return &[] };
+        if rest[at] == b'"' {
+            return &rest[at + 1..];
+        }
+        // What a backslash stands before is not the end.
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
 }
 
 #[cfg(test)]
@@ -35,6 +49,9 @@ mod tests {
         check("[[],[[]]]", 3);
         check(r#"{"a":"[[[[","b":["\"[",{}]}"#, 3);
         check(r#""[[[[\\""#, 0);
+        check(&format!(r#"["{}\"[[","{}"]"#, "x".repeat(70), "[".repeat(40)), 1);
+        check(r#"["[[[["#, 1);
+        check(r#"["[\"#, 1);
         check("1", 0);
     }
 

@@ -224,6 +224,7 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         max_sessions: limits.max_sessions.get(),
         session_idle: Duration::from_millis(limits.session_idle_ms.get()),
         replay_bytes: limits.replay_bytes,
+        replay_total_bytes: limits.replay_total_bytes,
         replay_time: Duration::from_millis(limits.replay_ms),
         max_queued_messages: limits.max_queued_messages.get(),
         max_queued_notifications: limits.max_queued_notifications.get(),

@@ -80,9 +80,8 @@ impl Program {
 
     /// Starts it in an HTTP mode of its own; gives its URL, too.
     pub(super) fn start_http(&self, mode: &str) -> Result<(Running, String), Failed> {
-        let mut running = Running {
-            child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()?,
-        };
+        let mut running =
+            Running { child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()? };
         let mut url = String::new();
         if let Some(stdout) = running.child.stdout.take() {
             BufReader::new(stdout).read_line(&mut url)?;

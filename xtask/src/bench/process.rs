@@ -24,7 +24,8 @@ fn parse_cpu_time(stat: &str) -> Option<Duration> {
 /// The resident memory, in bytes.
 pub(super) fn resident(pid: u32) -> Result<u64, Failed> {
     let status = read(pid, "status")?;
-    parse_resident(&status).ok_or_else(|| Failed::new(format!("/proc/{pid}/status is not understood")))
+    parse_resident(&status)
+        .ok_or_else(|| Failed::new(format!("/proc/{pid}/status is not understood")))
 }
 
 fn parse_resident(status: &str) -> Option<u64> {

@@ -189,9 +189,9 @@ pub(super) fn write(mark: &str, report: &str) -> Result<(), Failed> {
 
 fn between_marks(document: &str, mark: &str, report: &str) -> Result<String, Failed> {
     let (begin, end) = (format!("<!-- {mark}: begin -->"), format!("<!-- {mark}: end -->"));
-    let parts = document.split_once(&begin).and_then(|(before, rest)| {
-        rest.split_once(&end).map(|(_, after)| (before, after))
-    });
+    let parts = document
+        .split_once(&begin)
+        .and_then(|(before, rest)| rest.split_once(&end).map(|(_, after)| (before, after)));
     let (before, after) =
         parts.ok_or_else(|| Failed::new(format!("docs/benchmarks.md has no marks '{mark}'")))?;
     Ok(format!("{before}{begin}\n{}\n{end}{after}", report.trim()))

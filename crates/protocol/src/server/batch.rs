@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use super::{Server, conversation::Conversation, outgoing::Outgoing};
-use crate::{Feature, Message, RpcError};
+use crate::{Feature, Message, RpcError, members::Members};
 
 /// A batch whose requests were accepted or refused, each by itself.
 pub(super) struct Batch {
@@ -36,10 +36,13 @@ impl Server {
         let mut batch = Batch { calls: Vec::new(), refused: Vec::new() };
         for message in messages {
             match message {
-                Ok(Message::Request(request)) => match self.accept(conversation, &request) {
-                    Ok(call) => batch.calls.push(call),
-                    Err(refused) => batch.refused.push(refused),
-                },
+                Ok(Message::Request(request)) => {
+                    let members = Members::of(request.params);
+                    match self.accept(conversation, &request, &members) {
+                        Ok(call) => batch.calls.push(call),
+                        Err(refused) => batch.refused.push(refused),
+                    }
+                }
                 Ok(Message::Notification(notification)) => {
                     self.notified(conversation, &notification)
                 }

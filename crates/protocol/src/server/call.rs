@@ -1,6 +1,13 @@
 //! One request, from its envelope to the bytes of its answer.
 
-use std::{borrow::Cow, future::Future, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    borrow::Cow,
+    future::{Future, poll_fn},
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+};
 
 use futures_util::FutureExt;
 use jsonrpsee::{
@@ -19,11 +26,11 @@ use super::{
     conversation::{Conversation, InFlightGuard},
     outgoing::Outgoing,
     rounds::{self, Rounds},
+    table::Found,
 };
 use crate::{
-    Era, Notification, Request, RequestId, Revision, RpcError,
-    envelope::write_result_with,
-    error_code,
+    Era, Notification, Request, RequestId, Revision, RpcError, error_code,
+    members::Members,
     types::{CacheHint, CacheScope, RequestMeta, meta_key},
 };
 
@@ -38,9 +45,8 @@ pub(super) struct Accepted {
     in_flight: InFlightGuard,
     callback: MethodCallback,
     parts: Parts,
+    /// What a method of an extension takes.
     params: Params<'static>,
-    /// What the request is about, if it may ask the client something.
-    about: Option<String>,
 }
 
 impl Server {
@@ -52,8 +58,9 @@ impl Server {
         &self,
         conversation: &Arc<Conversation>,
         request: &Request<'_>,
+        members: &Members<'_>,
     ) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, request)
+        self.try_accept(conversation, request, members)
             .map_err(|error| Outgoing::error(Some(&request.id), &error))
     }
 
@@ -61,21 +68,21 @@ impl Server {
         &self,
         conversation: &Arc<Conversation>,
         request: &Request<'_>,
+        members: &Members<'_>,
     ) -> Result<Accepted, RpcError> {
-        let meta = request_meta(request.params)?;
+        let meta = request_meta(members)?;
         let revision = revision_of(&meta, conversation, request)?;
         if conversation.ending.is_cancelled() {
             return Err(RpcError::invalid_request("the session has ended"));
         }
-        let (method, callback) = self
+        let Found { name: method, callback, is_extension } = self
             .shared
             .tables
-            .of(revision.era())
-            .method_with_name(&request.method)
+            .find(revision.era(), &request.method)
             .ok_or_else(|| RpcError::method_not_found(&request.method))?;
         let rounds = match (revision.era(), method) {
             (Era::Stateless, "tools/call" | "prompts/get" | "resources/read") => {
-                Some(Arc::new(Rounds::of(request, &self.shared.sealer)?))
+                Some(Arc::new(Rounds::of(request, members, &self.shared.sealer)?))
             }
             _ => None,
         };
@@ -87,6 +94,7 @@ impl Server {
         let parts = Parts {
             id: request.id.clone(),
             method,
+            params: request.params.map(|_| members.to_owned()),
             revision,
             client,
             capabilities,
@@ -99,13 +107,13 @@ impl Server {
                 .then(|| self.shared.tasks.clone()),
         };
         Ok(Accepted {
-            about: parts.rounds.is_some().then(|| rounds::about(request)),
             server: self.clone(),
             conversation: conversation.clone(),
             in_flight,
             callback: callback.clone(),
             parts,
-            params: Params::new(request.params.map(RawValue::get)).into_owned(),
+            params: Params::new(request.params.map(RawValue::get).filter(|_| is_extension))
+                .into_owned(),
         })
     }
 
@@ -140,7 +148,7 @@ impl Accepted {
         self,
         outbound: mpsc::Sender<Outgoing>,
     ) -> impl Future<Output = Option<Outgoing>> + Send {
-        let Self { server, conversation, in_flight, callback, parts, params, about } = self;
+        let Self { server, conversation, in_flight, callback, parts, params } = self;
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
         let handler = server.shared.handler.clone();
@@ -150,7 +158,7 @@ impl Accepted {
             let mut extensions = Extensions::new();
             extensions.insert(server);
             extensions.insert(conversation);
-            extensions.insert(cx);
+            extensions.insert(cx.clone());
             let work = AssertUnwindSafe(respond(callback, params, extensions)).catch_unwind();
             let asked = async {
                 match &rounds {
@@ -164,25 +172,29 @@ impl Accepted {
                 // Before the questions: all that the handler asks at once is asked when it waits.
                 outcome = work => outcome
                     .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
-                () = asked => match (&rounds, about) {
-                    (Some(rounds), Some(about)) => rounds.input_required(about, &sealer).map(Reply::complete),
-                    _ => Err(RpcError::internal("a question came from nowhere")),
+                () = asked => match &rounds {
+                    Some(rounds) => {
+                        let about = rounds::about(method, cx.params().iter().flat_map(|it| it.iter()));
+                        rounds.input_required(about, &sealer).map(Reply::complete)
+                    }
+                    None => Err(RpcError::internal("a question came from nowhere")),
                 },
             };
             let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => {
-                    let members = if reply.has_result_type() {
-                        Cow::Borrowed("")
-                    } else {
-                        members_demanded(revision, method, reply.cache(), &*handler)
-                    };
-                    Outgoing::result(write_result_with(&id, &members, reply.get()))
+                    let members = members_demanded(revision, method, reply.cache(), &*handler);
+                    Outgoing::result(reply.write(&id, &members))
                 }
                 Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
             };
             Some(answer.holding(in_flight))
         }
     }
+}
+
+/// Polls once: what is done at once needs no task of its own.
+pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
 }
 
 /// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
@@ -217,19 +229,11 @@ async fn respond(
     }
 }
 
-fn request_meta(params: Option<&RawValue>) -> Result<RequestMeta, RpcError> {
-    #[derive(Deserialize)]
-    struct MetaAlone {
-        #[serde(rename = "_meta", default)]
-        meta: Option<RequestMeta>,
-    }
-    let Some(params) = params else { return Ok(RequestMeta::default()) };
-    match serde_json::from_str::<MetaAlone>(params.get()) {
-        Ok(found) => Ok(found.meta.unwrap_or_default()),
-        Err(error) => {
-            Err(RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
-        }
-    }
+fn request_meta(members: &Members<'_>) -> Result<RequestMeta, RpcError> {
+    members
+        .read("_meta")
+        .map(Option::unwrap_or_default)
+        .map_err(|error| RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
 }
 
 /// The revision of a request: named by its `_meta` (stateless), or settled by the session.

@@ -1,12 +1,12 @@
 //! A client whose messages, both ways, share one channel: a pipe, or a stream of HTTP+SSE.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, task::Poll};
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::task::TaskTracker;
 
-use super::{Server, conversation::Conversation, outgoing::Outgoing};
-use crate::{Incoming, Message};
+use super::{Server, call::poll_once, conversation::Conversation, outgoing::Outgoing};
+use crate::{Incoming, Message, members::Members};
 
 /// One client, and the way to it.
 pub(super) struct Channel {
@@ -29,7 +29,8 @@ impl Channel {
     pub(super) async fn take(&self, bytes: &[u8]) {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
-                match self.server.accept(&self.conversation, &request) {
+                let members = Members::of(request.params);
+                match self.server.accept(&self.conversation, &request, &members) {
                     // What comes after it counts on the session.
                     Ok(call) if request.method == "initialize" => {
                         let was_open = self.conversation.session.get().is_some();
@@ -38,7 +39,7 @@ impl Channel {
                             self.forward_announcements();
                         }
                     }
-                    Ok(call) => _ = self.calls.spawn(self.answer(call.run(self.outbound.clone()))),
+                    Ok(call) => self.start(call.run(self.outbound.clone())).await,
                     Err(refused) => self.send(refused).await,
                 }
             }
@@ -56,6 +57,21 @@ impl Channel {
                 Err(refused) => self.send(refused).await,
             },
             Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
+        }
+    }
+
+    /// Starts some work, and sends its answer when it is done: most is done at once, and needs no task.
+    async fn start(&self, work: impl Future<Output = Option<Outgoing>> + Send + 'static) {
+        let mut work = Box::pin(work);
+        match poll_once(work.as_mut()).await {
+            Poll::Ready(Some(answer)) => {
+                // Where there is no room, it waits beside the reader, who must see the end of the input.
+                if let Err(TrySendError::Full(answer)) = self.outbound.try_send(answer) {
+                    self.calls.spawn(self.answer(std::future::ready(Some(answer))));
+                }
+            }
+            Poll::Ready(None) => {}
+            Poll::Pending => _ = self.calls.spawn(self.answer(work)),
         }
     }
 

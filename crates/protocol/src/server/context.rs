@@ -26,6 +26,7 @@ use crate::{
     Era, Feature, RequestId, Revision, RpcError,
     envelope::write_notification,
     error_code,
+    members::OwnedMembers,
     types::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
         Implementation, ListRootsResult, LogLevel,
@@ -50,6 +51,7 @@ struct Inner {
 pub(super) struct Parts {
     pub(super) id: RequestId,
     pub(super) method: &'static str,
+    pub(super) params: Option<OwnedMembers>,
     pub(super) revision: Revision,
     pub(super) client: Option<Implementation>,
     pub(super) capabilities: ClientCapabilities,
@@ -80,6 +82,7 @@ impl RequestContext {
         let parts = Parts {
             id: parts.id.clone(),
             method: parts.method,
+            params: None,
             revision: parts.revision,
             client: parts.client.clone(),
             capabilities: parts.capabilities.clone(),
@@ -112,6 +115,11 @@ impl RequestContext {
     #[must_use]
     pub fn method(&self) -> &'static str {
         self.inner.parts.method
+    }
+
+    /// The parameters, as they came.
+    pub(super) fn params(&self) -> Option<&OwnedMembers> {
+        self.inner.parts.params.as_ref()
     }
 
     /// The revision that the request was made with.

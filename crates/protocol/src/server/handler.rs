@@ -1,6 +1,6 @@
 //! What a server answers.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::OnceLock};
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -9,13 +9,18 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{RequestContext, TaskOptions, shape::shape};
+use super::{
+    RequestContext, TaskOptions,
+    shape::{UNSHAPED_SINCE, shape},
+};
 use crate::{
-    Revision, RpcError,
+    RequestId, Revision, RpcError,
+    envelope::{write_result_with, write_text_result},
     types::{
-        CacheHint, CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
-        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities, Task,
+        CacheHint, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Content,
+        GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities,
+        Task,
     },
 };
 
@@ -169,12 +174,22 @@ fn unanswered(cx: &RequestContext) -> RpcError {
     RpcError::method_not_found(cx.method())
 }
 
-/// A result that is already JSON.
+/// A result.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    json: Box<RawValue>,
+    content: ReplyContent,
     has_result_type: bool,
     cache: Option<CacheHint>,
+}
+
+#[derive(Clone, Debug)]
+enum ReplyContent {
+    Json(Box<RawValue>),
+    /// A tool's answer of one text and nothing else, as most are: written when the message is.
+    Text {
+        text: String,
+        json: OnceLock<Box<RawValue>>,
+    },
 }
 
 impl Reply {
@@ -191,14 +206,14 @@ impl Reply {
     /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
     #[must_use]
     pub fn raw(json: Box<RawValue>) -> Self {
-        Self { json, has_result_type: false, cache: None }
+        Self { content: ReplyContent::Json(json), has_result_type: false, cache: None }
     }
 
     /// A result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads `ttlMs`
     /// and `cacheScope`), as one that came from a server of that revision.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
-        Self { json, has_result_type: true, cache: None }
+        Self { content: ReplyContent::Json(json), has_result_type: true, cache: None }
     }
 
     /// The same, which clients may keep for a while (since 2026-07-28; older revisions are told nothing).
@@ -217,12 +232,21 @@ impl Reply {
     /// The JSON.
     #[must_use]
     pub fn get(&self) -> &RawValue {
-        &self.json
+        match &self.content {
+            ReplyContent::Json(json) => json,
+            ReplyContent::Text { text, json } => json.get_or_init(|| {
+                to_raw_value(&CallToolResult::text(text)).expect("a text serialises")
+            }),
+        }
     }
 
     /// In the form of the revision that it goes to.
     pub(super) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
-        Ok(Self { json: shape(method, revision, self.json)?, ..self })
+        if revision >= UNSHAPED_SINCE {
+            return Ok(self);
+        }
+        let json = shape(method, revision, self.get().to_owned())?;
+        Ok(Self { content: ReplyContent::Json(json), ..self })
     }
 
     /// The answer that creates a task (SEP-2663, "Task Creation").
@@ -240,24 +264,61 @@ impl Reply {
 
     /// With what the stateless era demands of a tool's result, for use inside of another result.
     pub(super) fn into_whole(self) -> Box<RawValue> {
+        let json = self.get();
         if self.has_result_type {
-            return self.json;
+            return json.to_owned();
         }
         let members = r#"{"resultType":"complete""#;
-        let rest = self.json.get().strip_prefix('{').unwrap_or("}");
+        let rest = json.get().strip_prefix('{').unwrap_or("}");
         let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-        RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or(self.json)
+        RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or_else(|_| json.to_owned())
     }
 
-    pub(super) fn has_result_type(&self) -> bool {
-        self.has_result_type
+    /// The bytes of the answer, with `members` before those of the result, unless it has them already.
+    pub(super) fn write(&self, id: &RequestId, members: &str) -> Vec<u8> {
+        let members = if self.has_result_type { "" } else { members };
+        match &self.content {
+            ReplyContent::Json(json) => write_result_with(id, members, json),
+            ReplyContent::Text { text, .. } => write_text_result(id, members, text),
+        }
     }
 }
 
 impl TryFrom<CallToolResult> for Reply {
     type Error = RpcError;
 
-    fn try_from(result: CallToolResult) -> Result<Self, RpcError> {
+    fn try_from(mut result: CallToolResult) -> Result<Self, RpcError> {
+        if let CallToolResult { content, structured_content: None, is_error: None, meta: None } =
+            &mut result
+            && let [Content::Text { text, annotations: None, meta: None }] = &mut content[..]
+        {
+            let content = ReplyContent::Text { text: std::mem::take(text), json: OnceLock::new() };
+            return Ok(Self { content, has_result_type: false, cache: None });
+        }
         Self::json(&result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_alone_is_written_as_any_result() {
+        let result = CallToolResult::text("a \"b\"\nä");
+        let quick = Reply::try_from(result.clone()).unwrap();
+        assert!(matches!(quick.content, ReplyContent::Text { .. }));
+        let slow = Reply::json(&result).unwrap();
+        assert_eq!(quick.get().get(), slow.get().get());
+        for members in ["", r#""resultType":"complete","#] {
+            assert_eq!(quick.write(&1.into(), members), slow.write(&1.into(), members));
+        }
+        for other in [
+            CallToolResult::error("a"),
+            CallToolResult { content: vec![Content::text("a"), Content::text("b")], ..result },
+        ] {
+            let reply = Reply::try_from(other).unwrap();
+            assert!(matches!(reply.content, ReplyContent::Json(_)));
+        }
     }
 }

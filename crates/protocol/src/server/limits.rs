@@ -37,6 +37,9 @@ pub struct Limits {
     /// What an HTTP session keeps of its streams for a client whose connection breaks, in bytes: 1 MiB. Beyond it the
     /// oldest is forgotten first.
     pub replay_bytes: usize,
+    /// What all HTTP sessions of an endpoint keep together, in bytes: 64 MiB. Beyond it the streams that ended first are
+    /// forgotten.
+    pub replay_total_bytes: usize,
     /// How long a stream is kept after its end: 5 minutes.
     pub replay_time: Duration,
     /// Requests in flight may finish within this time after the input has ended or a stop was asked for: 5 s.
@@ -60,6 +63,7 @@ impl Default for Limits {
             max_task_bytes: 64 << 20,
             task_time: Duration::from_secs(3_600),
             replay_bytes: 1 << 20,
+            replay_total_bytes: 64 << 20,
             replay_time: Duration::from_secs(300),
             shutdown_grace: Duration::from_secs(5),
         }

@@ -2,11 +2,16 @@
 
 use std::{io, time::Duration};
 
+use bytes::Buf as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::mpsc,
 };
+#[cfg(all(feature = "stdio", target_os = "linux"))]
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
+#[cfg(feature = "stdio")]
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Server, channel::Channel, outgoing::Outgoing};
 use crate::{
@@ -20,7 +25,33 @@ use crate::{
 /// As [`serve_pipe`].
 #[cfg(feature = "stdio")]
 pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result<()> {
-    serve_pipe(server, tokio::io::stdin(), tokio::io::stdout(), stop).await
+    let (input, output) = standard_pipes();
+    let server = server.clone();
+    // On a task of the runtime's own: the thread that only waits for it would have to be woken for every message.
+    let served = tokio::spawn(async move { serve_pipe(&server, input, output, stop).await });
+    AbortOnDropHandle::new(served).await.map_err(io::Error::other)?
+}
+
+/// Standard input and output without a thread in between, where they are pipes: a message through such a thread takes
+/// two wake-ups, and that is most of what a small call costs. They are opened anew, so that whoever shares the old ones
+/// with us does not find them non-blocking.
+#[cfg(all(feature = "stdio", target_os = "linux"))]
+fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+    use tokio::net::unix::pipe::OpenOptions;
+    let input = match OpenOptions::new().open_receiver("/proc/self/fd/0") {
+        Ok(input) => Either::Left(input),
+        Err(_) => Either::Right(tokio::io::stdin()),
+    };
+    let output = match OpenOptions::new().open_sender("/proc/self/fd/1") {
+        Ok(output) => Either::Left(output),
+        Err(_) => Either::Right(tokio::io::stdout()),
+    };
+    (input, output)
+}
+
+#[cfg(all(feature = "stdio", not(target_os = "linux")))]
+fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+    (tokio::io::stdin(), tokio::io::stdout())
 }
 
 /// Serves one client on any pair of pipes, until the input ends or `stop` is cancelled.
@@ -112,6 +143,17 @@ async fn write_lines(
     let mut buffer = Vec::new();
     while let Some(message) = queue.recv().await {
         buffer.clear();
+        if message.bytes.len() >= AT_ONCE / 2 {
+            // A long one is not copied.
+            let mut line = message.bytes.chain(&b"\n"[..]);
+            if let Err(error) = writer.write_all_buf(&mut line).await {
+                tracing::debug!(%error, "the client reads no more");
+                gone.cancel();
+                return;
+            }
+            _ = writer.flush().await;
+            continue;
+        }
         buffer.extend_from_slice(&message.bytes);
         buffer.push(b'\n');
         while buffer.len() < AT_ONCE {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
-use crate::{Request, RpcError};
+use crate::{Request, RpcError, members::Members};
 
 pub(super) type Answers = BTreeMap<String, Box<RawValue>>;
 
@@ -71,28 +71,23 @@ const MAC_BYTES: usize = 32;
 impl Rounds {
     /// # Errors
     /// Invalid parameters, when `requestState` is not one that we gave for this very request, or is too old.
-    pub(super) fn of(request: &Request<'_>, sealer: &Sealer) -> Result<Self, RpcError> {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Brought {
-            #[serde(default)]
-            input_responses: Option<Answers>,
-            #[serde(default)]
-            request_state: Option<String>,
-        }
-        let brought: Brought = match request.params {
-            Some(params) => serde_json::from_str(params.get())
-                .map_err(|error| RpcError::invalid_params(error.to_string()))?,
-            None => Brought::default(),
-        };
-        let (answers, carried) = match brought.request_state {
+    pub(super) fn of(
+        request: &Request<'_>,
+        members: &Members<'_>,
+        sealer: &Sealer,
+    ) -> Result<Self, RpcError> {
+        let not_valid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
+        let responses: Option<Answers> = members.read("inputResponses").map_err(not_valid)?;
+        let state: Option<String> = members.read("requestState").map_err(not_valid)?;
+        let (answers, carried) = match state {
             Some(sealed) => {
-                let state = sealer.open(&sealed, &about(request))?;
+                let about = about(&request.method, members.iter());
+                let state = sealer.open(&sealed, &about)?;
                 (state.answers, state.carried)
             }
             None => (Answers::new(), None),
         };
-        let fresh = brought.input_responses.unwrap_or_default();
+        let fresh = responses.unwrap_or_default();
         Ok(Self { answers, fresh, carried, next: Mutex::default(), asked: Notify::new() })
     }
 
@@ -165,17 +160,18 @@ impl Rounds {
     }
 }
 
-/// What a request is about, apart from its rounds: its method and parameters, hashed.
-pub(super) fn about(request: &Request<'_>) -> String {
-    let mut members: BTreeMap<String, serde_json::Value> = request
-        .params
-        .and_then(|params| serde_json::from_str(params.get()).ok())
-        .unwrap_or_default();
-    for own in ["_meta", "inputResponses", "requestState"] {
-        members.remove(own);
-    }
+/// What a request is about, apart from its rounds: its method and parameters, hashed. Few requests ask, and it costs
+/// as much as all the rest of a call: only for those that do.
+pub(super) fn about<'a>(
+    method: &str,
+    members: impl Iterator<Item = (&'a str, &'a RawValue)>,
+) -> String {
+    let members: BTreeMap<&str, serde_json::Value> = members
+        .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
+        .filter_map(|(name, value)| Some((name, serde_json::from_str(value.get()).ok()?)))
+        .collect();
     let mut hasher = blake3::Hasher::new();
-    hasher.update(request.method.as_bytes());
+    hasher.update(method.as_bytes());
     hasher.update(b"\0");
     // Clients may write the same parameters in another order.
     hasher.update(sorted(serde_json::Value::from_iter(members)).to_string().as_bytes());
@@ -265,7 +261,7 @@ mod tests {
 
         let third = json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "two": 2 }, "requestState": sealed });
         with(&third, |request| {
-            let rounds = Rounds::of(request, &sealer).unwrap();
+            let rounds = Rounds::of(request, &Members::of(request.params), &sealer).unwrap();
             assert_eq!(rounds.answer("one").unwrap().get(), "1");
             assert_eq!(rounds.answer("two").unwrap().get(), "2");
             assert_eq!(rounds.carried().unwrap().get(), r#""mine""#);
@@ -279,7 +275,10 @@ mod tests {
         let sealed = round(&asked, &sealer, "sure", Some(json!(1))).unwrap();
         let sealed = sealed["requestState"].as_str().unwrap();
         let refused = |params: serde_json::Value, sealer: &Sealer| {
-            with(&params, |request| Rounds::of(request, sealer).unwrap_err().message)
+            with(&params, |request| {
+                let members = Members::of(request.params);
+                Rounds::of(request, &members, sealer).unwrap_err().message
+            })
         };
         let other =
             json!({ "name": "delete", "arguments": { "file": "b" }, "requestState": sealed });
@@ -306,12 +305,13 @@ mod tests {
         carry: Option<serde_json::Value>,
     ) -> Result<serde_json::Value, RpcError> {
         with(params, |request| {
-            let rounds = Rounds::of(request, sealer)?;
+            let rounds = Rounds::of(request, &Members::of(request.params), sealer)?;
             if let Some(carry) = carry {
                 rounds.carry(to_raw_value(&carry).unwrap());
             }
             rounds.ask(key, "roots/list", to_raw_value(&json!({})).unwrap());
-            let result = rounds.input_required(about(request), sealer)?;
+            let about = about(&request.method, Members::of(request.params).iter());
+            let result = rounds.input_required(about, sealer)?;
             Ok(serde_json::from_str(result.get()).unwrap())
         })
     }

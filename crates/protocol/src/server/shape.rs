@@ -7,6 +7,9 @@ use serde_json::{
 
 use crate::{Feature, Revision, RpcError, types::JsonObject};
 
+/// The last revisions are what handlers speak.
+pub(super) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
+
 /// The result of `method` as a client of `revision` knows it. What that revision lacks is left out, with the nearest
 /// text instead.
 ///
@@ -17,8 +20,7 @@ pub(super) fn shape(
     revision: Revision,
     result: Box<RawValue>,
 ) -> Result<Box<RawValue>, RpcError> {
-    // The last two revisions are what handlers speak.
-    if revision >= Revision::V2025_11_25 {
+    if revision >= UNSHAPED_SINCE {
         return Ok(result);
     }
     let Ok(Value::Object(mut object)) = serde_json::from_str::<Value>(result.get()) else {

@@ -32,6 +32,7 @@ use super::{
 use crate::{
     Era, Feature, Revision, RpcError,
     envelope::write_notification,
+    members::OwnedMembers,
     types::{
         CallToolParams, DiscoverResult, InitializeParams, InitializeResult, JsonObject,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -44,6 +45,16 @@ use crate::{
 pub(super) struct Tables {
     session: Methods,
     stateless: Methods,
+    /// Methods of others, in both eras.
+    extension: Methods,
+}
+
+/// A method that was looked up.
+pub(super) struct Found<'a> {
+    pub(super) name: &'static str,
+    pub(super) callback: &'a MethodCallback,
+    /// Whether it takes its parameters from jsonrpsee; ours take them from the [`RequestContext`], without a copy.
+    pub(super) is_extension: bool,
 }
 
 /// A call as our own methods see it.
@@ -51,7 +62,6 @@ struct Call {
     server: Server,
     conversation: Arc<Conversation>,
     cx: RequestContext,
-    params: Params<'static>,
 }
 
 /// The parameters of a method about one resource.
@@ -133,19 +143,29 @@ impl Tables {
         add(&mut stateless, "tasks/cancel", async |call: Call| {
             tasks::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
         });
-        Self { session, stateless }
+        Self { session, stateless, extension: Methods::new() }
     }
 
     pub(super) fn with(mut self, extension: Methods) -> Result<Self, RegisterMethodError> {
-        self.session.merge(extension.clone())?;
-        self.stateless.merge(extension)?;
+        // None may bear the name of a method of ours.
+        self.session.clone().merge(extension.clone())?;
+        self.stateless.clone().merge(extension.clone())?;
+        self.extension.merge(extension)?;
         Ok(self)
     }
 
-    pub(super) fn of(&self, era: Era) -> &Methods {
-        match era {
+    pub(super) fn find(&self, era: Era, method: &str) -> Option<Found<'_>> {
+        let ours = match era {
             Era::Session => &self.session,
             Era::Stateless => &self.stateless,
+        };
+        match ours.method_with_name(method) {
+            Some((name, callback)) => Some(Found { name, callback, is_extension: false }),
+            None => self.extension.method_with_name(method).map(|(name, callback)| Found {
+                name,
+                callback,
+                is_extension: true,
+            }),
         }
     }
 }
@@ -157,7 +177,7 @@ fn common() -> Methods {
         Reply::json(&call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?)
     });
     add(&mut table, "tools/call", async |call: Call| {
-        let params: CallToolParams = call.params()?;
+        let params = call.tool_call()?;
         let handler = &call.server.shared.handler;
         match handler.task_options(&params.name) {
             None => handler.call_tool(params, &call.cx).await,
@@ -207,13 +227,24 @@ impl Call {
     }
 
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
-        let Some(params) = self.params.as_str() else {
-            return Err(RpcError::invalid_params(format!(
-                "method '{}' needs parameters",
-                self.cx.method()
-            )));
-        };
-        serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
+        self.members()?.parse().map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    fn members(&self) -> Result<&OwnedMembers, RpcError> {
+        self.cx.params().ok_or_else(|| {
+            RpcError::invalid_params(format!("method '{}' needs parameters", self.cx.method()))
+        })
+    }
+
+    /// The parameters of `tools/call`. The arguments may be long, and are known to be JSON: they are not looked through
+    /// once more.
+    fn tool_call(&self) -> Result<CallToolParams, RpcError> {
+        let members = self.members()?;
+        let rest: CallToolParams = members
+            .parse_without("arguments")
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        let arguments = members.get("arguments").filter(|arguments| arguments.get() != "null");
+        Ok(CallToolParams { arguments: arguments.map(ToOwned::to_owned), ..rest })
     }
 
     /// The page that was asked for; all pages in one for a revision without them.
@@ -234,7 +265,7 @@ impl Call {
     }
 
     fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {
-        if self.params.as_str().is_none() { Ok(T::default()) } else { self.params() }
+        if self.cx.params().is_none() { Ok(T::default()) } else { self.params() }
     }
 }
 
@@ -244,9 +275,9 @@ where
     Fut: Future<Output = Result<Reply, RpcError>> + Send,
 {
     let callback = MethodCallback::Async(Arc::new(
-        move |_id, params, _connection, _limit, extensions: Extensions| {
+        move |_id, _params, _connection, _limit, extensions: Extensions| {
             Box::pin(async move {
-                let outcome = match call_of(params, &extensions) {
+                let outcome = match call_of(&extensions) {
                     Some(call) => method(call).await,
                     None => Err(RpcError::internal("call came without its context")),
                 };
@@ -287,12 +318,11 @@ where
     Ok(table)
 }
 
-fn call_of(params: Params<'static>, extensions: &Extensions) -> Option<Call> {
+fn call_of(extensions: &Extensions) -> Option<Call> {
     Some(Call {
         server: extensions.get::<Server>()?.clone(),
         conversation: extensions.get::<Arc<Conversation>>()?.clone(),
         cx: extensions.get::<RequestContext>()?.clone(),
-        params,
     })
 }
 

@@ -260,7 +260,7 @@ impl Handler for Toolbox {
                     crate::error::shortened(&params.name)
                 ))
             })?;
-        Reply::json(&result)
+        result.try_into()
     }
 }
 

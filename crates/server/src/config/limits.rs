@@ -30,6 +30,8 @@ pub struct Limits {
     pub session_idle_ms: NonZeroU64,
     /// What a session over HTTP keeps of its streams for a client whose connection breaks, in bytes; the oldest is forgotten first.
     pub replay_bytes: usize,
+    /// What all sessions over HTTP keep of their streams together, in bytes; the streams that ended first are forgotten first.
+    pub replay_total_bytes: usize,
     /// How long a stream is kept after its end, in milliseconds.
     pub replay_ms: u64,
     /// Messages that wait for a client to read them, for each stream; whoever produces more waits.
@@ -86,6 +88,7 @@ impl Default for Limits {
             max_sessions: n(1_000),
             session_idle_ms: ms(3_600_000),
             replay_bytes: 1 << 20,
+            replay_total_bytes: 64 << 20,
             replay_ms: 300_000,
             max_queued_messages: n(64),
             max_queued_notifications: n(256),

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    fmt::Write as _,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -58,6 +59,19 @@ impl ResponseBody {
         Self(Kind::Whole(None))
     }
 
+    /// A stream of one message, which is there already; kept in `log`, as by [`Self::logged`].
+    pub(super) fn event(message: &Outgoing, log: Option<&Log>, opening: bool) -> Self {
+        let mut out = BytesMut::with_capacity(message.bytes.len() + 64);
+        if let (Some(log), true) = (log, opening) {
+            append_opening(&mut out, log);
+        }
+        append(&mut out, message, log);
+        if let Some(log) = log {
+            log.end();
+        }
+        Self::whole(out)
+    }
+
     /// A stream of `first` and `messages`.
     pub(super) fn events(
         first: Option<Outgoing>,
@@ -89,7 +103,8 @@ impl ResponseBody {
     /// The same, kept in `log`. It starts with the id of its opening, so that a client can come back that has seen
     /// nothing else yet (2025-11-25, "Sending Messages to the Server").
     pub(super) fn logged(mut self, log: Arc<Log>, opening: bool) -> Self {
-        let first = format!("id: {}\ndata:\n\n", log.opening());
+        let mut first = BytesMut::new();
+        append_opening(&mut first, &log);
         if let Kind::Events(events) = &mut self.0 {
             events.log = Some(log);
         }
@@ -169,9 +184,9 @@ impl Events {
 
     fn take(&mut self, piece: &mut BytesMut, message: &Outgoing) {
         match message.kind {
-            MessageKind::Notification => self.append(piece, message),
+            MessageKind::Notification => append(piece, message, self.log.as_deref()),
             MessageKind::Answer(_) => {
-                self.append(piece, message);
+                append(piece, message, self.log.as_deref());
                 if self.until_answered {
                     self.end();
                 }
@@ -201,18 +216,23 @@ impl Events {
             log.end();
         }
     }
+}
 
-    /// One event. Our messages have no line feed in them (see [`crate::envelope`]), so that one `data` line holds them.
-    fn append(&self, out: &mut BytesMut, message: &Outgoing) {
-        let id = message.id.or_else(|| self.log.as_ref().map(|log| log.append(&message.bytes)));
-        out.reserve(message.bytes.len() + 32);
-        if let Some(id) = id {
-            out.extend_from_slice(format!("id: {id}\n").as_bytes());
-        }
-        out.extend_from_slice(b"data: ");
-        out.extend_from_slice(&message.bytes);
-        out.extend_from_slice(b"\n\n");
+/// One event. Our messages have no line feed in them (see [`crate::envelope`]), so that one `data` line holds them.
+fn append(out: &mut BytesMut, message: &Outgoing, log: Option<&Log>) {
+    let id = message.id.or_else(|| log.map(|log| log.append(&message.bytes)));
+    out.reserve(message.bytes.len() + 64);
+    if let Some(id) = id {
+        _ = writeln!(out, "id: {id}");
     }
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(&message.bytes);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// An event without a message, so that a client has an id to come back with.
+fn append_opening(out: &mut BytesMut, log: &Log) {
+    _ = write!(out, "id: {}\ndata:\n\n", log.opening());
 }
 
 impl Drop for Events {

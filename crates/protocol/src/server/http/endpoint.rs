@@ -1,6 +1,11 @@
 //! One endpoint: requests in, answers out.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    sync::{Arc, Once},
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{
@@ -11,20 +16,21 @@ use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, mpsc};
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     body::ResponseBody,
     guard::HostGuard,
-    replay::Replay,
+    replay::{Replay, ReplayRoom},
     sessions::{Session, Sessions},
     standard_headers,
 };
 use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
+    members::Members,
     server::{
         Server,
-        call::stateless_revision,
+        call::{poll_once, stateless_revision},
         conversation::Conversation,
         outgoing::{Kind, Outgoing, nowhere},
     },
@@ -63,6 +69,11 @@ struct Inner {
     server: Server,
     options: HttpOptions,
     sessions: Sessions,
+    replay: Arc<ReplayRoom>,
+    /// Ends what is over its time; started with the first session.
+    sweeps: Once,
+    /// Cancelled by [`HttpEndpoint::close`].
+    closed: CancellationToken,
     stateless: Arc<Semaphore>,
     /// Room for those who listen, which they do for ever: they must not take that of calls.
     listening: Arc<Semaphore>,
@@ -79,9 +90,27 @@ impl HttpEndpoint {
     pub fn new(server: Server, options: HttpOptions) -> Self {
         let limits = server.limits();
         let sessions = Sessions::new(limits.max_sessions, limits.session_idle);
+        let replay = ReplayRoom::new(limits);
         let room = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         let (stateless, listening) = (room(limits.max_in_flight), room(limits.max_sessions));
-        Self { inner: Arc::new(Inner { server, options, sessions, stateless, listening }) }
+        Self {
+            inner: Arc::new(Inner {
+                server,
+                options,
+                sessions,
+                replay,
+                sweeps: Once::new(),
+                closed: CancellationToken::new(),
+                stateless,
+                listening,
+            }),
+        }
+    }
+
+    /// Ends every session and stream; what is in flight is cancelled. Requests that come later are answered with 503.
+    pub fn close(&self) {
+        self.inner.closed.cancel();
+        self.inner.sessions.end_all();
     }
 
     /// Answers one HTTP request.
@@ -92,6 +121,9 @@ impl HttpEndpoint {
     {
         if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
             return refused(StatusCode::FORBIDDEN, refusal);
+        }
+        if self.inner.closed.is_cancelled() {
+            return closed();
         }
         match *request.method() {
             Method::POST => self.post(request).await,
@@ -127,24 +159,9 @@ impl HttpEndpoint {
             Err(response) => return *response,
         };
         match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
-            Ok(Incoming::Message(Message::Request(request))) => match version_in_meta(&request) {
-                Some(version) => self.stateless(headers, &request, &version, accepts).await,
-                None if names_stateless_version(headers) => {
-                    let error = RpcError::invalid_params(format!(
-                        "_meta lacks '{}'",
-                        meta_key::PROTOCOL_VERSION
-                    ));
-                    answered(
-                        StatusCode::BAD_REQUEST,
-                        Outgoing::error(Some(&request.id), &error).bytes,
-                    )
-                }
-                None if request.method == "initialize" => self.initialize(&request).await,
-                None => match self.session(headers) {
-                    Ok(session) => self.in_session(&session, &request, accepts).await,
-                    Err((status, why)) => refused(status, why),
-                },
-            },
+            Ok(Incoming::Message(Message::Request(request))) => {
+                self.request(headers, &request, accepts).await
+            }
             Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
                 // Cancellation is the end of the connection here, and no other notification is known.
                 empty(StatusCode::ACCEPTED)
@@ -157,6 +174,30 @@ impl HttpEndpoint {
                 StatusCode::BAD_REQUEST,
                 Outgoing::error(error.id.as_ref(), &error.error).bytes,
             ),
+        }
+    }
+
+    async fn request(
+        &self,
+        headers: &HeaderMap,
+        request: &Request<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let members = Members::of(request.params);
+        match version_in_meta(&members) {
+            Some(version) => self.stateless(headers, request, &members, &version, accepts).await,
+            None if names_stateless_version(headers) => {
+                let error = RpcError::invalid_params(format!(
+                    "_meta lacks '{}'",
+                    meta_key::PROTOCOL_VERSION
+                ));
+                answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
+            }
+            None if request.method == "initialize" => self.initialize(request, &members).await,
+            None => match self.session(headers) {
+                Ok(session) => self.in_session(&session, request, &members, accepts).await,
+                Err((status, why)) => refused(status, why),
+            },
         }
     }
 
@@ -197,15 +238,16 @@ impl HttpEndpoint {
         &self,
         headers: &HeaderMap,
         request: &Request<'_>,
+        members: &Members<'_>,
         version: &str,
         accepts: Accepts,
     ) -> Response {
         let bad = |error: &RpcError| {
             answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
         };
-        let headers_agree = standard_headers::check(headers, request, version)
+        let headers_agree = standard_headers::check(headers, request, members, version)
             .and_then(|()| stateless_revision(version))
-            .and_then(|_| self.check_params(headers, request));
+            .and_then(|_| self.check_params(headers, request, members));
         if let Err(error) = headers_agree {
             return bad(&error);
         }
@@ -228,7 +270,7 @@ impl HttpEndpoint {
         };
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
         let conversation = Arc::new(Conversation::new(None, 1));
-        match self.inner.server.accept(&conversation, request) {
+        match self.inner.server.accept(&conversation, request, members) {
             Ok(call) => {
                 // The end of the connection is the cancellation of its request.
                 let kept = Kept::Cancelled(call.cancellation().drop_guard());
@@ -239,18 +281,23 @@ impl HttpEndpoint {
         }
     }
 
-    fn check_params(&self, headers: &HeaderMap, request: &Request<'_>) -> Result<(), RpcError> {
+    fn check_params(
+        &self,
+        headers: &HeaderMap,
+        request: &Request<'_>,
+        members: &Members<'_>,
+    ) -> Result<(), RpcError> {
         if request.method != "tools/call" {
             return Ok(());
         }
-        let Some(tool) = standard_headers::target(request)? else { return Ok(()) };
+        let Some(tool) = standard_headers::target(request, members)? else { return Ok(()) };
         match self.inner.server.shared.handler.input_schema(&tool) {
-            Some(schema) => standard_headers::check_params(headers, request, &schema),
+            Some(schema) => standard_headers::check_params(headers, members, &schema),
             None => Ok(()),
         }
     }
 
-    async fn initialize(&self, request: &Request<'_>) -> Response {
+    async fn initialize(&self, request: &Request<'_>, members: &Members<'_>) -> Response {
         let Some(id) = session_id() else {
             return refused(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -259,7 +306,7 @@ impl HttpEndpoint {
         };
         let limits = self.inner.server.limits();
         let conversation = Arc::new(Conversation::new(Some(id.clone()), limits.max_in_flight));
-        let call = match self.inner.server.accept(&conversation, request) {
+        let call = match self.inner.server.accept(&conversation, request, members) {
             Ok(call) => call,
             Err(refused) => return answered(StatusCode::OK, refused.bytes),
         };
@@ -267,17 +314,20 @@ impl HttpEndpoint {
         if answer.kind != Kind::Answer(None) {
             return answered(StatusCode::OK, answer.bytes);
         }
-        if let Err(most) = self.inner.sessions.insert(
-            id.clone(),
-            conversation,
-            Replay::new(limits.replay_bytes, limits.replay_time),
-        ) {
+        let replay = self.inner.replay.replay();
+        if let Err(most) = self.inner.sessions.insert(id.clone(), conversation, replay) {
             let error =
                 RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
             return answered(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Outgoing::error(Some(&request.id), &error).bytes,
             );
+        }
+        self.sweep();
+        // It was closed meanwhile: what was just opened must not stay.
+        if self.inner.closed.is_cancelled() {
+            self.inner.sessions.end_all();
+            return closed();
         }
         let mut response = answered(StatusCode::OK, answer.bytes);
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -286,14 +336,33 @@ impl HttpEndpoint {
         response
     }
 
+    /// Starts to end what is over its time, as long as the endpoint is there.
+    fn sweep(&self) {
+        self.inner.sweeps.call_once(|| {
+            let limits = self.inner.server.limits();
+            let shortest = limits.session_idle.min(limits.replay_time);
+            let pause = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
+            let (inner, closed) = (Arc::downgrade(&self.inner), self.inner.closed.clone());
+            tokio::spawn(closed.run_until_cancelled_owned(async move {
+                loop {
+                    tokio::time::sleep(pause).await;
+                    let Some(inner) = inner.upgrade() else { return };
+                    inner.sessions.end_old();
+                    inner.replay.forget_old();
+                }
+            }));
+        });
+    }
+
     async fn in_session(
         &self,
         session: &Session,
         request: &Request<'_>,
+        members: &Members<'_>,
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        match self.inner.server.accept(conversation, request) {
+        match self.inner.server.accept(conversation, request, members) {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run(before).await, held).0 };
@@ -316,12 +385,30 @@ impl HttpEndpoint {
     {
         let (sender, mut messages) = mpsc::channel(self.inner.server.limits().queue());
         // To a client that reads no events, what is said before the answer is lost.
-        let work = work(if accepts.events { sender.clone() } else { nowhere() });
-        tokio::spawn(async move {
+        let mut work = Box::pin(work(if accepts.events { sender.clone() } else { nowhere() }));
+        // Most answers are there at once. They need no task, and no other thread has to wake up for them.
+        match poll_once(work.as_mut()).await {
+            Poll::Ready(Some(answer)) => match messages.try_recv() {
+                Ok(first) => {
+                    // There is room where `first` was.
+                    _ = sender.try_send(answer);
+                    drop(sender);
+                    return kept.stream(Some(first), messages);
+                }
+                Err(_) if accepts.json => {
+                    let Kind::Answer(error) = answer.kind else { return kept.whole(&answer) };
+                    return answered(status(error), answer.bytes);
+                }
+                Err(_) => return kept.whole(&answer),
+            },
+            Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
+            Poll::Pending => {}
+        }
+        tokio::spawn(self.inner.closed.clone().run_until_cancelled_owned(async move {
             if let Some(answer) = work.await {
                 _ = sender.send(answer).await;
             }
-        });
+        }));
         let first = tokio::select! {
             first = messages.recv() => first,
             () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
@@ -333,6 +420,7 @@ impl HttpEndpoint {
                 answered(status(error), bytes)
             }
             Some(first) => kept.stream(Some(first), messages),
+            None if self.inner.closed.is_cancelled() => closed(),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
             None => empty(StatusCode::ACCEPTED),
         }
@@ -498,18 +586,13 @@ fn names_stateless_version(headers: &HeaderMap) -> bool {
 }
 
 /// The revision that a request names in its `_meta`; the mark of the stateless era.
-fn version_in_meta(request: &Request<'_>) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(rename = "_meta")]
-        meta: Option<Meta>,
-    }
+fn version_in_meta(members: &Members<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Meta {
         #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
         version: Option<String>,
     }
-    serde_json::from_str::<Params>(request.params?.get()).ok()?.meta?.version
+    members.read::<Meta>("_meta").ok()??.version
 }
 
 /// A new session's id: 128 random bits, which nobody guesses.
@@ -567,6 +650,16 @@ fn session_stream(session: &Session) -> Kept {
 }
 
 impl Kept {
+    /// The stream of an answer that is already there and has nothing before it.
+    fn whole(self, answer: &Outgoing) -> Response {
+        events(match self {
+            Self::Cancelled(_) => ResponseBody::event(answer, None, false),
+            Self::InReplay { replay, opening } => {
+                ResponseBody::event(answer, Some(&replay.open()), opening)
+            }
+        })
+    }
+
     fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
         events(match self {
             Self::Cancelled(guard) => {
@@ -599,6 +692,11 @@ pub(super) fn not_allowed(methods: &'static str) -> Response {
         refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     response
+}
+
+/// The endpoint answers nobody any more.
+fn closed() -> Response {
+    refused(StatusCode::SERVICE_UNAVAILABLE, "the server is going down")
 }
 
 pub(super) fn empty(status: StatusCode) -> Response {

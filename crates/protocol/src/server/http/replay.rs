@@ -4,28 +4,48 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 
-use crate::server::outgoing::{Kind, Outgoing};
+use crate::server::{
+    Limits,
+    outgoing::{Kind, Outgoing},
+};
+
+/// What all sessions of an endpoint may keep together.
+#[derive(Debug)]
+pub(super) struct ReplayRoom {
+    replays: Mutex<Vec<Weak<Replay>>>,
+    bytes: AtomicUsize,
+    most_bytes: usize,
+    most_bytes_each: usize,
+    time: Duration,
+}
 
 /// The streams of one session, with the events that may be asked for again. Bounded in bytes, the oldest go first, and
 /// in time from the end of a stream on.
 #[derive(Debug)]
 pub(super) struct Replay {
     state: Mutex<Streams>,
-    most_bytes: usize,
-    time: Duration,
+    room: Arc<ReplayRoom>,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     next: u64,
-    open: BTreeMap<u64, Arc<Log>>,
+    known: BTreeMap<u64, Arc<Log>>,
+    /// Those of them that have ended, and when, the first to end first.
+    ended: VecDeque<(Instant, u64)>,
     bytes: usize,
 }
 
@@ -53,14 +73,77 @@ pub(in crate::server) struct EventId {
     number: u64,
 }
 
-impl Replay {
-    pub(super) fn new(most_bytes: usize, time: Duration) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), most_bytes, time })
+/// What a stream costs apart from its events, about. It counts, so that very many short ones are bounded, too.
+const STREAM_BYTES: usize = 256;
+
+impl ReplayRoom {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(Self {
+            replays: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            most_bytes: limits.replay_total_bytes,
+            most_bytes_each: limits.replay_bytes,
+            time: limits.replay_time,
+        })
     }
 
+    /// For a new session.
+    pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
+        let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
+        let mut replays = locked(&self.replays);
+        // Whoever is gone is forgotten, now and then, so that it costs little each time.
+        if replays.len() == replays.capacity() {
+            replays.retain(|replay| replay.strong_count() > 0);
+        }
+        replays.push(Arc::downgrade(&replay));
+        replay
+    }
+
+    /// Forgets what is over its time.
+    pub(super) fn forget_old(&self) {
+        for replay in self.all() {
+            replay.forget_old();
+        }
+    }
+
+    /// Makes room for the next eighth: sessions forget what has ended, the one first whose streams ended first.
+    fn make_room(&self) {
+        let enough = self.most_bytes - self.most_bytes / 8;
+        let mut replays: Vec<(Instant, Arc<Replay>)> = self
+            .all()
+            .into_iter()
+            .filter_map(|replay| {
+                let oldest = locked(&replay.state).ended.front()?.0;
+                Some((oldest, replay))
+            })
+            .collect();
+        replays.sort_by_key(|(oldest, _)| *oldest);
+        for (_, replay) in replays {
+            while self.bytes.load(Ordering::Relaxed) > enough {
+                if !replay.forget_first_ended(&mut locked(&replay.state), None) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Replay>> {
+        locked(&self.replays).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Replay {
     /// A log for a new stream.
     pub(super) fn open(self: &Arc<Self>) -> Arc<Log> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
         let stream = state.next;
         state.next += 1;
         let events = Events { first: 1, ..Events::default() };
@@ -70,7 +153,9 @@ impl Replay {
             state: Mutex::new(events),
             changed: Notify::new(),
         });
-        state.open.insert(stream, log.clone());
+        state.known.insert(stream, log.clone());
+        state.bytes += STREAM_BYTES;
+        self.room.add(STREAM_BYTES);
         log
     }
 
@@ -80,16 +165,11 @@ impl Replay {
         last: EventId,
         most_queued: usize,
     ) -> Option<mpsc::Receiver<Outgoing>> {
-        let log = self
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .open
-            .get(&last.stream)
-            .cloned()?;
+        self.forget_old();
+        let log = locked(&self.state).known.get(&last.stream).cloned()?;
         let mut number = last.number.checked_add(1)?;
         {
-            let events = log.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = locked(&log.state);
             let end = events.first + events.kept.len() as u64;
             if !(events.first..=end).contains(&number) {
                 return None;
@@ -119,38 +199,55 @@ impl Replay {
         Some(events)
     }
 
-    /// Makes room, from the oldest stream on. The newest event stays, however long it is: it may be an answer.
+    /// Makes room: what has ended goes first, then the oldest events of what still runs. The newest event of a stream
+    /// stays while the stream runs, however long: it may be an answer. So does the newest stream.
     fn make_room(&self, state: &mut Streams) {
-        let Streams { open, bytes, .. } = state;
-        for log in open.values() {
-            let mut events = log.state.lock().unwrap_or_else(PoisonError::into_inner);
-            while *bytes > self.most_bytes && events.kept.len() > 1 {
-                *bytes -= events.kept.pop_front().map_or(0, |event| event.len());
+        let most = self.room.most_bytes_each;
+        let newest = state.next.checked_sub(1);
+        while state.bytes > most && self.forget_first_ended(state, newest) {}
+        if state.bytes <= most {
+            return;
+        }
+        let Streams { known, bytes, .. } = state;
+        for log in known.values() {
+            let mut events = locked(&log.state);
+            while *bytes > most && events.kept.len() > 1 {
+                let gone = events.kept.pop_front().map_or(0, |event| event.len());
                 events.first += 1;
+                *bytes -= gone;
+                self.room.remove(gone);
             }
         }
-        let (mut bytes, most) = (state.bytes, self.most_bytes);
-        let newest = state.open.keys().next_back().copied();
-        state.open.retain(|stream, log| {
-            if bytes <= most || newest == Some(*stream) {
-                return true;
-            }
-            let events = log.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if !events.ended {
-                return true;
-            }
-            bytes -= events.kept.iter().map(Bytes::len).sum::<usize>();
-            false
-        });
-        state.bytes = bytes;
     }
 
-    fn forget(&self, stream: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(log) = state.open.remove(&stream) {
-            let events = log.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.bytes -= events.kept.iter().map(Bytes::len).sum::<usize>();
+    /// Forgets the stream that ended first, unless it is the one to `spare`. False when there is none.
+    fn forget_first_ended(&self, state: &mut Streams, spare: Option<u64>) -> bool {
+        let Some((_, stream)) = state.ended.front().copied() else { return false };
+        if spare == Some(stream) {
+            return false;
         }
+        state.ended.pop_front();
+        if let Some(log) = state.known.remove(&stream) {
+            let bytes = STREAM_BYTES + locked(&log.state).bytes();
+            state.bytes -= bytes;
+            self.room.remove(bytes);
+        }
+        true
+    }
+
+    fn forget_old(&self) {
+        let mut state = locked(&self.state);
+        let Some(oldest) = Instant::now().checked_sub(self.room.time) else { return };
+        while state.ended.front().is_some_and(|(ended, _)| *ended <= oldest) {
+            self.forget_first_ended(&mut state, None);
+        }
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.room.remove(state.bytes);
     }
 }
 
@@ -163,15 +260,23 @@ impl Log {
     /// Keeps an event and gives it its id.
     pub(super) fn append(&self, bytes: &Bytes) -> EventId {
         let number = {
-            let mut events = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut events = locked(&self.state);
             events.kept.push_back(bytes.clone());
             events.first + events.kept.len() as u64 - 1
         };
         if let Some(replay) = self.replay.upgrade() {
-            let mut state = replay.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.bytes += bytes.len();
-            if state.bytes > replay.most_bytes {
+            let mut state = locked(&replay.state);
+            // One that was forgotten while it still spoke counts no more.
+            if state.known.contains_key(&self.stream) {
+                state.bytes += bytes.len();
+                replay.room.add(bytes.len());
+            }
+            if state.bytes > replay.room.most_bytes_each {
                 replay.make_room(&mut state);
+            }
+            drop(state);
+            if replay.room.bytes.load(Ordering::Relaxed) > replay.room.most_bytes {
+                replay.room.make_room();
             }
         }
         self.changed.notify_waiters();
@@ -180,21 +285,14 @@ impl Log {
 
     /// The stream has said all. It is kept for a while.
     pub(super) fn end(&self) {
-        {
-            let mut events = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if std::mem::replace(&mut events.ended, true) {
-                return;
-            }
+        if std::mem::replace(&mut locked(&self.state).ended, true) {
+            return;
         }
         self.changed.notify_waiters();
-        let (replay, stream) = (self.replay.clone(), self.stream);
-        let Some(time) = replay.upgrade().map(|replay| replay.time) else { return };
-        tokio::spawn(async move {
-            tokio::time::sleep(time).await;
-            if let Some(replay) = replay.upgrade() {
-                replay.forget(stream);
-            }
-        });
+        if let Some(replay) = self.replay.upgrade() {
+            locked(&replay.state).ended.push_back((Instant::now(), self.stream));
+            replay.forget_old();
+        }
     }
 
     /// Goes on where a connection broke: keeps what is still to come.
@@ -211,10 +309,20 @@ impl Log {
     }
 
     fn event(&self, number: u64) -> (Option<Bytes>, bool) {
-        let events = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = locked(&self.state);
         let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
         (index.and_then(|index| events.kept.get(index).cloned()), events.ended)
     }
+}
+
+impl Events {
+    fn bytes(&self) -> usize {
+        self.kept.iter().map(Bytes::len).sum()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for EventId {
@@ -238,7 +346,7 @@ mod tests {
 
     #[tokio::test]
     async fn events_after_the_last_one_come_again_and_those_to_come_too() {
-        let replay = Replay::new(1_000, Duration::from_secs(60));
+        let replay = room(1_000, Duration::from_secs(60)).replay();
         let log = replay.open();
         for text in ["a", "b", "c"] {
             log.append(&Bytes::from_static(text.as_bytes()));
@@ -257,9 +365,9 @@ mod tests {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn bytes_and_time_are_bounded() {
-        let replay = Replay::new(10, Duration::from_millis(20));
+        let replay = room(STREAM_BYTES + 10, Duration::from_secs(20)).replay();
         let old = replay.open();
         for _ in 0..5 {
             old.append(&Bytes::from_static(b"12345"));
@@ -273,10 +381,46 @@ mod tests {
         assert!(replay.resume(new.opening(), 4).is_some());
         assert!(replay.resume("0-4".parse().unwrap(), 4).is_none());
         new.end();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(replay.resume(new.opening(), 4).is_none());
-        let state = replay.state.lock().unwrap();
-        assert_eq!((state.open.len(), state.bytes), (0, 0));
+        tokio::time::advance(Duration::from_secs(19)).await;
+        assert!(replay.resume(new.opening(), 4).is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        replay.room.forget_old();
+        let state = locked(&replay.state);
+        assert_eq!((state.known.len(), state.ended.len(), state.bytes), (0, 0, 0));
+        assert_eq!(replay.room.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_share_their_room() {
+        let limits = Limits {
+            replay_bytes: 1_000_000,
+            replay_total_bytes: 4 * (STREAM_BYTES + 100),
+            ..Limits::default()
+        };
+        let room = ReplayRoom::new(&limits);
+        let sessions: Vec<_> = (0..5).map(|_| room.replay()).collect();
+        let opened = sessions.iter().map(|session| {
+            let log = session.open();
+            log.append(&Bytes::from(vec![b'x'; 100]));
+            log.end();
+            session.resume(log.opening(), 1).is_some()
+        });
+        assert_eq!(opened.filter(|kept| *kept).count(), 5, "the newest is always there");
+        let opening = EventId { stream: 0, number: 0 };
+        let kept: Vec<bool> =
+            sessions.iter().map(|session| session.resume(opening, 1).is_some()).collect();
+        assert_eq!(kept, [false, false, true, true, true], "an eighth is freed, the oldest first");
+        drop(sessions);
+        // Those who resumed hold the logs, not the sessions.
+        assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    fn room(most_bytes_each: usize, time: Duration) -> Arc<ReplayRoom> {
+        ReplayRoom::new(&Limits {
+            replay_bytes: most_bytes_each,
+            replay_time: time,
+            ..Limits::default()
+        })
     }
 
     #[test]
@@ -288,7 +432,7 @@ mod tests {
 
     #[tokio::test]
     async fn ids_from_the_future_are_refused() {
-        let replay = Replay::new(1_000, Duration::from_secs(60));
+        let replay = room(1_000, Duration::from_secs(60)).replay();
         replay.open().append(&Bytes::from_static(b"a"));
         for (id, known) in
             [("0-0", true), ("0-1", true), ("0-2", false), ("0-18446744073709551615", false)]

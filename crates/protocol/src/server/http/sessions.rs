@@ -3,9 +3,10 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::replay::Replay;
@@ -45,13 +46,9 @@ impl Sessions {
     ) -> Result<(), usize> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut over = Vec::new();
-        open.retain(|_, session| {
-            let keep = !session.is_idle() || session.last_used().elapsed() < self.idle;
-            if !keep {
-                over.push(session.clone());
-            }
-            keep
-        });
+        if open.len() >= self.most {
+            over = self.take_old(&mut open);
+        }
         if open.len() >= self.most {
             let longest_idle = open
                 .iter()
@@ -71,6 +68,31 @@ impl Sessions {
         drop(open);
         over.iter().for_each(|session| session.end());
         Ok(())
+    }
+
+    /// Ends the sessions that are over their time.
+    pub(super) fn end_old(&self) {
+        let old = self.take_old(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        old.iter().for_each(|session| session.end());
+    }
+
+    fn take_old(&self, open: &mut HashMap<Arc<str>, Arc<Session>>) -> Vec<Arc<Session>> {
+        let is_old = |session: &Arc<Session>| {
+            session.is_idle() && session.last_used().elapsed() >= self.idle
+        };
+        let old = open.extract_if(|_, session| is_old(session)).map(|(_, session)| session);
+        let old = old.collect();
+        // What many sessions took must not be kept for few.
+        if open.len() < open.capacity() / 4 {
+            open.shrink_to(open.len() * 2);
+        }
+        old
+    }
+
+    /// Ends them all.
+    pub(super) fn end_all(&self) {
+        let all = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        all.values().for_each(|session| session.end());
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
@@ -116,6 +138,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::{Limits, http::replay::ReplayRoom};
 
     #[test]
     fn the_longest_idle_session_makes_room() {
@@ -157,6 +180,6 @@ mod tests {
     }
 
     fn replay() -> Arc<Replay> {
-        Replay::new(0, Duration::ZERO)
+        ReplayRoom::new(&Limits::default()).replay()
     }
 }

@@ -1,13 +1,10 @@
 //! The `Mcp-*` headers of the stateless era, which must say what the body says.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
-use crate::{Request, RpcError, error_code, marked::marked};
+use crate::{Request, RpcError, error_code, marked::marked, members::Members};
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against the body
 /// (2026-07-28, "Standard Request Headers").
@@ -17,11 +14,12 @@ use crate::{Request, RpcError, error_code, marked::marked};
 pub(super) fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
+    members: &Members<'_>,
     version: &str,
 ) -> Result<(), RpcError> {
     agrees(headers, "mcp-protocol-version", version)?;
     agrees(headers, "mcp-method", &request.method)?;
-    if let Some(target) = target(request)? {
+    if let Some(target) = target(request, members)? {
         agrees(headers, "mcp-name", &target)?;
     }
     Ok(())
@@ -34,22 +32,16 @@ pub(super) fn check(
 /// Header mismatch (-32020), naming the header.
 pub(super) fn check_params(
     headers: &HeaderMap,
-    request: &Request<'_>,
+    members: &Members<'_>,
     schema: &Value,
 ) -> Result<(), RpcError> {
     // A tool whose marks are wrong is shown to nobody, and its server is told by its own tests.
     let Ok(marks) = marked(schema) else { return Ok(()) };
+    // Few tools mark any; the arguments of the others are not looked at.
     if marks.is_empty() {
         return Ok(());
     }
-    #[derive(Deserialize)]
-    struct Call {
-        #[serde(default)]
-        arguments: Value,
-    }
-    let call: Option<Call> =
-        request.params.and_then(|params| serde_json::from_str(params.get()).ok());
-    let arguments = call.map(|call| call.arguments).unwrap_or_default();
+    let arguments: Value = members.read("arguments").ok().flatten().unwrap_or_default();
     for mark in marks {
         let header = &mark.header;
         match mark.text(&arguments) {
@@ -80,17 +72,20 @@ fn is_number(text: &str, number: f64) -> bool {
 ///
 /// # Errors
 /// Invalid parameters, when the body does not say it as text: then no header can agree with it.
-pub(super) fn target(request: &Request<'_>) -> Result<Option<String>, RpcError> {
+pub(super) fn target(
+    request: &Request<'_>,
+    members: &Members<'_>,
+) -> Result<Option<String>, RpcError> {
     let member = match &*request.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(None),
     };
-    let members: Option<BTreeMap<String, &RawValue>> =
-        request.params.and_then(|params| serde_json::from_str(params.get()).ok());
-    let target = members.and_then(|members| serde_json::from_str(members.get(member)?.get()).ok());
-    target
+    members
+        .read(member)
+        .ok()
+        .flatten()
         .map(Some)
         .ok_or_else(|| RpcError::invalid_params(format!("parameter '{member}' must be a string")))
 }
@@ -167,7 +162,9 @@ mod tests {
             let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
                 panic!("no request")
             };
-            check_params(&headers, &request, &schema).err().map(|error| error.message)
+            check_params(&headers, &Members::of(request.params), &schema)
+                .err()
+                .map(|error| error.message)
         };
         let both = r#"{"region":"eu","count":3,"other":"x"}"#;
         assert_eq!(check(&[("mcp-param-region", "eu"), ("mcp-param-count", "3")], both), None);
@@ -212,7 +209,9 @@ mod tests {
         let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
             panic!("no request")
         };
-        let got = check(&headers, &request, "2026-07-28").err().map(|error| error.message);
+        let members = Members::of(request.params);
+        let got =
+            check(&headers, &request, &members, "2026-07-28").err().map(|error| error.message);
         assert_eq!(got.as_deref(), want);
     }
 }

@@ -1,0 +1,27 @@
+//! Looking for bytes in long texts.
+
+/// Where the first byte is that `is_wanted`. The answer to it must take no branch: then the compiler looks at many bytes
+/// at a time, which is ten times as fast on the long texts that are most of a long message.
+pub(crate) fn position(bytes: &[u8], is_wanted: impl Fn(u8) -> bool) -> Option<usize> {
+    const STEP: usize = 32;
+    let without = |step: &&[u8]| !step.iter().fold(false, |found, &byte| found | is_wanted(byte));
+    let plain = bytes.chunks_exact(STEP).take_while(without).count() * STEP;
+    bytes[plain..].iter().position(|&byte| is_wanted(byte)).map(|at| plain + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_one_is_found() {
+        for length in [0, 1, 31, 32, 33, 64, 100] {
+            let mut bytes = vec![b'x'; length];
+            assert_eq!(position(&bytes, |byte| byte == b'y'), None);
+            for at in (0..length).rev() {
+                bytes[at] = b'y';
+                assert_eq!(position(&bytes, |byte| byte == b'y'), Some(at));
+            }
+        }
+    }
+}
