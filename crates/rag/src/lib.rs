@@ -1,4 +1,4 @@
-//! Retrieval in stages that stand alone: a text is cut into chunks, chunks become vectors.
+//! Retrieval in stages that stand alone: a document becomes text, a text is cut into chunks, chunks become vectors.
 //!
 //! ```
 //! use marquetry_rag::{ChunkOptions, StaticModel, Strategy, chunk};
@@ -14,15 +14,28 @@
 //! # Ok::<(), marquetry_rag::ChunkError>(())
 //! ```
 //!
-//! What is here so far: cutting ([`chunk`]) and the built-in model ([`StaticModel`], feature `builtin-model`).
-//! Extraction, stores, search and citations are still to come.
+//! What is here so far: documents into text (`extract` and `chunk_extracted`, feature `extract`), cutting ([`chunk`]) and
+//! the built-in model (`StaticModel`, feature `builtin-model`). Stores, search and citations are still to come.
+//!
+//! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the
+//! stack or expands without bound, and every limit is one of `ExtractLimits`.
 
 mod chunk;
 mod embed;
+#[cfg(feature = "extract")]
+mod extract;
 mod quotes;
 
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
+#[cfg(feature = "extract")]
+pub use crate::{
+    chunk::chunk_extracted,
+    extract::{
+        ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
+        Registry, Source, extract,
+    },
+};
 pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
     quotes::straighten_quotes,

@@ -28,15 +28,20 @@ static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
 /// A longer line is a sentence that begins like a heading.
 const LONGEST_HEADING: usize = 120;
 
-struct Heading {
-    line: Range<usize>,
-    title: String,
+/// A heading, and the lines that it takes.
+pub(crate) struct Heading {
+    pub(crate) line: Range<usize>,
+    pub(crate) title: String,
 }
 
 /// The parts of a text with the chapter of each. What stands before the first heading has none; a text without
 /// headings is one part.
 pub(crate) fn sections(text: &str) -> Vec<(Range<usize>, Option<Chapter>)> {
-    let headings = without_contents(text, headings(text));
+    divide(text, &without_contents(text, headings(text)))
+}
+
+/// The parts of a text whose headings are known.
+pub(crate) fn divide(text: &str, headings: &[Heading]) -> Vec<(Range<usize>, Option<Chapter>)> {
     let starts = headings.iter().map(|heading| heading.line.start);
     let ends = starts.clone().chain([text.len()]);
     let before = (0..ends.clone().next().unwrap_or(text.len()), None);
@@ -69,6 +74,12 @@ fn headings(text: &str) -> Vec<Heading> {
         }
     }
     headings
+}
+
+/// The title of a heading, without the number of its chapter.
+#[cfg(feature = "extract")]
+pub(crate) fn title(heading: &str) -> &str {
+    numbered(heading).unwrap_or(heading)
 }
 
 fn numbered(line: &str) -> Option<&str> {

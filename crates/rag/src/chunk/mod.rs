@@ -1,6 +1,8 @@
 //! Cutting a text into chunks: pieces small enough to embed and to show, each with its exact place in the text.
 
 mod chapters;
+#[cfg(feature = "extract")]
+mod extracted;
 mod sentences;
 
 use std::{num::NonZeroUsize, ops::Range, str::FromStr};
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::quotes::straighten_quotes;
 
 pub use chapters::Chapter;
+#[cfg(feature = "extract")]
+pub use extracted::chunk_extracted;
 
 /// What chunks are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -107,6 +111,8 @@ pub struct Chunk {
     pub span: Range<usize>,
     /// The chapter that it is in.
     pub chapter: Option<Chapter>,
+    /// The page that it begins on, from 1, where pages are known (`chunk_extracted`).
+    pub page: Option<u32>,
     /// How many sentences it has, wholly or in part; 0 if it was made of words.
     pub sentences: usize,
     /// How many words it has.
@@ -135,20 +141,31 @@ pub fn chunk(
     options: &ChunkOptions,
     count_tokens: impl Fn(&str) -> usize,
 ) -> Result<Vec<Chunk>, ChunkError> {
-    let size = options.size.get();
-    if options.overlap >= size {
-        return Err(ChunkError::Overlap { overlap: options.overlap, size });
-    }
     let sections = match options.strategy {
         Strategy::Chapter => chapters::sections(text),
         _ => vec![(0..text.len(), None)],
     };
+    cut(text, sections, true, options, count_tokens)
+}
+
+/// Cuts the sections of a text, none of which reaches into the next.
+fn cut(
+    text: &str,
+    sections: Vec<(Range<usize>, Option<Chapter>)>,
+    is_wrapped: bool,
+    options: &ChunkOptions,
+    count_tokens: impl Fn(&str) -> usize,
+) -> Result<Vec<Chunk>, ChunkError> {
+    let size = options.size.get();
+    if options.overlap >= size {
+        return Err(ChunkError::Overlap { overlap: options.overlap, size });
+    }
     let cutter = Cutter { text, options, count_tokens };
     let mut chunks = Vec::new();
     for (section, chapter) in sections {
         let units = match options.strategy {
             Strategy::Word => words(text, section),
-            _ => sentences::sentences(text, section),
+            _ => sentences::sentences(text, section, is_wrapped),
         };
         cutter.cut(&cutter.divide(units), chapter.as_ref(), &mut chunks);
     }
@@ -253,6 +270,7 @@ impl<F: Fn(&str) -> usize> Cutter<'_, F> {
             content,
             span,
             chapter: chapter.cloned(),
+            page: None,
         }
     }
 }

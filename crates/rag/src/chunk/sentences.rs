@@ -1,14 +1,15 @@
 //! Where sentences begin and end: the rules of Unicode (UAX #29), mended where they do not know text as it is written.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
-/// The sentences of a part of the text, as places in the text, without white space around them.
-pub(crate) fn sentences(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
+/// The sentences of a part of the text, as places in the text, without white space around them. If lines are wrapped, a
+/// sentence may go on after a line break.
+pub(crate) fn sentences(text: &str, part: Range<usize>, is_wrapped: bool) -> Vec<Range<usize>> {
     let start = part.start;
     let part = &text[part];
-    let unwrapped = unwrap_lines(part);
+    let unwrapped = if is_wrapped { Cow::Owned(unwrap_lines(part)) } else { Cow::Borrowed(part) };
     let segmenter = SentenceSegmenter::new(Default::default());
     let mut sentences: Vec<Range<usize>> = Vec::new();
     let mut from = 0;

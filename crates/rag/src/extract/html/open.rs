@@ -1,0 +1,307 @@
+//! Which elements are open, and whether what stands in them is seen: as much of the tree construction of the HTML
+//! Standard (section 13.2.6) as decides that.
+
+use super::Attributes;
+
+/// The elements that are open, outermost first.
+#[derive(Default)]
+pub(super) struct OpenElements {
+    stack: Vec<Open>,
+    hidden: usize,
+    foreign: usize,
+    preformatted: usize,
+    headings: usize,
+}
+
+struct Open {
+    name: Box<[u8]>,
+    is_hidden: bool,
+}
+
+/// An end tag looks no further for its start than this: nothing that people write is deeper, and looking through all of
+/// a hundred thousand open elements for each of as many end tags would take minutes.
+const MAX_LOOK: usize = 256;
+
+impl OpenElements {
+    pub(super) fn is_hidden(&self) -> bool {
+        self.hidden > 0
+    }
+
+    /// Inside of SVG or MathML.
+    pub(super) fn in_foreign(&self) -> bool {
+        self.foreign > 0
+    }
+
+    pub(super) fn is_preformatted(&self) -> bool {
+        self.preformatted > 0
+    }
+
+    pub(super) fn in_heading(&self) -> bool {
+        self.headings > 0
+    }
+
+    pub(super) fn start(&mut self, name: &[u8], attributes: &Attributes, is_self_closing: bool) {
+        self.close_implied(name);
+        if is_void(name) || (is_self_closing && (self.in_foreign() || is_foreign(name))) {
+            return;
+        }
+        let is_hidden = is_never_shown(name) || hides(name, attributes);
+        self.stack.push(Open { name: name.into(), is_hidden });
+        self.count(name, is_hidden, usize::wrapping_add);
+    }
+
+    /// Closes the element that the end tag belongs to, and what is open inside of it; an end tag that belongs to none is
+    /// passed over.
+    pub(super) fn end(&mut self, name: &[u8]) {
+        // `</b>` does not end a block that was opened inside of `<b>`, and `</div>` no table that was opened inside of
+        // `<div>`: else what a browser hides would be shown here.
+        let stops: fn(&[u8]) -> bool = if is_special(name) { is_scope } else { is_special };
+        self.close(|open| open == name, |open| stops(open) && open != name);
+    }
+
+    /// Closes elements whose end tag may be left out before this start tag.
+    fn close_implied(&mut self, name: &[u8]) {
+        match name {
+            b"li" => self.close(|open| open == b"li", |open| is_special(open) && !is_passed(open)),
+            b"dt" | b"dd" => self.close(
+                |open| matches!(open, b"dt" | b"dd"),
+                |open| is_special(open) && !is_passed(open),
+            ),
+            b"td" | b"th" => self.close(
+                |open| matches!(open, b"td" | b"th"),
+                |open| matches!(open, b"tr" | b"table" | b"template"),
+            ),
+            b"tr" => {
+                self.close(|open| open == b"tr", |open| matches!(open, b"table" | b"template"))
+            }
+            b"tbody" | b"tfoot" | b"thead" => self.close(
+                |open| matches!(open, b"tbody" | b"tfoot" | b"thead"),
+                |open| matches!(open, b"table" | b"template"),
+            ),
+            _ => {}
+        }
+        // A block ends a paragraph.
+        if is_block(name) {
+            self.close(|open| open == b"p", |open| is_special(open) && open != b"p");
+        }
+        if is_heading(name) {
+            let top = self.stack.last().is_some_and(|open| is_heading(&open.name));
+            if top {
+                self.pop();
+            }
+        }
+    }
+
+    /// Closes the innermost element that is one of these, unless another one stands in the way.
+    fn close(&mut self, is_it: impl Fn(&[u8]) -> bool, stops: impl Fn(&[u8]) -> bool) {
+        for (above, open) in self.stack.iter().rev().take(MAX_LOOK).enumerate() {
+            if is_it(&open.name) {
+                for _ in 0..=above {
+                    self.pop();
+                }
+                return;
+            }
+            if stops(&open.name) {
+                return;
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        if let Some(Open { name, is_hidden }) = self.stack.pop() {
+            self.count(&name, is_hidden, usize::wrapping_sub);
+        }
+    }
+
+    fn count(&mut self, name: &[u8], is_hidden: bool, change: fn(usize, usize) -> usize) {
+        let counts = [
+            (&mut self.hidden, is_hidden),
+            (&mut self.foreign, is_foreign(name)),
+            (&mut self.preformatted, matches!(name, b"pre" | b"textarea")),
+            (&mut self.headings, is_heading(name)),
+        ];
+        for (count, applies) in counts {
+            *count = change(*count, usize::from(applies));
+        }
+    }
+}
+
+/// Elements that begin and end a block of text.
+pub(super) fn is_block(name: &[u8]) -> bool {
+    is_heading(name)
+        || matches!(
+            name,
+            b"address"
+                | b"article"
+                | b"aside"
+                | b"blockquote"
+                | b"center"
+                | b"dd"
+                | b"details"
+                | b"dialog"
+                | b"dir"
+                | b"div"
+                | b"dl"
+                | b"dt"
+                | b"fieldset"
+                | b"figcaption"
+                | b"figure"
+                | b"footer"
+                | b"form"
+                | b"header"
+                | b"hgroup"
+                | b"hr"
+                | b"legend"
+                | b"li"
+                | b"main"
+                | b"menu"
+                | b"nav"
+                | b"ol"
+                | b"p"
+                | b"pre"
+                | b"search"
+                | b"section"
+                | b"summary"
+                | b"table"
+                | b"ul"
+        )
+}
+
+fn is_heading(name: &[u8]) -> bool {
+    matches!(name, [b'h', b'1'..=b'6'])
+}
+
+/// The Standard's "special" category: what no end tag of another kind closes in passing.
+fn is_special(name: &[u8]) -> bool {
+    is_block(name)
+        || is_scope(name)
+        || matches!(
+            name,
+            b"body"
+                | b"button"
+                | b"col"
+                | b"colgroup"
+                | b"frameset"
+                | b"head"
+                | b"iframe"
+                | b"listing"
+                | b"noembed"
+                | b"noframes"
+                | b"noscript"
+                | b"plaintext"
+                | b"script"
+                | b"select"
+                | b"style"
+                | b"tbody"
+                | b"textarea"
+                | b"tfoot"
+                | b"thead"
+                | b"title"
+                | b"tr"
+                | b"xmp"
+        )
+}
+
+/// What end tags do not look beyond ("has an element in scope").
+fn is_scope(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"applet"
+            | b"caption"
+            | b"html"
+            | b"marquee"
+            | b"object"
+            | b"table"
+            | b"td"
+            | b"template"
+            | b"th"
+    )
+}
+
+/// Special elements that the search for an open `li`, `dt` or `dd` passes.
+fn is_passed(name: &[u8]) -> bool {
+    matches!(name, b"address" | b"div" | b"p")
+}
+
+fn is_foreign(name: &[u8]) -> bool {
+    matches!(name, b"svg" | b"math")
+}
+
+fn is_void(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"area"
+            | b"base"
+            | b"basefont"
+            | b"bgsound"
+            | b"br"
+            | b"col"
+            | b"embed"
+            | b"hr"
+            | b"img"
+            | b"input"
+            | b"link"
+            | b"meta"
+            | b"param"
+            | b"source"
+            | b"track"
+            | b"wbr"
+            | b"frame"
+            | b"keygen"
+    )
+}
+
+/// Elements of which browsers show nothing, or show something else.
+fn is_never_shown(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"audio"
+            | b"canvas"
+            | b"datalist"
+            | b"iframe"
+            | b"noembed"
+            | b"noframes"
+            | b"noscript"
+            | b"object"
+            | b"rp"
+            | b"script"
+            | b"style"
+            | b"template"
+            | b"title"
+            | b"video"
+    )
+}
+
+/// Whether an element says of itself that it is not shown. What style sheets hide is not known here.
+fn hides(name: &[u8], attributes: &Attributes) -> bool {
+    if attributes.contains_key("hidden") || (name == b"dialog" && !attributes.contains_key("open"))
+    {
+        return true;
+    }
+    let Some(style) = attributes.get("style") else { return false };
+    let style = without_comments(&style.to_ascii_lowercase());
+    style.split(';').filter_map(|declaration| declaration.split_once(':')).any(|(name, value)| {
+        let value = value.split('!').next().unwrap_or(value).trim();
+        let is_zero = || {
+            let number =
+                value.trim_end_matches(|end: char| end.is_ascii_alphabetic() || end == '%');
+            number.parse::<f64>().is_ok_and(|number| number <= 0.01)
+        };
+        match name.trim() {
+            "display" => value == "none",
+            "visibility" => matches!(value, "hidden" | "collapse"),
+            "opacity" | "font-size" => is_zero(),
+            _ => false,
+        }
+    })
+}
+
+fn without_comments(style: &str) -> String {
+    let mut rest = style;
+    let mut kept = String::with_capacity(style.len());
+    while let Some((before, after)) = rest.split_once("/*") {
+        kept.push_str(before);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
+    }
+    kept + rest
+}
