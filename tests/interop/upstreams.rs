@@ -2,13 +2,21 @@
 
 use std::{
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use marquetry_protocol::{
-    client::{CallOptions, Client, ClientOptions, HttpTarget, StdioCommand},
-    types::CallToolParams,
+    Revision, RpcError,
+    client::{
+        CallOptions, Client, ClientHandler, ClientOptions, HttpTarget, RevisionChoice, StdioCommand,
+    },
+    types::{
+        CallToolParams, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,
+        ElicitResult, ListRootsResult, Role, Root,
+    },
 };
 use serde_json::{Value, json};
 
@@ -167,6 +175,68 @@ async fn a_killed_server_is_an_error_answer_and_comes_back() {
     assert!(served.stop(), "the server did not end in good order");
     for pid in [returned, files] {
         assert!(!is_alive(pid), "process {pid} was left behind");
+    }
+}
+
+/// The agent's side: a user, a model and a folder.
+struct Person;
+
+#[async_trait]
+impl ClientHandler for Person {
+    async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+        let content = json!({ "name": "Ann", "check": true });
+        let content = params.url.is_none().then(|| content.as_object().cloned().unwrap());
+        Ok(ElicitResult { action: ElicitAction::Accept, content })
+    }
+
+    async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let asked = params.messages[0].content["text"].as_str().unwrap_or_default().to_uppercase();
+        Ok(CreateMessageResult {
+            role: Role::Assistant,
+            content: json!({ "type": "text", "text": asked }),
+            model: "shouts".to_owned(),
+            stop_reason: None,
+        })
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        Ok(ListRootsResult { roots: vec![Root { uri: "file:///home/ann".to_owned(), name: None }] })
+    }
+}
+
+#[tokio::test]
+async fn what_a_real_server_asks_reaches_agents_of_both_eras() {
+    if !have(&NEEDS) {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::start(&["--mcp-config", mcp_json(directory.path()).to_str().unwrap()]);
+    let all = json!({ "elicitation": { "form": {}, "url": {} }, "sampling": {}, "roots": {} });
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        let options = ClientOptions {
+            revision: RevisionChoice::Only(revision),
+            capabilities: serde_json::from_value(all.clone()).unwrap(),
+            handler: Arc::new(Person),
+            ..ClientOptions::default()
+        };
+        let target = HttpTarget { url: served.url.clone(), ..HttpTarget::default() };
+        let client = Client::http(target, options).await.unwrap();
+        for (tool, arguments, want) in [
+            ("trigger-elicitation-request", json!({}), "- Name: Ann"),
+            ("trigger-sampling-request", json!({ "prompt": "quietly" }), "QUIETLY"),
+            ("get-roots-list", json!({}), "file:///home/ann"),
+            (
+                "trigger-url-elicitation",
+                json!({ "url": "https://example.com/", "message": "go there" }),
+                "User completed the URL elicitation flow",
+            ),
+        ] {
+            let tool = format!("everything__{tool}");
+            wait_for_tools(&client, std::slice::from_ref(&tool)).await;
+            let said = call(&client, &tool, arguments).await.unwrap();
+            assert!(said["content"].to_string().contains(want), "{revision} {tool}: {said}");
+        }
+        client.close().await;
     }
 }
 
