@@ -57,6 +57,8 @@
 //!   [`Handler::task_options`](server::Handler::task_options)) or in the middle of a call
 //!   ([`RequestContext::run_as_task`](server::RequestContext::run_as_task)); a client follows them to their end, or
 //!   holds them ([`Client::start_tool`](client::Client::start_tool)).
+//! - Arguments and results of tools are checked against their JSON Schemas (2020-12), compiled once: a server's by
+//!   [`Handler::tool_schema`](server::Handler::tool_schema), a client's from the tools that it has listed.
 //! - Every queue and size is bounded: see [`server::Limits`] and [`client::ClientOptions`]. Over a limit there is an
 //!   error that names it, and the connection goes on.
 //! - Dropping the future of a call cancels it at the other side, all the way down.
@@ -79,6 +81,8 @@ mod members;
 mod nesting;
 mod revision;
 mod scan;
+#[cfg(all(feature = "schema", any(feature = "server", feature = "client")))]
+mod schema;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod types;

@@ -25,6 +25,10 @@ impl Client {
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         let mut tools = self.list("tools/list", "tools").await?;
         self.inner.link.learn(&self.inner.server, &mut tools);
+        #[cfg(feature = "schema")]
+        if self.inner.options.check_results {
+            self.inner.schemas.learn(&tools);
+        }
         Ok(tools)
     }
 

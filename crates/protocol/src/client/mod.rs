@@ -17,6 +17,8 @@ mod older;
 mod options;
 mod params;
 mod pipe;
+#[cfg(feature = "schema")]
+mod results;
 #[cfg(feature = "http-client")]
 mod sse;
 mod subscribing;
@@ -67,6 +69,8 @@ struct Inner {
     server: ServerPeer,
     options: ClientOptions,
     watched: tokio::sync::Mutex<subscribing::Watched>,
+    #[cfg(feature = "schema")]
+    schemas: results::Schemas,
 }
 
 impl Client {
@@ -126,7 +130,15 @@ impl Client {
             }
         };
         link.listen(&server, &options).await;
-        Ok(Self { inner: Arc::new(Inner { link, server, options, watched: Default::default() }) })
+        let inner = Inner {
+            link,
+            server,
+            options,
+            watched: Default::default(),
+            #[cfg(feature = "schema")]
+            schemas: Default::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// What the server said of itself.
@@ -139,7 +151,9 @@ impl Client {
     /// a task, this follows it to its end ([`Self::start_tool`] gives the task instead).
     ///
     /// # Errors
-    /// As [`Self::request`]. A tool that failed is a result, not an error.
+    /// As [`Self::request`]. A tool that failed is a result, not an error. [`ClientError::OutputSchema`], which has the
+    /// result all the same, when it is not what the tool's `outputSchema` promises: for tools that this client has
+    /// [listed](Self::list_tools), unless the [options](ClientOptions::check_results) say otherwise.
     pub async fn call_tool(
         &self,
         call: &CallToolParams,
@@ -147,7 +161,12 @@ impl Client {
     ) -> Result<Box<RawValue>, ClientError> {
         let params = serde_json::value::to_raw_value(call)
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
-        self.request("tools/call", Some(&params), options).await
+        let result = self.request("tools/call", Some(&params), options).await?;
+        #[cfg(feature = "schema")]
+        if self.inner.options.check_results {
+            return self.inner.schemas.check(&call.name, result);
+        }
+        Ok(result)
     }
 
     /// Sends a request; `params` is a JSON object.

@@ -43,6 +43,9 @@ pub struct ClientOptions {
     pub max_reconnects: usize,
     /// How often a stateless server may ask for input before it has to answer: 10 times.
     pub max_rounds: usize,
+    /// Whether [`Client::call_tool`](super::Client::call_tool) checks results against the `outputSchema` of their tools:
+    /// yes. It takes the feature `schema`; a client that only passes results on has no use for it.
+    pub check_results: bool,
     /// Whether to tell stateless servers that they may go on with calls as tasks, which this client then follows: yes.
     pub tasks: bool,
     /// How long a task may take to its end, unless the call's [`CallOptions`] say otherwise: 1 hour. Then it is
@@ -67,6 +70,7 @@ impl Default for ClientOptions {
             max_message_bytes: 64 << 20,
             max_reconnects: 5,
             max_rounds: 10,
+            check_results: true,
             tasks: true,
             task_timeout: Duration::from_secs(3_600),
             max_list_items: 10_000,
@@ -139,6 +143,16 @@ pub enum ClientError {
     /// The server asked something that we could not answer (2026-07-28, `input_required`).
     #[error("server asks for input that it does not get: {0}")]
     Unanswered(RpcError),
+    /// A tool's result is not what its `outputSchema` promises.
+    #[error("result of tool '{tool}' breaks its outputSchema: {faults}")]
+    OutputSchema {
+        /// The tool.
+        tool: String,
+        /// What is wrong, and where.
+        faults: String,
+        /// The result as the server wrote it, for those who can do with it.
+        result: Box<serde_json::value::RawValue>,
+    },
     /// The task that a call went on as was cancelled, by the server or at another's wish.
     #[error("the server's task was cancelled")]
     TaskCancelled,

@@ -1,5 +1,7 @@
 //! What a server answers.
 
+#[cfg(feature = "schema")]
+use std::sync::Arc;
 use std::{borrow::Cow, sync::OnceLock};
 
 use async_trait::async_trait;
@@ -88,6 +90,15 @@ pub trait Handler: Send + Sync + 'static {
     /// The input schema of a tool, asked for at calls over stateless HTTP: arguments that it marks with `x-mcp-header`
     /// must be repeated in headers. Without a schema they are not checked.
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
+        let _ = tool;
+        None
+    }
+
+    /// What calls of a tool are checked against: their arguments before the tool sees them, their results before the
+    /// client does. Without it they are not checked. A result that breaks its `outputSchema` becomes an error that says
+    /// where, in the answer and in the trace.
+    #[cfg(feature = "schema")]
+    fn tool_schema(&self, tool: &str) -> Option<Arc<super::ToolSchema>> {
         let _ = tool;
         None
     }

@@ -20,6 +20,8 @@ mod shape;
 mod subscriptions;
 mod table;
 mod tasks;
+#[cfg(feature = "schema")]
+mod tool_schema;
 #[cfg(feature = "typed")]
 mod toolbox;
 
@@ -31,6 +33,8 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
 pub use self::pipe::serve_stdio;
+#[cfg(feature = "schema")]
+pub use self::tool_schema::{SchemaError, ToolSchema};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{

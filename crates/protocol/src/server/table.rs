@@ -34,9 +34,9 @@ use crate::{
     envelope::write_notification,
     members::OwnedMembers,
     types::{
-        CallToolParams, DiscoverResult, InitializeParams, InitializeResult, JsonObject,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LogLevel, TASKS_EXTENSION, meta_key,
+        CallToolParams, CallToolResult, DiscoverResult, InitializeParams, InitializeResult,
+        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, LogLevel, TASKS_EXTENSION, meta_key,
     },
 };
 
@@ -179,11 +179,17 @@ fn common() -> Methods {
     add(&mut table, "tools/call", async |call: Call| {
         let params = call.tool_call()?;
         let handler = &call.server.shared.handler;
+        let tool = Called::of(&**handler, &params);
+        if let Some(refusal) = tool.refusal(&params) {
+            return Reply::json(&refusal);
+        }
         match handler.task_options(&params.name) {
-            None => handler.call_tool(params, &call.cx).await,
+            None => tool.checked(handler.call_tool(params, &call.cx).await?),
             Some(options) => {
                 let handler = handler.clone();
-                let work = async move |cx: RequestContext| handler.call_tool(params, &cx).await;
+                let work = async move |cx: RequestContext| {
+                    tool.checked(handler.call_tool(params, &cx).await?)
+                };
                 call.cx.run_as_task(options, work).await
             }
         }
@@ -217,6 +223,47 @@ fn common() -> Methods {
         call.server.shared.handler.get_prompt(call.params()?, &call.cx).await
     });
     table
+}
+
+/// A tool that is called, and what the call is checked against.
+struct Called {
+    #[cfg(feature = "schema")]
+    schema: Option<(String, Arc<super::ToolSchema>)>,
+}
+
+#[cfg(feature = "schema")]
+impl Called {
+    fn of(handler: &dyn Handler, params: &CallToolParams) -> Self {
+        let schema = handler.tool_schema(&params.name);
+        Self { schema: schema.map(|schema| (params.name.clone(), schema)) }
+    }
+
+    fn refusal(&self, params: &CallToolParams) -> Option<CallToolResult> {
+        let (name, schema) = self.schema.as_ref()?;
+        schema.refusal_of_raw(name, params.arguments.as_deref())
+    }
+
+    fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
+        match &self.schema {
+            Some((name, schema)) => schema.checked_reply(name, reply),
+            None => Ok(reply),
+        }
+    }
+}
+
+#[cfg(not(feature = "schema"))]
+impl Called {
+    fn of(_: &dyn Handler, _: &CallToolParams) -> Self {
+        Self {}
+    }
+
+    fn refusal(&self, _: &CallToolParams) -> Option<CallToolResult> {
+        None
+    }
+
+    fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
+        Ok(reply)
+    }
 }
 
 impl Call {

@@ -3,12 +3,11 @@
 use std::{borrow::Cow, fmt::Display, future::Future, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
-use jsonschema::Validator;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Handler, Reply, RequestContext, ServerDescription, TaskOptions, page};
+use super::{Handler, Reply, RequestContext, ServerDescription, TaskOptions, ToolSchema, page};
 use crate::{
     RpcError,
     types::{
@@ -39,7 +38,9 @@ pub struct Toolbox {
 
 struct TypedTool {
     tool: Tool,
-    arguments: Validator,
+    schema: ToolSchema,
+    /// Whether an HTTP header repeats an argument.
+    is_marked: bool,
     task: Option<TaskOptions>,
     call: Box<dyn Fn(Value, RequestContext) -> CallFuture + Send + Sync>,
 }
@@ -54,18 +55,18 @@ impl TypedTool {
         E: Display,
     {
         let input_schema = object_schema_of::<A>().expect("a tool's arguments are an object");
-        let arguments = jsonschema::validator_for(&input_schema)
-            .expect("the schema of a type is a valid JSON Schema");
         let call = Arc::new(call);
+        let tool = Tool {
+            name,
+            description: Some(description),
+            input_schema,
+            output_schema: R::output_schema(),
+            ..Tool::default()
+        };
         Self {
-            tool: Tool {
-                name,
-                description: Some(description),
-                input_schema,
-                output_schema: R::output_schema(),
-                ..Tool::default()
-            },
-            arguments,
+            schema: ToolSchema::of(&tool).expect("the schema of a type is a valid JSON Schema"),
+            is_marked: tool.input_schema.to_string().contains("x-mcp-header"),
+            tool,
             task: None,
             call: Box::new(move |arguments, cx| {
                 let call = call.clone();
@@ -197,28 +198,11 @@ impl Toolbox {
                 return Some(CallToolResult::error(format!("arguments are not valid: {error}")));
             }
         };
-        if let Some(faults) = faults(&typed.arguments, &arguments) {
-            return Some(CallToolResult::error(format!(
-                "arguments of '{name}' are not valid: {faults}"
-            )));
+        if let Some(refusal) = typed.schema.refusal(name, &arguments) {
+            return Some(refusal);
         }
-        Some((typed.call)(arguments, cx.clone()).await)
+        Some(typed.schema.checked(name, (typed.call)(arguments, cx.clone()).await))
     }
-}
-
-/// The first few faults of some arguments, each with its place.
-fn faults(validator: &Validator, arguments: &Value) -> Option<String> {
-    const MOST: usize = 5;
-    let faults: Vec<String> = validator
-        .iter_errors(arguments)
-        .take(MOST)
-        .map(|error| match error.instance_path().as_str() {
-            "" => error.to_string(),
-            place => format!("{place}: {error}"),
-        })
-        .collect();
-    // Errors quote what is wrong, and that may be long.
-    (!faults.is_empty()).then(|| crate::error::shortened(&faults.join("; ")).to_owned())
 }
 
 #[async_trait]
@@ -233,7 +217,7 @@ impl Handler for Toolbox {
 
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
         let typed = self.tools.iter().find(|typed| typed.tool.name == tool)?;
-        Some(Cow::Borrowed(&typed.tool.input_schema))
+        typed.is_marked.then_some(Cow::Borrowed(&typed.tool.input_schema))
     }
 
     async fn list_tools(

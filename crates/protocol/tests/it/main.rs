@@ -9,5 +9,6 @@ mod http_rules;
 mod marked_arguments;
 mod matrix;
 mod revisions;
+mod schemas;
 mod support;
 mod tasks;

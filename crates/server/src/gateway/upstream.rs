@@ -179,6 +179,8 @@ impl Upstream {
             max_message_bytes: limits.max_upstream_message_bytes.get(),
             max_list_items: limits.max_upstream_list.get(),
             max_rounds: limits.max_questions_per_call.get(),
+            // Results pass through; those who read them check them.
+            check_results: false,
             ..ClientOptions::default()
         };
         match &self.config.transport {
