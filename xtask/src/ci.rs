@@ -141,6 +141,12 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("run --quiet --package xtask -- conformance")]),
     },
     Step {
+        name: "fuzz",
+        about: "each fuzz target, for ten seconds",
+        needs: None,
+        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- fuzz")]),
+    },
+    Step {
         name: "deny",
         about: "licences, duplicate versions and sources of dependencies",
         needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),

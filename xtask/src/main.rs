@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod conformance;
+mod fuzz;
 #[cfg(target_os = "linux")]
 mod kills;
 mod run;
@@ -50,6 +51,9 @@ Examples:
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
     Kills(kills::Options),
+    /// Feed each parser of what strangers send with what nobody thought of.
+    #[command(after_help = fuzz::EXAMPLES)]
+    Fuzz(fuzz::Options),
     /// Measure how fast we are, beside others.
     #[command(after_help = bench::EXAMPLES)]
     Bench {
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Task::TestScenarios(options) => run::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::Conformance(options) => conformance::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
         Task::Schema(options) => schema::run(&options),
         Task::Upstream { spec } => serve_upstream(&spec),

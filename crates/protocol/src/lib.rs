@@ -72,6 +72,9 @@ pub mod client;
 mod envelope;
 mod error;
 mod feature;
+#[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
+#[doc(hidden)]
+pub mod fuzz;
 #[cfg(any(feature = "server", feature = "client"))]
 mod line;
 #[cfg(any(feature = "http", feature = "http-client"))]

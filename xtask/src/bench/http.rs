@@ -90,6 +90,22 @@ pub(super) async fn measure(
     })
 }
 
+/// How a peer is started for [`open_session`].
+pub(super) fn sessions_mode(peer: Peer) -> &'static str {
+    SESSION.mode(peer)
+}
+
+/// Opens a session, and leaves it alone.
+pub(super) async fn open_session(url: &str, peer: Peer) -> Result<(), Failed> {
+    let server = Server::open(url, peer, SESSION).await?;
+    match server.headers.iter().any(|(name, _)| name == "Mcp-Session-Id") {
+        true => Ok(()),
+        false => Err(Failed::new(format!("{} opens no session", peer.name()))),
+    }
+}
+
+const SESSION: Row = Row { revision: protocol::SESSIONS, answer: Answer::Events, bytes: 16 };
+
 /// A server that is ready to be called.
 struct Server {
     address: SocketAddr,

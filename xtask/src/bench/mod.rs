@@ -5,11 +5,13 @@ mod peer;
 mod process;
 mod protocol;
 mod report;
+mod sessions;
 mod stdio;
 
-use std::process::ExitCode;
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Failed;
 
@@ -18,6 +20,7 @@ Examples:
   cargo xtask bench protocol           server CPU per request, requests per second, times and memory
   cargo xtask bench protocol --quick   one short round: whether it runs, not what it says
   cargo xtask bench protocol --write   puts the table into docs/benchmarks.md
+  cargo xtask bench sessions           what 10,000 idle sessions cost in memory
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
@@ -26,10 +29,26 @@ Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (a
 pub(crate) enum Bench {
     /// Calls of an echo tool: ours, rmcp's, and the floor of bare hyper.
     Protocol(protocol::Options),
+    /// Idle sessions: what one costs in memory, ours and rmcp's.
+    Sessions(sessions::Options),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     match bench {
         Bench::Protocol(options) => protocol::run(options),
+        Bench::Sessions(options) => sessions::run(options),
     }
+}
+
+fn progress_bar(turns: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(turns as u64);
+    bar.set_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} to go; {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }

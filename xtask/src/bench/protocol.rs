@@ -1,15 +1,14 @@
 //! `cargo xtask bench protocol`: calls of an echo tool, over every transport and in both eras.
 
-use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::{
     http,
     peer::{Peer, Program},
-    report, stdio,
+    progress_bar, report, stdio,
 };
 use crate::Failed;
 
@@ -109,19 +108,6 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         report::write("protocol", &report)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn progress_bar(turns: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(turns as u64);
-    bar.set_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} to go; {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }
 
 impl Row {

@@ -56,31 +56,8 @@ const AIMS: &[Aim] = &[
 
 /// The report: what was run where, the table, and what falls short of the aims.
 pub(super) fn report(turns: &[Turns], rounds: usize, seconds: u64) -> Result<String, Failed> {
-    let mut out = String::new();
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let said = |program: &str, arguments: &[&str]| -> Option<String> {
-        let output = Command::new(program).args(arguments).current_dir(root()).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map_or("an unknown processor", |(_, model)| model);
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or_default();
-    let unknown = || "unknown".to_owned();
-    let date = said("date", &["-u", "+%F"]).unwrap_or_else(unknown);
-    let commit = said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown);
-    let paragraphs = format!(
-        "`cargo xtask {}` on {date}, at {commit}: {cores} cores of {model}, Linux {}, load {load} at the end; \
-         {rounds} rounds of {seconds} s, the median counts.\n",
-        arguments.join(" "),
-        kernel.trim()
-    );
-    out.push_str(&paragraphs);
+    let mut out =
+        format!("{} {rounds} rounds of {seconds} s, the median counts.\n", where_and_when());
     out.push_str("\n| call | server | CPU µs/request | × rmcp | × floor | requests/s | × rmcp | p50 ms | p99 ms | memory MiB |\n");
     out.push_str("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for Turns { row, peer, .. } in turns {
@@ -115,6 +92,32 @@ pub(super) fn report(turns: &[Turns], rounds: usize, seconds: u64) -> Result<Str
         writeln!(out, "- {line}").map_err(|error| Failed::new(error.to_string()))?;
     }
     Ok(out)
+}
+
+/// The command that is running, the date, the commit and the machine, as the start of a paragraph.
+pub(super) fn where_and_when() -> String {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let said = |program: &str, arguments: &[&str]| -> Option<String> {
+        let output = Command::new(program).args(arguments).current_dir(root()).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("an unknown processor", |(_, model)| model);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
+    let unknown = || "unknown".to_owned();
+    let date = said("date", &["-u", "+%F"]).unwrap_or_else(unknown);
+    let commit = said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown);
+    format!(
+        "`cargo xtask {}` on {date}, at {commit}: {cores} cores of {model}, Linux {}, load {load} at the end;",
+        arguments.join(" "),
+        kernel.trim()
+    )
 }
 
 impl Aim {

@@ -5,6 +5,8 @@ mod answering;
 mod authorizer;
 #[cfg(feature = "stdio")]
 mod child;
+#[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
+pub(crate) mod fuzz;
 mod handler;
 mod handshake;
 #[cfg(feature = "http-client")]

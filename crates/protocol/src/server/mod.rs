@@ -5,6 +5,8 @@ mod call;
 mod channel;
 mod context;
 mod conversation;
+#[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
+pub(crate) mod fuzz;
 mod handler;
 #[cfg(feature = "http")]
 pub mod http;
