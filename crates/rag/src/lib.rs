@@ -14,8 +14,28 @@
 //! # Ok::<(), marquetry_rag::ChunkError>(())
 //! ```
 //!
-//! What is here so far: documents into text (`extract` and `chunk_extracted`, feature `extract`), cutting ([`chunk`]) and
-//! the built-in model (`StaticModel`, feature `builtin-model`). Stores, search and citations are still to come.
+//! Chunks with their vectors are kept in a [`ChunkStore`], and found there by both their words and their meaning:
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! use marquetry_rag::{ChunkStore, Document, EmbeddingModel, MemoryStore, NewChunk, SearchRequest, StaticModel};
+//!
+//! let model = StaticModel::built_in();
+//! let store = MemoryStore::new(EmbeddingModel::default());
+//! for (uri, text) in [("rust.md", "Rust has no garbage collector."), ("bread.md", "Bread is flour and water.")] {
+//!     let chunk = NewChunk::of_text(text, model.embed(text));
+//!     store.replace(Document::new(uri), vec![chunk]).await?;
+//! }
+//! let question = "How is bread made?";
+//! let hits = store.search(&SearchRequest::new(question, Some(model.embed(question)))).await?;
+//! assert_eq!(hits[0].chunk.document, "bread.md");
+//! # Ok::<(), marquetry_rag::StoreError>(())
+//! # }).unwrap();
+//! ```
+//!
+//! What is here so far: documents into text (`extract` and `chunk_extracted`, feature `extract`), cutting ([`chunk`]),
+//! the built-in model (`StaticModel`, feature `builtin-model`), and two stores: one in memory ([`MemoryStore`]) and one
+//! in a file (`LibsqlStore`, feature `libsql`). Citations are still to come.
 //!
 //! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the
 //! stack or expands without bound, and every limit is one of `ExtractLimits`.
@@ -25,9 +45,15 @@ mod embed;
 #[cfg(feature = "extract")]
 mod extract;
 mod quotes;
+mod search;
+mod store;
 
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
+#[cfg(feature = "conformance")]
+pub use crate::store::conformance;
+#[cfg(feature = "libsql")]
+pub use crate::store::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,
@@ -39,4 +65,9 @@ pub use crate::{
 pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
     quotes::straighten_quotes,
+    search::{Fusion, Hit, Matching, SearchRequest},
+    store::{
+        ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,
+        StoredChunk,
+    },
 };

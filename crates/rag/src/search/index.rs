@@ -1,0 +1,469 @@
+//! Everything that is searched, in memory: one row for each chunk.
+
+use std::{collections::HashMap, ops::Range};
+
+use super::{
+    Fusion, Hit, Matching, SearchRequest,
+    postings::{Postings, Scorer, Term},
+    request::sort_and_limit,
+    top::Top,
+    vectors::{Matrix, Packed, Probe},
+};
+use crate::store::{
+    Document, EmbeddingModel, StoredChunk,
+    filter::{Label, LabelFilter},
+};
+
+/// How many rows of each ranking are fused, at least. The spec's figures need no more.
+const DEPTH: usize = 100;
+/// Below this many rows a second thread costs more than it does.
+const ROWS_FOR_THREADS: usize = 50_000;
+
+/// A chunk, as it is searched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) vector: Packed,
+    /// Its terms, each once, in their order, with how often it has them.
+    pub(crate) terms: Vec<(Term, u8)>,
+    /// How many terms it has, repetitions included.
+    pub(crate) length: u32,
+}
+
+/// A document, as it is filtered by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The document's number in its store.
+    pub(crate) number: u32,
+    /// The label of its URI.
+    pub(crate) uri: Label,
+    /// Its other labels, sorted.
+    pub(crate) labels: Vec<Label>,
+}
+
+/// What is looked for.
+pub(crate) struct Query<'a> {
+    pub(crate) vector: Option<&'a [f32]>,
+    /// The question's terms, each once; None is a word that no chunk has.
+    pub(crate) terms: &'a [Option<Term>],
+    pub(crate) matching: Matching,
+    /// The label of the URI of the one document that is searched.
+    pub(crate) scope: Option<Label>,
+    pub(crate) filter: LabelFilter,
+    pub(crate) limit: usize,
+    pub(crate) threshold: f64,
+    pub(crate) distinct: bool,
+    pub(crate) fusion: Fusion,
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn new(
+        request: &'a SearchRequest,
+        terms: &'a [Option<Term>],
+        model: &EmbeddingModel,
+    ) -> Self {
+        Self {
+            vector: request.vector.as_deref(),
+            terms,
+            matching: request.matching,
+            scope: request.filter.scope_label(),
+            filter: request.filter.compile(),
+            limit: request.limit,
+            threshold: request.threshold,
+            distinct: request.distinct,
+            fusion: request.fusion(model),
+        }
+    }
+}
+
+/// A row that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// The number of its document.
+    pub(crate) document: u32,
+    /// Its place in its document.
+    pub(crate) index: u32,
+    pub(crate) score: f64,
+    pub(crate) relevance: f64,
+    pub(crate) similarity: Option<f64>,
+    pub(crate) semantic_rank: Option<u32>,
+    pub(crate) keyword_rank: Option<u32>,
+}
+
+impl Found {
+    /// The hit, once the store has read the chunk.
+    pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
+        let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
+        Hit {
+            chunk,
+            kind: document.kind.clone(),
+            object_id: document.object_id.clone(),
+            title: document.title.clone(),
+            score,
+            relevance,
+            similarity,
+            semantic_rank,
+            keyword_rank,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    vectors: Matrix,
+    postings: Postings,
+    /// The document of each row, or [`DEAD`].
+    documents_of_rows: Vec<u32>,
+    /// By their numbers.
+    documents: Vec<Option<Kept>>,
+    numbers: HashMap<Label, u32>,
+    dead: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    entry: Entry,
+    rows: Range<u32>,
+}
+
+const DEAD: u32 = u32::MAX;
+
+impl Index {
+    pub(crate) fn new(dimension: usize) -> Self {
+        Self {
+            vectors: Matrix::new(dimension),
+            postings: Postings::default(),
+            documents_of_rows: Vec::new(),
+            documents: Vec::new(),
+            numbers: HashMap::new(),
+            dead: 0,
+        }
+    }
+
+    /// Makes room for so many more rows.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.vectors.reserve(rows);
+        self.documents_of_rows.reserve_exact(rows);
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.documents_of_rows.len() - self.dead
+    }
+
+    /// How many numbers a vector has.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn dimension(&self) -> usize {
+        self.vectors.dimension()
+    }
+
+    /// Puts a document in the place of what had its number; its rows are still to come.
+    pub(crate) fn add(&mut self, entry: Entry) -> Adding<'_> {
+        self.remove(entry.number);
+        let start = self.documents_of_rows.len() as u32;
+        let number = entry.number as usize;
+        if number >= self.documents.len() {
+            self.documents.resize_with(number + 1, || None);
+        }
+        self.numbers.insert(entry.uri, entry.number);
+        self.documents[number] = Some(Kept { entry, rows: start..start });
+        Adding { number, index: self }
+    }
+
+    /// Removes a document, and says how many rows it had.
+    pub(crate) fn remove(&mut self, number: u32) -> usize {
+        let Some(kept) = self.documents.get_mut(number as usize).and_then(Option::take) else {
+            return 0;
+        };
+        self.numbers.remove(&kept.entry.uri);
+        for row in kept.rows.clone() {
+            self.documents_of_rows[row as usize] = DEAD;
+            self.postings.forget(row);
+        }
+        self.dead += kept.rows.len();
+        self.tidy();
+        kept.rows.len()
+    }
+
+    /// Gives the place of dead rows back when there are many, so that each costs little.
+    fn tidy(&mut self) {
+        if self.dead < 1_024 || self.dead < self.len() / 2 {
+            return;
+        }
+        let mut alive = 0..;
+        let places: Vec<u32> = (self.documents_of_rows.iter())
+            .map(|&document| match document {
+                DEAD => u32::MAX,
+                _ => alive.next().expect("fewer rows than before"),
+            })
+            .collect();
+        self.vectors.retain(|row| places[row] != u32::MAX);
+        self.postings.renumber(&places);
+        for kept in self.documents.iter_mut().flatten().filter(|kept| !kept.rows.is_empty()) {
+            let start = places[kept.rows.start as usize];
+            kept.rows = start..start + kept.rows.len() as u32;
+        }
+        self.documents_of_rows.retain(|&document| document != DEAD);
+        self.dead = 0;
+    }
+
+    /// The number of the document with this URI.
+    pub(crate) fn number(&self, uri: Label) -> Option<u32> {
+        self.numbers.get(&uri).copied()
+    }
+
+    /// The documents that pass, with how many rows each has, in the order of their numbers.
+    pub(crate) fn select(
+        &self,
+        scope: Option<Label>,
+        filter: LabelFilter,
+    ) -> impl Iterator<Item = (&Entry, u32)> {
+        self.passing(scope, filter).map(|kept| (&kept.entry, kept.rows.len() as u32))
+    }
+
+    fn passing(&self, scope: Option<Label>, filter: LabelFilter) -> impl Iterator<Item = &Kept> {
+        let numbers = match scope {
+            None => 0..self.documents.len(),
+            Some(uri) => self.number(uri).map_or(0..0, |at| at as usize..at as usize + 1),
+        };
+        self.documents[numbers]
+            .iter()
+            .flatten()
+            .filter(move |kept| filter.matches(&kept.entry.labels))
+    }
+
+    /// The best rows first.
+    pub(crate) fn search(&self, query: &Query<'_>) -> Vec<Found> {
+        if query.limit == 0 || self.len() == 0 {
+            return Vec::new();
+        }
+        let runs = self.runs(query);
+        let probe = query.vector.and_then(Probe::new);
+        let is_alive = |row: u32| self.documents_of_rows[row as usize] != DEAD;
+        let is_alive: Option<&dyn Fn(u32) -> bool> =
+            if self.dead > 0 { Some(&is_alive) } else { None };
+        let scorer = self.postings.scorer(query.terms, self.len(), is_alive);
+        let semantic =
+            || probe.as_ref().map_or_else(Vec::new, |probe| self.by_vector(query, probe, &runs));
+        let keyword = || self.by_words(query, &scorer, &runs);
+        let (semantic, keyword) = if self.len() < ROWS_FOR_THREADS || query.terms.is_empty() {
+            (semantic(), keyword())
+        } else {
+            std::thread::scope(|scope| {
+                let semantic = scope.spawn(semantic);
+                let keyword = keyword();
+                (semantic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), keyword)
+            })
+        };
+        self.fuse(query, probe.as_ref(), &scorer, &semantic, &keyword)
+    }
+
+    /// The rows that pass the filter, as few ranges.
+    fn runs(&self, query: &Query<'_>) -> Vec<Range<u32>> {
+        let all = self.documents_of_rows.len() as u32;
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        if query.scope.is_none() && query.filter.is_empty() {
+            if self.dead == 0 {
+                runs.push(0..all);
+                return runs;
+            }
+            for (row, _) in (0..).zip(&self.documents_of_rows).filter(|(_, of)| **of != DEAD) {
+                join(&mut runs, row..row + 1);
+            }
+            return runs;
+        }
+        let mut parts: Vec<_> =
+            self.passing(query.scope, query.filter.clone()).map(|kept| kept.rows.clone()).collect();
+        parts.sort_unstable_by_key(|rows| rows.start);
+        parts.into_iter().filter(|rows| !rows.is_empty()).for_each(|rows| join(&mut runs, rows));
+        runs
+    }
+
+    fn by_vector(&self, query: &Query<'_>, probe: &Probe, runs: &[Range<u32>]) -> Vec<(f32, u32)> {
+        let mut top = self.collector(query);
+        self.vectors.scan(
+            probe,
+            runs,
+            #[inline(always)]
+            |row, score| top.see(score, row),
+        );
+        let mut rows = top.into_sorted();
+        for (score, row) in &mut rows {
+            *score = self.vectors.cosine(*row, probe).unwrap_or(0.0);
+        }
+        rows.sort_by(|left, right| right.0.total_cmp(&left.0));
+        rows
+    }
+
+    fn by_words(
+        &self,
+        query: &Query<'_>,
+        scorer: &Scorer<'_>,
+        runs: &[Range<u32>],
+    ) -> Vec<(f32, u32)> {
+        let mut top = self.collector(query);
+        // Rows and ranges come in the same order.
+        let mut runs = runs.iter().peekable();
+        scorer.scan(query.matching, |row, score| {
+            while runs.next_if(|run| run.end <= row).is_some() {}
+            if runs.peek().is_some_and(|run| run.start <= row) {
+                top.see(score, row);
+            }
+        });
+        top.into_sorted()
+    }
+
+    fn collector(&self, query: &Query<'_>) -> Collector<'_> {
+        let top = Top::new(query.limit.max(DEPTH));
+        let documents = query.distinct.then_some(&self.documents_of_rows[..]);
+        Collector { top, documents, open: None }
+    }
+
+    fn fuse(
+        &self,
+        query: &Query<'_>,
+        probe: Option<&Probe>,
+        scorer: &Scorer<'_>,
+        semantic: &[(f32, u32)],
+        keyword: &[(f32, u32)],
+    ) -> Vec<Found> {
+        struct Ranked {
+            row: u32,
+            semantic: Option<u32>,
+            keyword: Option<u32>,
+        }
+        // A document's best row by vector may be another than its best by words: the document has both places, and
+        // is shown by the row that won it more.
+        let key =
+            |row: u32| if query.distinct { self.documents_of_rows[row as usize] } else { row };
+        let mut ranked: HashMap<u32, Ranked> = HashMap::new();
+        for (rank, row) in ranks(semantic) {
+            ranked.insert(key(row), Ranked { row, semantic: Some(rank), keyword: None });
+        }
+        for (rank, row) in ranks(keyword) {
+            let entry =
+                ranked.entry(key(row)).or_insert(Ranked { row, semantic: None, keyword: None });
+            entry.keyword = Some(rank);
+            if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
+                entry.row = row;
+            }
+        }
+        let mut found: Vec<_> = ranked
+            .into_values()
+            .map(|Ranked { row, semantic, keyword }| {
+                let number = self.documents_of_rows[row as usize];
+                let kept = self.documents[number as usize].as_ref().expect("a row has a document");
+                let similarity = probe.and_then(|probe| self.vectors.cosine(row, probe));
+                let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
+                Found {
+                    document: number,
+                    index: row - kept.rows.start,
+                    score: query.fusion.score(semantic, keyword),
+                    relevance: f64::from(scorer.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
+                    similarity,
+                    semantic_rank: semantic,
+                    keyword_rank: keyword,
+                }
+            })
+            .filter(|found| found.relevance >= query.threshold)
+            .collect();
+        // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
+        found.sort_unstable_by_key(|found| (found.document, found.index));
+        sort_and_limit(&mut found, query.limit, |found| found.score);
+        found
+    }
+}
+
+/// A document whose rows are added.
+pub(crate) struct Adding<'a> {
+    index: &'a mut Index,
+    number: usize,
+}
+
+impl Adding<'_> {
+    /// The next row.
+    pub(crate) fn row(&mut self, row: RowRef<'_>) {
+        let Self { index, number } = self;
+        index.vectors.push(row.scale, row.coarse, row.fine);
+        index.postings.push(row.terms, row.length);
+        index.documents_of_rows.push(*number as u32);
+        if let Some(kept) = &mut index.documents[*number] {
+            kept.rows.end += 1;
+        }
+    }
+}
+
+/// A row that is put into an [`Index`], wherever it lies.
+pub(crate) struct RowRef<'a> {
+    pub(crate) scale: f32,
+    pub(crate) coarse: &'a [u8],
+    pub(crate) fine: &'a [u8],
+    pub(crate) terms: &'a [(Term, u8)],
+    pub(crate) length: u32,
+}
+
+impl Row {
+    pub(crate) fn as_ref(&self) -> RowRef<'_> {
+        let Self { vector, terms, length } = self;
+        RowRef {
+            scale: vector.scale,
+            coarse: &vector.coarse,
+            fine: &vector.fine,
+            terms,
+            length: *length,
+        }
+    }
+}
+
+/// The best rows, or the best row of each of the best documents.
+struct Collector<'a> {
+    top: Top,
+    /// The document of each row, if only the best row of each counts. A document's rows come one after another.
+    documents: Option<&'a [u32]>,
+    open: Option<(u32, f32, u32)>,
+}
+
+impl Collector<'_> {
+    #[inline(always)]
+    fn see(&mut self, score: f32, row: u32) {
+        let Some(documents) = self.documents else { return self.top.push(score, row) };
+        let document = documents[row as usize];
+        match &mut self.open {
+            Some((open, best, at)) if *open == document => {
+                if score > *best {
+                    (*best, *at) = (score, row);
+                }
+            }
+            open => {
+                if let Some((_, score, row)) = open.replace((document, score, row)) {
+                    self.top.push(score, row);
+                }
+            }
+        }
+    }
+
+    fn into_sorted(mut self) -> Vec<(f32, u32)> {
+        if let Some((_, score, row)) = self.open {
+            self.top.push(score, row);
+        }
+        self.top.into_sorted()
+    }
+}
+
+/// Places from 1; equals share one.
+fn ranks(sorted: &[(f32, u32)]) -> impl Iterator<Item = (u32, u32)> {
+    let mut last = (f32::NAN, 0);
+    (1..).zip(sorted).map(move |(place, &(score, row))| {
+        if score != last.0 {
+            last = (score, place);
+        }
+        (last.1, row)
+    })
+}
+
+fn join(runs: &mut Vec<Range<u32>>, rows: Range<u32>) {
+    match runs.last_mut() {
+        Some(last) if last.end == rows.start => last.end = rows.end,
+        _ => runs.push(rows),
+    }
+}

@@ -1,0 +1,194 @@
+//! What is asked, and what is answered.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{EmbeddingModel, Filter, StoreError, StoredChunk};
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SearchRequest {
+    /// The words: at most [`Self::MAX_TEXT_BYTES`], of which the first [`Self::MAX_TERMS`] different ones count.
+    /// Nothing in them is syntax. Without any, chunks are found by the vector alone.
+    pub text: String,
+    /// The vector of the question, from the store's model. Without one, or if it is all zeros, chunks are found by
+    /// their words alone.
+    pub vector: Option<Vec<f32>>,
+    /// In which documents.
+    pub filter: Filter,
+    /// How many hits at most, up to [`Self::MAX_LIMIT`]; 10 by default.
+    pub limit: usize,
+    /// What [`Hit::relevance`] is at least, from 0 to 1; 0 by default, which keeps all.
+    pub threshold: f64,
+    /// Only the best chunk of each document.
+    pub distinct: bool,
+    /// How the two rankings become one; by default what measures best for the store's model.
+    pub fusion: Option<Fusion>,
+    /// Which chunks the words find.
+    pub matching: Matching,
+}
+
+impl SearchRequest {
+    /// The longest text.
+    pub const MAX_TEXT_BYTES: usize = 64 * 1024;
+    /// How many different terms of the text count.
+    pub const MAX_TERMS: usize = 256;
+    /// The largest limit.
+    pub const MAX_LIMIT: usize = 1_000;
+
+    /// The ten best chunks of all.
+    pub fn new(text: impl Into<String>, vector: Option<Vec<f32>>) -> Self {
+        Self {
+            text: text.into(),
+            vector,
+            filter: Filter::default(),
+            limit: 10,
+            threshold: 0.0,
+            distinct: false,
+            fusion: None,
+            matching: Matching::default(),
+        }
+    }
+
+    /// Refuses what no store answers.
+    pub(crate) fn check(&self, model: &EmbeddingModel) -> Result<(), StoreError> {
+        if self.text.len() > Self::MAX_TEXT_BYTES {
+            return Err(StoreError::QueryTooLong { bytes: self.text.len() });
+        }
+        if self.limit > Self::MAX_LIMIT {
+            return Err(StoreError::LimitTooLarge { limit: self.limit });
+        }
+        let sound = |value: f64| value.is_finite() && value >= 0.0;
+        if !self.fusion.is_none_or(|fusion| sound(fusion.k) && sound(fusion.semantic_weight)) {
+            return Err(StoreError::Fusion);
+        }
+        self.vector.as_ref().map_or(Ok(()), |vector| crate::store::check_vector(model, vector))
+    }
+
+    pub(crate) fn fusion(&self, model: &EmbeddingModel) -> Fusion {
+        self.fusion.unwrap_or_else(|| Fusion::for_model(&model.identity))
+    }
+}
+
+/// How two rankings become one: `semantic_weight / (k + semantic rank) + 1 / (k + keyword rank)`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fusion {
+    /// How little the first places count more than those after them.
+    pub k: f64,
+    /// How much the vectors count, when the words count 1.
+    pub semantic_weight: f64,
+}
+
+impl Fusion {
+    /// As the seed has it: both rankings count the same, and places count much alike.
+    pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
+
+    /// What measures best for this model: the built-in one is weaker than words are, and counts half.
+    /// `docs/benchmarks.md` has the figures.
+    pub fn for_model(identity: &str) -> Self {
+        if identity == "minilm-static-256-i8" {
+            Self { k: 10.0, semantic_weight: 0.5 }
+        } else {
+            Self::PLAIN
+        }
+    }
+
+    pub(crate) fn score(self, semantic_rank: Option<u32>, keyword_rank: Option<u32>) -> f64 {
+        let share = |rank: Option<u32>| rank.map_or(0.0, |rank| 1.0 / (self.k + f64::from(rank)));
+        self.semantic_weight * share(semantic_rank) + share(keyword_rank)
+    }
+}
+
+impl Default for Fusion {
+    fn default() -> Self {
+        Self::PLAIN
+    }
+}
+
+/// Which chunks are found by words. Words count by their English stems, without those that are everywhere ("the").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Matching {
+    /// Those with at least one of the words.
+    #[default]
+    Any,
+    /// Those with all of the words, as PostgreSQL's `plainto_tsquery` has it. Whole questions find nothing this way.
+    All,
+}
+
+/// A chunk that was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Hit {
+    /// The chunk, with the URI of its document.
+    pub chunk: StoredChunk,
+    /// The type of the record behind its document.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The id of the record behind its document.
+    pub object_id: Option<String>,
+    /// The title of its document.
+    pub title: Option<String>,
+    /// What hits are ordered by: see [`Fusion`]. It compares hits of one search, and says nothing across searches.
+    pub score: f64,
+    /// How well the chunk answers, from 0 to 1, whatever else there is: the cosine of the vectors, or the share of the
+    /// question's words that it has (rare words count more), whichever is larger.
+    pub relevance: f64,
+    /// The cosine of the vectors, if there are two.
+    pub similarity: Option<f64>,
+    /// Its place by vectors, from 1; equals share a place. None if it is not among the best.
+    pub semantic_rank: Option<u32>,
+    /// Its place by words (BM25), from 1; equals share a place. None if it is not among the best.
+    pub keyword_rank: Option<u32>,
+}
+
+/// The best hits first, and no more than `limit`.
+pub(crate) fn sort_and_limit<T>(hits: &mut Vec<T>, limit: usize, score: impl Fn(&T) -> f64) {
+    hits.sort_by(|left, right| score(right).total_cmp(&score(left)));
+    hits.truncate(limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitOrdering
+    #[test]
+    fn the_best_come_first() {
+        check(&[0.5, 0.9, 0.3, 0.7], 2, &[0.9, 0.7]);
+    }
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitLargerThanList
+    #[test]
+    fn a_limit_beyond_the_list_keeps_all() {
+        check(&[0.8], 100, &[0.8]);
+    }
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitEmptyList
+    #[test]
+    fn nothing_stays_nothing() {
+        check(&[], 10, &[]);
+    }
+
+    #[track_caller]
+    fn check(scores: &[f64], limit: usize, want: &[f64]) {
+        let mut scores = scores.to_vec();
+        sort_and_limit(&mut scores, limit, |score| *score);
+        assert_eq!(scores, want);
+    }
+
+    #[test]
+    fn fusion_is_the_sum_of_both_places() {
+        let score = Fusion::PLAIN.score(Some(2), Some(5));
+        assert!((score - (1.0 / 62.0 + 1.0 / 65.0)).abs() < 1e-12);
+        assert!((Fusion::PLAIN.score(None, Some(1)) - 1.0 / 61.0).abs() < 1e-12);
+        assert_eq!(Fusion::PLAIN.score(None, None), 0.0);
+    }
+
+    #[cfg(feature = "builtin-model")]
+    #[test]
+    fn the_built_in_model_has_its_own_fusion() {
+        assert_ne!(Fusion::for_model(crate::StaticModel::IDENTITY), Fusion::PLAIN);
+    }
+}

@@ -1,0 +1,73 @@
+//! The best of many.
+
+/// Keeps the rows with the highest scores; of equals, the one that came first.
+pub(crate) struct Top {
+    limit: usize,
+    /// What a row must beat. Lower ones cannot be among the best any more.
+    least: f32,
+    rows: Vec<(f32, u32)>,
+}
+
+impl Top {
+    pub(crate) fn new(limit: usize) -> Self {
+        let rows = Vec::with_capacity(2 * limit + 64);
+        Self { limit, least: f32::NEG_INFINITY, rows }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, score: f32, row: u32) {
+        if score > self.least {
+            self.keep(score, row);
+        }
+    }
+
+    #[inline(never)]
+    fn keep(&mut self, score: f32, row: u32) {
+        if self.rows.len() == self.rows.capacity() {
+            self.cut();
+        }
+        self.rows.push((score, row));
+    }
+
+    fn cut(&mut self) {
+        self.rows.sort_unstable_by(order);
+        self.rows.truncate(self.limit);
+        if let Some(last) = self.rows.last()
+            && self.rows.len() == self.limit
+        {
+            self.least = last.0;
+        }
+    }
+
+    /// The best first.
+    pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {
+        self.cut();
+        self.rows
+    }
+}
+
+fn order(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
+    right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_are_kept_in_order() {
+        let mut top = Top::new(3);
+        for row in 0..1_000_u32 {
+            top.push((row * 7 % 1_000) as f32, row);
+        }
+        let scores: Vec<_> = top.into_sorted().into_iter().map(|(score, _)| score).collect();
+        assert_eq!(scores, [999.0, 998.0, 997.0]);
+    }
+
+    #[test]
+    fn of_equals_the_first_is_kept() {
+        let mut top = Top::new(2);
+        (0..500).for_each(|row| top.push(1.0, row));
+        assert_eq!(top.into_sorted(), [(1.0, 0), (1.0, 1)]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Vectors in two bytes a number: one to scan all of them by, one more to order the best exactly.
+
+use std::ops::Range;
+
+/// A vector in two bytes a number, of length 1 before it was rounded.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Packed {
+    /// What the numbers are multiplied by. 0 if the vector was all zeros, and has no direction.
+    pub(crate) scale: f32,
+    /// Signed bytes, as a file keeps them.
+    pub(crate) coarse: Vec<u8>,
+    pub(crate) fine: Vec<u8>,
+}
+
+/// The largest number: 127 in the coarse byte, 0 in the fine one.
+const LARGEST: f32 = 127.0 * 256.0;
+
+impl Packed {
+    pub(crate) fn new(vector: &[f32]) -> Self {
+        // The length of a vector of huge numbers is infinite, so the largest becomes 1 first.
+        let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        if largest == 0.0 {
+            let zeros = vec![0; vector.len()];
+            return Self { scale: 0.0, coarse: zeros.clone(), fine: zeros };
+        }
+        let length = vector.iter().map(|value| (value / largest).powi(2)).sum::<f32>().sqrt();
+        let rounded = vector.iter().map(|value| (value / largest * LARGEST).round() as i16);
+        let coarse = |number: i16| ((i32::from(number) + 128) >> 8) as i8;
+        Self {
+            scale: 1.0 / (length * LARGEST),
+            coarse: rounded.clone().map(|number| coarse(number).cast_unsigned()).collect(),
+            fine: rounded
+                .map(|number| (i32::from(number) - 256 * i32::from(coarse(number))) as u8)
+                .collect(),
+        }
+    }
+}
+
+/// The vectors of all rows.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    dimension: usize,
+    scales: Vec<f32>,
+    coarse: Vec<i8>,
+    fine: Vec<i8>,
+}
+
+/// A question's vector, as both scans need it.
+pub(crate) struct Probe {
+    exact: Vec<f32>,
+    rounded: Vec<i16>,
+}
+
+impl Probe {
+    /// Rounded to this, no sum of products with up to 8,000 rounded numbers leaves 32 bits.
+    const LARGEST: f32 = 2_047.0;
+
+    /// None if the vector has no direction.
+    pub(crate) fn new(vector: &[f32]) -> Option<Self> {
+        let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        if largest == 0.0 {
+            return None;
+        }
+        let length = vector.iter().map(|value| (value / largest).powi(2)).sum::<f32>().sqrt();
+        let exact: Vec<_> = vector.iter().map(|value| value / largest / length).collect();
+        let rounded = vector.iter().map(|value| (value / largest * Self::LARGEST).round() as i16);
+        Some(Self { rounded: rounded.collect(), exact })
+    }
+}
+
+impl Matrix {
+    pub(crate) fn new(dimension: usize) -> Self {
+        Self { dimension, scales: Vec::new(), coarse: Vec::new(), fine: Vec::new() }
+    }
+
+    #[cfg(feature = "libsql")]
+    pub(crate) fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    #[cfg(feature = "libsql")]
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.scales.reserve_exact(rows);
+        self.coarse.reserve_exact(rows * self.dimension);
+        self.fine.reserve_exact(rows * self.dimension);
+    }
+
+    pub(crate) fn push(&mut self, scale: f32, coarse: &[u8], fine: &[u8]) {
+        debug_assert_eq!((coarse.len(), fine.len()), (self.dimension, self.dimension));
+        self.scales.push(scale);
+        self.coarse.extend(coarse.iter().map(|byte| byte.cast_signed()));
+        self.fine.extend(fine.iter().map(|byte| byte.cast_signed()));
+    }
+
+    /// The cosine of a row and a question, as exactly as it was kept. None if the row has no direction.
+    pub(crate) fn cosine(&self, row: u32, probe: &Probe) -> Option<f32> {
+        let row = row as usize;
+        let scale = self.scales[row];
+        let numbers = row * self.dimension..(row + 1) * self.dimension;
+        let numbers = self.coarse[numbers.clone()].iter().zip(&self.fine[numbers]);
+        let numbers = numbers.map(|(&coarse, &fine)| 256 * i32::from(coarse) + i32::from(fine));
+        let sum: f32 = numbers.zip(&probe.exact).map(|(number, exact)| number as f32 * exact).sum();
+        (scale > 0.0).then_some(sum * scale)
+    }
+
+    /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
+    pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], mut see: impl FnMut(u32, f32)) {
+        pulp::Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for run in runs {
+                    for row in run.clone() {
+                        let scale = self.scales[row as usize];
+                        let at = row as usize * self.dimension;
+                        let sum = dot(&self.coarse[at..at + self.dimension], &probe.rounded);
+                        if scale > 0.0 {
+                            see(row, sum as f32 * scale);
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// Keeps the rows for which this is true, in their order.
+    pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let mut to = 0;
+        for from in 0..self.scales.len() {
+            if keep(from) {
+                self.scales[to] = self.scales[from];
+                let numbers = from * self.dimension..(from + 1) * self.dimension;
+                self.coarse.copy_within(numbers.clone(), to * self.dimension);
+                self.fine.copy_within(numbers, to * self.dimension);
+                to += 1;
+            }
+        }
+        self.scales.truncate(to);
+        self.coarse.truncate(to * self.dimension);
+        self.fine.truncate(to * self.dimension);
+    }
+}
+
+/// The compiler makes one instruction for many products of this; see `docs/benchmarks.md`.
+#[inline(always)]
+fn dot(coarse: &[i8], probe: &[i16]) -> i32 {
+    coarse.iter().zip(probe).map(|(&left, &right)| i32::from(left) * i32::from(right)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::search::top::Top;
+
+    fn cosine(left: &[f32], right: &[f32]) -> f32 {
+        let dot = |left: &[f32], right: &[f32]| {
+            left.iter().zip(right).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
+        };
+        (dot(left, right) / (dot(left, left) * dot(right, right)).sqrt()) as f32
+    }
+
+    proptest! {
+        #[test]
+        fn cosines_are_exact_to_four_places(
+            left in prop::collection::vec(-1e3_f32..1e3, 1..64), seed: u64
+        ) {
+            let right: Vec<f32> =
+                left.iter().enumerate().map(|(at, v)| v + (seed >> (at % 60) & 15) as f32).collect();
+            let packed = Packed::new(&left);
+            let mut matrix = Matrix::new(left.len());
+            matrix.push(packed.scale, &packed.coarse, &packed.fine);
+            if let (Some(probe), Some(_)) = (Probe::new(&right), Probe::new(&left)) {
+                let got = matrix.cosine(0, &probe).unwrap();
+                prop_assert!((got - cosine(&left, &right)).abs() < 1e-4);
+                let mut rough = Top::new(1);
+                matrix.scan(&probe, &[0..0, 0..1], |row, score| rough.push(score, row));
+                prop_assert_eq!(rough.into_sorted().len(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_keep_their_direction() {
+        for vector in [[f32::MAX, f32::MAX], [f32::MIN_POSITIVE, -f32::MIN_POSITIVE], [-1.0, 0.0]] {
+            let packed = Packed::new(&vector);
+            let mut matrix = Matrix::new(2);
+            matrix.push(packed.scale, &packed.coarse, &packed.fine);
+            let cosine = matrix.cosine(0, &Probe::new(&vector).unwrap()).unwrap();
+            assert!((cosine - 1.0).abs() < 1e-4, "{vector:?} {cosine}");
+        }
+    }
+
+    #[test]
+    fn zeros_have_no_direction() {
+        assert!(Probe::new(&[0.0; 4]).is_none());
+        let packed = Packed::new(&[0.0; 4]);
+        let mut matrix = Matrix::new(4);
+        matrix.push(packed.scale, &packed.coarse, &packed.fine);
+        assert_eq!(matrix.cosine(0, &Probe::new(&[1.0; 4]).unwrap()), None);
+    }
+}

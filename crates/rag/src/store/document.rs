@@ -1,0 +1,189 @@
+//! Documents and their chunks.
+
+use std::{collections::BTreeSet, fmt, num::ParseIntError, ops::Range, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{EmbeddingModel, StoreError};
+use crate::chunk::{Chapter, Chunk};
+
+/// What is known of a document whose chunks are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Document {
+    /// Its one and only name: an `am7://` or `file://` URI, or any other text.
+    pub uri: String,
+    /// The type of the record behind it, such as `data.data` (the seed's `vectorReferenceType`).
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The id of the record behind it (the seed's `vectorReferenceObjectId`).
+    pub object_id: Option<String>,
+    /// In which of the seed's vector models its chunks belong; [`Self::VECTOR_MODEL`] by default.
+    pub vector_model: String,
+    /// Whose it is.
+    pub owner: Option<String>,
+    /// Names or URIs of tags.
+    pub tags: BTreeSet<String>,
+    /// Anything else to filter by or to show.
+    pub metadata: Map<String, Value>,
+    /// What it was before its text was extracted.
+    pub media_type: Option<String>,
+    /// A hash of its bytes; whoever indexes chooses which.
+    pub content_hash: Option<String>,
+    /// What to call it.
+    pub title: Option<String>,
+}
+
+impl Document {
+    /// Where chunks belong that are not said to belong elsewhere.
+    pub const VECTOR_MODEL: &str = "common.vectorModelStore";
+
+    /// A document of which nothing but its URI is known.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            kind: None,
+            object_id: None,
+            vector_model: Self::VECTOR_MODEL.to_owned(),
+            owner: None,
+            tags: BTreeSet::new(),
+            metadata: Map::new(),
+            media_type: None,
+            content_hash: None,
+            title: None,
+        }
+    }
+
+    /// A document that stands for a record.
+    pub fn of_record(
+        uri: impl Into<String>,
+        kind: impl Into<String>,
+        object_id: impl Into<String>,
+    ) -> Self {
+        Self { kind: Some(kind.into()), object_id: Some(object_id.into()), ..Self::new(uri) }
+    }
+}
+
+/// A chunk that is to be kept. Its place among the chunks of its document is where it stands in the list of them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NewChunk {
+    /// What is searched and shown.
+    pub content: String,
+    /// Where it stands in the text of the document, in bytes.
+    pub span: Range<usize>,
+    /// On which page it begins, from 1.
+    pub page: Option<u32>,
+    /// The chapter that it is in.
+    pub chapter: Option<Chapter>,
+    /// Its vector, of any length but of the model's dimension. All zeros: it is found by its words alone.
+    pub vector: Vec<f32>,
+}
+
+impl NewChunk {
+    /// A chunk with its vector.
+    pub fn new(chunk: Chunk, vector: Vec<f32>) -> Self {
+        let Chunk { content, span, page, chapter, .. } = chunk;
+        Self { content, span, page, chapter, vector }
+    }
+
+    /// A chunk that says no more than its text.
+    pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
+        let content = content.into();
+        Self { span: 0..content.len(), content, page: None, chapter: None, vector }
+    }
+}
+
+/// A chunk as a store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StoredChunk {
+    /// Its id in this store.
+    pub id: ChunkId,
+    /// The URI of its document (the seed's `vectorReferenceUri`).
+    pub document: String,
+    /// What is searched and shown.
+    pub content: String,
+    /// Where it stands in the text of the document, in bytes.
+    pub span: Range<usize>,
+    /// On which page it begins, from 1.
+    pub page: Option<u32>,
+    /// The chapter that it is in.
+    pub chapter: Option<Chapter>,
+    /// Its place among the chunks of its document, from 0.
+    pub index: u32,
+    /// How many chunks its document has (the seed's `chunkCount`).
+    pub count: u32,
+}
+
+/// A chunk's name within its store: `12-3` is chunk 3 of the document that the store numbers 12.
+///
+/// A document keeps its number when it is replaced, and no other ever gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ChunkId {
+    pub(crate) document: u32,
+    pub(crate) index: u32,
+}
+
+impl fmt::Display for ChunkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.document, self.index)
+    }
+}
+
+/// A text is not a [`ChunkId`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the id of a chunk")]
+pub struct ChunkIdError(String);
+
+impl FromStr for ChunkId {
+    type Err = ChunkIdError;
+
+    fn from_str(text: &str) -> Result<Self, ChunkIdError> {
+        let parse = |(document, index): (&str, &str)| {
+            Ok::<_, ParseIntError>(Self { document: document.parse()?, index: index.parse()? })
+        };
+        let id = text.split_once('-').and_then(|parts| parse(parts).ok());
+        // One spelling only: `+1-02` reads as a number, too.
+        id.filter(|id| id.to_string() == text).ok_or_else(|| ChunkIdError(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for ChunkId {
+    type Error = ChunkIdError;
+
+    fn try_from(text: String) -> Result<Self, ChunkIdError> {
+        text.parse()
+    }
+}
+
+impl From<ChunkId> for String {
+    fn from(id: ChunkId) -> Self {
+        id.to_string()
+    }
+}
+
+/// What every store refuses to keep.
+pub(crate) fn check(
+    model: &EmbeddingModel,
+    documents: &[(Document, Vec<NewChunk>)],
+) -> Result<(), StoreError> {
+    for (document, chunks) in documents {
+        if document.uri.is_empty() {
+            return Err(StoreError::NoUri);
+        }
+        for chunk in chunks {
+            check_vector(model, &chunk.vector)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_vector(model: &EmbeddingModel, vector: &[f32]) -> Result<(), StoreError> {
+    if vector.len() != model.dimension {
+        return Err(StoreError::Dimension { wanted: model.dimension, got: vector.len() });
+    }
+    if vector.iter().all(|value| value.is_finite()) { Ok(()) } else { Err(StoreError::NotFinite) }
+}

@@ -1,0 +1,127 @@
+//! Which documents a question is about.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Document;
+
+/// Which documents a question is about. What is empty does not restrict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Filter {
+    /// The one document with this URI.
+    pub scope: Option<String>,
+    /// One of these types.
+    pub types: Vec<String>,
+    /// One of these vector models.
+    pub vector_models: Vec<String>,
+    /// One of these owners.
+    pub owners: Vec<String>,
+    /// All of these tags.
+    pub tags: Vec<String>,
+    /// Each of these keys with just this value.
+    pub metadata: Map<String, Value>,
+}
+
+impl Filter {
+    /// The one document with this URI.
+    pub fn scope(uri: impl Into<String>) -> Self {
+        Self { scope: Some(uri.into()), ..Self::default() }
+    }
+
+    /// Whether a document passes.
+    pub fn matches(&self, document: &Document) -> bool {
+        self.scope.as_ref().is_none_or(|scope| *scope == document.uri)
+            && self.compile().matches(&labels(document))
+    }
+
+    /// The label of the one document's URI.
+    pub(crate) fn scope_label(&self) -> Option<Label> {
+        self.scope.as_ref().map(|uri| label(Kind::Uri, &[uri]))
+    }
+
+    /// The filter as hashes, without its scope.
+    pub(crate) fn compile(&self) -> LabelFilter {
+        let any = |kind, values: &[String]| {
+            values.iter().map(|value| label(kind, &[value])).collect::<Vec<_>>()
+        };
+        let any_of = [
+            any(Kind::Type, &self.types),
+            any(Kind::VectorModel, &self.vector_models),
+            any(Kind::Owner, &self.owners),
+        ];
+        let all_of = self.tags.iter().map(|tag| label(Kind::Tag, &[tag])).chain(
+            self.metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])),
+        );
+        LabelFilter {
+            all_of: all_of.collect(),
+            any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).collect(),
+        }
+    }
+}
+
+/// A [`Filter`] over [`labels`].
+#[derive(Clone, Debug)]
+pub(crate) struct LabelFilter {
+    all_of: Vec<Label>,
+    any_of: Vec<Vec<Label>>,
+}
+
+impl LabelFilter {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all_of.is_empty() && self.any_of.is_empty()
+    }
+
+    pub(crate) fn matches(&self, labels: &[Label]) -> bool {
+        let has = |label: &Label| labels.binary_search(label).is_ok();
+        self.all_of.iter().all(has) && self.any_of.iter().all(|any| any.iter().any(has))
+    }
+}
+
+/// What a document can be found by, as a hash of the kind and the value.
+///
+/// Cryptographic, since an owner that collides with another would pass the other's filters. Nobody gains by making
+/// two of their own collide, so 64 bits are enough.
+pub(crate) type Label = u64;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Uri = 0,
+    Type = 1,
+    VectorModel = 2,
+    Owner = 3,
+    Tag = 4,
+    Metadata = 5,
+}
+
+pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&[kind as u8]);
+    for value in values {
+        hasher.update(&(value.len() as u64).to_le_bytes());
+        hasher.update(value.as_bytes());
+    }
+    let hash = hasher.finalize();
+    Label::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
+/// All labels of a document but that of its URI, sorted.
+pub(crate) fn labels(document: &Document) -> Vec<Label> {
+    let Document { kind, vector_model, owner, tags, metadata, .. } = document;
+    let mut labels = vec![label(Kind::VectorModel, &[vector_model])];
+    labels.extend(kind.iter().map(|kind| label(Kind::Type, &[kind])));
+    labels.extend(owner.iter().map(|owner| label(Kind::Owner, &[owner])));
+    labels.extend(tags.iter().map(|tag| label(Kind::Tag, &[tag])));
+    labels.extend(metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])));
+    labels.sort_unstable();
+    labels.dedup();
+    labels
+}
+
+/// One spelling for each value, whatever the order of its keys.
+fn text(value: &Value) -> String {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
+}

@@ -1,0 +1,531 @@
+//! A store in one libSQL file, with everything that is searched in memory.
+
+mod codec;
+mod schema;
+mod writer;
+
+use std::{
+    path::Path,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use async_trait::async_trait;
+use libsql::{Builder, Connection, Database, Row, params};
+use tokio::sync::{mpsc, oneshot};
+
+use self::{
+    schema::{error, number, transaction},
+    writer::{Job, Order},
+};
+use super::{
+    ChunkId, ChunkStore, Document, EmbeddingModel, Filter, NewChunk, StoreError, StoredChunk,
+    blocking,
+    document::check,
+    filter::{Kind, Label, label},
+};
+use crate::search::{Analyzer, Entry, Found, Hit, Index, Query, SearchRequest, Term};
+
+/// A store in one file, which several processes may use at once.
+///
+/// The file is the truth. Vectors and words are in memory as well, and are searched there; what this process or
+/// another one has changed is read before the next search. A process that is killed while it writes leaves the old
+/// chunks or the new ones. Its tables have names that begin with `rag_`, and leave the rest of the file alone.
+pub struct LibsqlStore {
+    shared: Arc<Shared>,
+    orders: mpsc::Sender<Order>,
+}
+
+struct Shared {
+    model: EmbeddingModel,
+    database: Database,
+    /// Connections that nobody reads from at the moment.
+    idle: Mutex<Vec<Connection>>,
+    state: RwLock<State>,
+    /// Held while changes are read, so that only one reads them.
+    refreshing: Mutex<()>,
+}
+
+struct State {
+    index: Index,
+    /// Which revision of the database the index is.
+    revision: i64,
+}
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibsqlOptions {
+    /// Throw away what was indexed with another model.
+    pub reset: bool,
+    /// How large this process may make the database, in bytes; more is [`StoreError::Full`]. No limit by default.
+    pub max_bytes: Option<u64>,
+}
+
+/// How many connections wait for the next readers.
+const MAX_IDLE: usize = 8;
+/// How often a reader tries to find index and database at the same revision; once is nearly always enough.
+const ATTEMPTS: usize = 1_000;
+
+impl LibsqlStore {
+    /// Opens the database in this file, or makes one. The directory must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherModel`] if it has vectors of another model; [`LibsqlOptions::reset`] then throws them away.
+    pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
+        Self::open_with(path, model, LibsqlOptions::default()).await
+    }
+
+    /// Opens the database in this file, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        model: EmbeddingModel,
+        options: LibsqlOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let database = Builder::new_local(path).build().await.map_err(error)?;
+        blocking(move || {
+            let connection = database.connect().map_err(error)?;
+            schema::prepare(&connection)?;
+            schema::check(&connection, &model, options.reset)?;
+            if let Some(bytes) = options.max_bytes {
+                schema::limit(&connection, bytes)?;
+            }
+            let state = State { index: Index::new(model.dimension), revision: -1 };
+            let shared = Shared {
+                model,
+                database,
+                idle: Mutex::default(),
+                state: RwLock::new(state),
+                refreshing: Mutex::default(),
+            };
+            shared.refresh(&connection)?;
+            let shared = Arc::new(shared);
+            let (orders, received) = mpsc::channel(writer::QUEUE);
+            let for_writer = Arc::clone(&shared);
+            let writer = move || {
+                writer::run(&connection, &for_writer.model, received, |connection| {
+                    // If it fails here, the next search will try it again and say why.
+                    let _ = for_writer.refresh(connection);
+                });
+            };
+            let name = "rag-writer".to_owned();
+            thread::Builder::new().name(name).spawn(writer).map_err(StoreError::engine)?;
+            Ok(Self { shared, orders })
+        })
+        .await
+    }
+
+    async fn order(&self, job: Job) -> Result<u64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send((job, reply)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Reads from the database where that holds nobody up.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || {
+            let connection = shared.connection()?;
+            let done = work(&shared, &connection);
+            if done.is_ok() {
+                shared.give_back(connection);
+            }
+            done
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl ChunkStore for LibsqlStore {
+    fn model(&self) -> &EmbeddingModel {
+        &self.shared.model
+    }
+
+    async fn replace_all(
+        &self,
+        documents: Vec<(Document, Vec<NewChunk>)>,
+    ) -> Result<u64, StoreError> {
+        check(&self.shared.model, &documents)?;
+        self.order(Job::Replace(documents)).await
+    }
+
+    async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.order(Job::Delete(filter.clone())).await
+    }
+
+    async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
+        let uri = uri.to_owned();
+        self.read(move |_, connection| {
+            let sql = "SELECT fields FROM rag_document WHERE live AND uri = ?";
+            let mut documents =
+                select(connection, sql, params![uri.as_bytes()], |row| document(row, 0))?;
+            Ok(documents.pop())
+        })
+        .await
+    }
+
+    async fn documents(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let (filter, mut after) = (filter.clone(), after.map(str::to_owned));
+        self.read(move |_, connection| {
+            let compiled = filter.compile();
+            let mut found = Vec::new();
+            while found.len() < limit {
+                let sql = "SELECT uri, labels, fields FROM rag_document \
+                    WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT 256";
+                let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
+                let values = params![bytes(&after), bytes(&filter.scope)];
+                let page = select(connection, sql, values, |row| {
+                    let labels: Vec<u8> = row.get(1).map_err(error)?;
+                    let passes = compiled.matches(&read_labels(&labels)?);
+                    Ok((text(row, 0)?, passes.then(|| document(row, 2)).transpose()?))
+                })?;
+                let Some((last, _)) = page.last() else { break };
+                after = Some(last.clone());
+                found.extend(page.into_iter().filter_map(|(_, document)| document));
+            }
+            found.truncate(limit);
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
+        let uri = uri.to_owned();
+        self.read(move |_, connection| {
+            let sql = "SELECT c.document, c.place, c.fields, c.content, r.count FROM rag_document d \
+                JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
+                WHERE d.live AND d.uri = ? ORDER BY c.place";
+            select(connection, sql, params![uri.as_bytes()], |row| chunk(row, &uri))
+        })
+        .await
+    }
+
+    async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        self.read(move |_, connection| read_chunk(connection, id)).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let (scope, filter) = (filter.scope_label(), filter.compile());
+        self.read(move |shared, connection| {
+            shared.refresh(connection)?;
+            let state = shared.state();
+            Ok(state.index.select(scope, filter).map(|(_, rows)| u64::from(rows)).sum())
+        })
+        .await
+    }
+
+    async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
+        request.check(&self.shared.model)?;
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let request = request.clone();
+        self.read(move |shared, connection| shared.search(connection, &request)).await
+    }
+}
+
+impl Shared {
+    fn connection(&self) -> Result<Connection, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(connection) => Ok(connection),
+            None => {
+                let connection = self.database.connect().map_err(error)?;
+                schema::prepare(&connection)?;
+                Ok(connection)
+            }
+        }
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(connection);
+        }
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn search(
+        &self,
+        connection: &Connection,
+        request: &SearchRequest,
+    ) -> Result<Vec<Hit>, StoreError> {
+        let words = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
+        for _ in 0..ATTEMPTS {
+            self.refresh(connection)?;
+            // Within the transaction the database does not change; the index is searched if it is of the same revision.
+            let hits = transaction(connection, "BEGIN", || {
+                let revision = revision(connection)?;
+                let terms = term_numbers(connection, &words)?;
+                let found = {
+                    let state = self.state();
+                    if state.revision != revision {
+                        return Ok(None);
+                    }
+                    state.index.search(&Query::new(request, &terms, &self.model))
+                };
+                let read = |found: Found| {
+                    let id = ChunkId { document: found.document, index: found.index };
+                    let (document, chunk) = read_chunk(connection, id)?
+                        .ok_or_else(|| StoreError::Damaged(format!("chunk {id} is missing")))?;
+                    Ok(found.into_hit(&document, chunk))
+                };
+                found.into_iter().map(read).collect::<Result<_, _>>().map(Some)
+            })?;
+            if let Some(hits) = hits {
+                return Ok(hits);
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    /// Brings what has changed in the database into the index.
+    fn refresh(&self, connection: &Connection) -> Result<(), StoreError> {
+        if revision(connection)? == self.state().revision {
+            return Ok(());
+        }
+        let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.state().revision;
+        transaction(connection, "BEGIN", || {
+            let revision = revision(connection)?;
+            if revision == known {
+                return Ok(());
+            }
+            let stored = schema::stored_model(connection)?;
+            if let Some(stored) = stored.filter(|stored| *stored != self.model) {
+                return Err(StoreError::OtherModel { stored, wanted: self.model.clone() });
+            }
+            if known < 0 {
+                // Nobody reads from an index that is not there yet.
+                let mut index = Index::new(self.model.dimension);
+                let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
+                index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
+                changes(connection, known, &mut index)?;
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                *state = State { index, revision };
+            } else {
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                changes(connection, known, &mut state.index)?;
+                state.revision = revision;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Reads all documents that changed after a revision into the index.
+fn changes(connection: &Connection, after: i64, index: &mut Index) -> Result<(), StoreError> {
+    // Without the join, or with the order left to the index on revisions, opening takes several times as long.
+    let sql = if after < 0 {
+        "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d NOT INDEXED \
+         LEFT JOIN rag_rows r ON r.document = d.number ORDER BY d.number"
+    } else {
+        "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d \
+         LEFT JOIN rag_rows r ON r.document = d.number WHERE d.revision > ?1 ORDER BY d.number"
+    };
+    let params = if after < 0 { vec![] } else { vec![libsql::Value::Integer(after)] };
+    let mut rows = wait(connection.query(sql, params)).map_err(error)?;
+    let (dimension, mut terms) = (index.dimension(), Vec::new());
+    while let Some(row) = wait(rows.next()).map_err(error)? {
+        let number: u32 = row.get(0).map_err(error)?;
+        let live: bool = row.get(1).map_err(error)?;
+        index.remove(number);
+        if !live {
+            continue;
+        }
+        let uri = label(Kind::Uri, &[&text(&row, 2)?]);
+        let libsql::Value::Blob(labels) = row.get_value(3).map_err(error)? else {
+            return Err(StoreError::Damaged("a document has no labels".to_owned()));
+        };
+        let labels = read_labels(&labels)?;
+        let libsql::Value::Blob(bytes) = row.get_value(4).map_err(error)? else {
+            return Err(StoreError::Damaged("a document has no rows".to_owned()));
+        };
+        let mut adding = index.add(Entry { number, uri, labels });
+        codec::decode(&bytes, dimension, &mut terms, |row| adding.row(row))?;
+    }
+    Ok(())
+}
+
+fn revision(connection: &Connection) -> Result<i64, StoreError> {
+    let sql = "SELECT value FROM rag_setting WHERE name = 'revision'";
+    number(connection, sql)?.ok_or_else(|| StoreError::Damaged("no revision".to_owned()))
+}
+
+/// The numbers of terms; None for those that no chunk has.
+fn term_numbers(
+    connection: &Connection,
+    terms: &[String],
+) -> Result<Vec<Option<Term>>, StoreError> {
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let find =
+        wait(connection.prepare("SELECT number FROM rag_term WHERE term = ?")).map_err(error)?;
+    let number = |term: &String| {
+        find.reset();
+        let mut rows = wait(find.query(params![term.clone()])).map_err(error)?;
+        let number = wait(rows.next()).map_err(error)?.map(|row| row.get::<i64>(0).map_err(error));
+        Ok(number.transpose()?.and_then(|number| Term::try_from(number).ok()))
+    };
+    let numbers = terms.iter().map(number).collect();
+    find.reset();
+    numbers
+}
+
+fn read_chunk(
+    connection: &Connection,
+    id: ChunkId,
+) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+    let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
+        JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
+        WHERE d.live AND c.document = ? AND c.place = ?";
+    let mut chunks = select(connection, sql, params![id.document, id.index], |row| {
+        let document = document(row, 5)?;
+        let chunk = chunk(row, &document.uri)?;
+        Ok((document, chunk))
+    })?;
+    Ok(chunks.pop())
+}
+
+/// All rows of an answer.
+fn select<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl libsql::params::IntoParams,
+    read: impl Fn(&Row) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = wait(connection.query(sql, params)).map_err(error)?;
+    let mut all = Vec::new();
+    while let Some(row) = wait(rows.next()).map_err(error)? {
+        all.push(read(&row)?);
+    }
+    Ok(all)
+}
+
+fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
+    json(row, column)
+}
+
+/// A chunk from document, place, fields, content, count.
+fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
+    let (span, page, chapter) = json(row, 2)?;
+    let (document, index): (u32, u32) = (row.get(0).map_err(error)?, row.get(1).map_err(error)?);
+    Ok(StoredChunk {
+        id: ChunkId { document, index },
+        document: uri.to_owned(),
+        content: text(row, 3)?,
+        span,
+        page,
+        chapter,
+        index,
+        count: row.get(4).map_err(error)?,
+    })
+}
+
+/// A text that is kept as a blob.
+fn text(row: &Row, column: i32) -> Result<String, StoreError> {
+    let bytes: Vec<u8> = row.get(column).map_err(error)?;
+    String::from_utf8(bytes).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row, column: i32) -> Result<T, StoreError> {
+    let text: String = row.get(column).map_err(error)?;
+    serde_json::from_str(&text).map_err(|error| StoreError::Damaged(error.to_string()))
+}
+
+fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
+    let (labels, rest) = bytes.as_chunks();
+    if rest.is_empty() {
+        Ok(labels.iter().map(|bytes| Label::from_le_bytes(*bytes)).collect())
+    } else {
+        Err(StoreError::Damaged("the labels of a document do not read".to_owned()))
+    }
+}
+
+/// What the future gives. Those of a local database do their work while they are asked for the first time.
+fn wait<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+        thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance;
+
+    fn model() -> EmbeddingModel {
+        EmbeddingModel::new("test", 64)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        conformance::check(async || {
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let path = folder.path().join(format!("{number}.db"));
+            LibsqlStore::open(path, model()).await.unwrap()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn databases_of_newer_programs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(LibsqlStore::open(&path, model()).await.unwrap());
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        // The writer of the store may still be about to close the database.
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        let newer = "UPDATE rag_setting SET value = 2 WHERE name = 'schema'";
+        connection.execute(newer, ()).await.unwrap();
+        let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+        assert!(matches!(error, StoreError::NewerSchema { found: 2, known: 1 }), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let store = LibsqlStore::open(&path, model()).await.unwrap();
+        let chunk = NewChunk::of_text("Content.", vec![1.0; 64]);
+        store.replace(Document::new("a"), vec![chunk]).await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.execute("UPDATE rag_rows SET rows = substr(rows, 1, 20)", ()).await.unwrap();
+        let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+        assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+
+        let text = folder.path().join("text.db");
+        std::fs::write(&text, "This is no database at all, whatever it is called. ".repeat(100))
+            .unwrap();
+        let error = LibsqlStore::open(&text, model()).await.err().unwrap();
+        assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! The tables, and what must be so before they are used.
+
+use std::time::Duration;
+
+use libsql::{Connection, Error, params};
+
+use super::wait;
+use crate::store::{EmbeddingModel, StoreError};
+
+/// Raised when the tables change, or the rules by which terms are made of texts.
+const VERSION: i64 = 1;
+
+/// Who finds the database locked waits this long.
+const BUSY: Duration = Duration::from_secs(10);
+
+const TABLES: &str = "
+CREATE TABLE rag_setting (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+-- URIs and contents are blobs, since a text that holds a NUL does not come back whole.
+-- A document that was deleted stays as a number and a URI, so that other processes hear of it and nobody gets its number.
+CREATE TABLE rag_document (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    uri BLOB NOT NULL UNIQUE,
+    revision INTEGER NOT NULL,
+    live INTEGER NOT NULL,
+    labels BLOB NOT NULL,
+    fields TEXT NOT NULL
+);
+CREATE INDEX rag_document_revision ON rag_document (revision);
+CREATE TABLE rag_chunk (
+    document INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    fields TEXT NOT NULL,
+    content BLOB NOT NULL,
+    PRIMARY KEY (document, place)
+);
+-- What the index in memory is made of: vectors and terms.
+CREATE TABLE rag_rows (document INTEGER PRIMARY KEY, count INTEGER NOT NULL, rows BLOB NOT NULL);
+CREATE TABLE rag_term (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
+INSERT INTO rag_setting VALUES ('schema', 1), ('revision', 0);
+";
+
+/// What [`StoreError`] an engine's error is.
+pub(super) fn error(error: Error) -> StoreError {
+    match &error {
+        Error::SqliteFailure(code, message) => match code & 0xff {
+            5 | 6 => StoreError::Busy,
+            11 | 26 => StoreError::Damaged(message.clone()),
+            13 => StoreError::Full,
+            _ => StoreError::engine(error),
+        },
+        _ => StoreError::engine(error),
+    }
+}
+
+/// What each connection needs.
+pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(BUSY).map_err(error)?;
+    // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits, and damages nothing.
+    let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
+    wait(connection.execute_batch(pragmas)).map_err(error)?;
+    Ok(())
+}
+
+/// Makes the tables if there are none, and refuses those that we cannot use.
+///
+/// With `reset`, what was indexed with another model is thrown away.
+pub(super) fn check(
+    connection: &Connection,
+    model: &EmbeddingModel,
+    reset: bool,
+) -> Result<(), StoreError> {
+    transaction(connection, "BEGIN IMMEDIATE", || {
+        let there = "SELECT count(*) FROM sqlite_schema WHERE name = 'rag_setting'";
+        if number(connection, there)? == Some(0) {
+            wait(connection.execute_batch(TABLES)).map_err(error)?;
+        }
+        let found = number(connection, "SELECT value FROM rag_setting WHERE name = 'schema'")?;
+        match found {
+            Some(VERSION) => {}
+            Some(found) if found > VERSION => {
+                return Err(StoreError::NewerSchema { found, known: VERSION });
+            }
+            _ => return Err(StoreError::Damaged("no known schema version".to_owned())),
+        }
+        let empty = number(connection, "SELECT count(*) FROM rag_document WHERE live")? == Some(0);
+        match stored_model(connection)? {
+            Some(stored) if stored == *model => Ok(()),
+            Some(stored) if !empty && !reset => {
+                Err(StoreError::OtherModel { stored, wanted: model.clone() })
+            }
+            _ => {
+                let forget = "
+                    UPDATE rag_setting SET value = value + 1 WHERE name = 'revision';
+                    UPDATE rag_document SET live = 0, labels = x'', fields = '', revision =
+                        (SELECT value FROM rag_setting WHERE name = 'revision');
+                    DELETE FROM rag_chunk;
+                    DELETE FROM rag_rows;";
+                wait(connection.execute_batch(forget)).map_err(error)?;
+                let set =
+                    "INSERT OR REPLACE INTO rag_setting VALUES ('model', ?), ('dimension', ?)";
+                let dimension = model.dimension as i64;
+                wait(connection.execute(set, params![model.identity.clone(), dimension]))
+                    .map_err(error)?;
+                Ok(())
+            }
+        }
+    })
+}
+
+/// Keeps this connection from making the database larger than this.
+pub(super) fn limit(connection: &Connection, bytes: u64) -> Result<(), StoreError> {
+    let page = number(connection, "PRAGMA page_size")?.unwrap_or(4_096).max(1);
+    let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page;
+    wait(connection.query(&format!("PRAGMA max_page_count = {}", pages.max(1)), ()))
+        .map_err(error)?;
+    Ok(())
+}
+
+/// The model that the vectors are from.
+pub(super) fn stored_model(connection: &Connection) -> Result<Option<EmbeddingModel>, StoreError> {
+    let sql = "SELECT m.value, d.value FROM rag_setting m, rag_setting d \
+        WHERE m.name = 'model' AND d.name = 'dimension'";
+    let mut rows = wait(connection.query(sql, ())).map_err(error)?;
+    let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
+    let identity: String = row.get(0).map_err(error)?;
+    let dimension: i64 = row.get(1).map_err(error)?;
+    let dimension = usize::try_from(dimension)
+        .map_err(|_| StoreError::Damaged(format!("the dimension is {dimension}")))?;
+    Ok(Some(EmbeddingModel { identity, dimension }))
+}
+
+pub(super) fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, StoreError> {
+    let mut rows = wait(connection.query(sql, ())).map_err(error)?;
+    match wait(rows.next()).map_err(error)? {
+        Some(row) => row.get(0).map(Some).map_err(error),
+        None => Ok(None),
+    }
+}
+
+/// Does all of it or nothing.
+pub(super) fn transaction<T>(
+    connection: &Connection,
+    begin: &str,
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    wait(connection.execute(begin, ())).map_err(error)?;
+    let done = work().and_then(|done| {
+        wait(connection.execute("COMMIT", ())).map_err(error)?;
+        Ok(done)
+    });
+    if done.is_err() && !connection.is_autocommit() {
+        // Some errors roll back by themselves; what remains is rolled back when the connection goes.
+        let _ = wait(connection.execute("ROLLBACK", ()));
+    }
+    done
+}

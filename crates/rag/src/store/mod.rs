@@ -1,0 +1,195 @@
+//! Where chunks are kept.
+
+#[cfg(any(test, feature = "conformance"))]
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
+pub mod conformance;
+mod document;
+pub(crate) mod filter;
+#[cfg(feature = "libsql")]
+mod libsql;
+mod memory;
+
+use async_trait::async_trait;
+
+pub(crate) use self::document::check_vector;
+#[cfg(feature = "libsql")]
+pub use self::libsql::{LibsqlOptions, LibsqlStore};
+pub use self::{
+    document::{ChunkId, Document, NewChunk, StoredChunk},
+    filter::Filter,
+    memory::MemoryStore,
+};
+use crate::search::{Hit, SearchRequest};
+
+/// A place that keeps documents with their chunks, and finds chunks by vector and by words.
+///
+/// A document's chunks are replaced as one: a reader sees all the old or all the new ones, never a mixture and never
+/// none, also when the process dies in between. Filters are exact: they are applied before anything is ranked, so
+/// that a narrow scope gives all it has.
+///
+/// Whoever writes a store proves it with `conformance::check`, behind the feature `conformance`.
+#[async_trait]
+pub trait ChunkStore: Send + Sync + 'static {
+    /// The model whose vectors are kept here.
+    fn model(&self) -> &EmbeddingModel;
+
+    /// Keeps documents with their chunks, each in the place of what it had before, and says how many chunks are new.
+    ///
+    /// Nothing is kept of any of them when there is an error. Many documents at once are cheaper than one by one.
+    async fn replace_all(
+        &self,
+        documents: Vec<(Document, Vec<NewChunk>)>,
+    ) -> Result<u64, StoreError>;
+
+    /// Keeps one document, as [`Self::replace_all`] does.
+    async fn replace(&self, document: Document, chunks: Vec<NewChunk>) -> Result<u64, StoreError> {
+        self.replace_all(vec![(document, chunks)]).await
+    }
+
+    /// Removes the documents that pass the filter, and says how many chunks they had. An empty filter removes all.
+    async fn delete(&self, filter: &Filter) -> Result<u64, StoreError>;
+
+    /// What is known of a document, without its chunks.
+    async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError>;
+
+    /// Documents that pass the filter, in the order of their URIs, from the first after `after`. With their content
+    /// hashes, whoever indexes knows which files are unchanged.
+    async fn documents(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError>;
+
+    /// The chunks of one document in their order; none if there is no such document.
+    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError>;
+
+    /// One chunk with its document. A chunk that was replaced is gone, though another may have its id now.
+    async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError>;
+
+    /// How many chunks the documents have that pass the filter.
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
+
+    /// The best chunks first. Without words and without a vector, or with the limit 0, there are none.
+    async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError>;
+}
+
+/// Which model made the vectors; those of two models are never compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingModel {
+    /// The model's name and version.
+    pub identity: String,
+    /// How many numbers a vector has.
+    pub dimension: usize,
+}
+
+impl EmbeddingModel {
+    /// A model by name and dimension.
+    pub fn new(identity: impl Into<String>, dimension: usize) -> Self {
+        Self { identity: identity.into(), dimension }
+    }
+}
+
+#[cfg(feature = "builtin-model")]
+impl Default for EmbeddingModel {
+    /// The built-in model.
+    fn default() -> Self {
+        Self::new(crate::StaticModel::IDENTITY, crate::StaticModel::DIMENSION)
+    }
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database was made with another model.
+    #[error(
+        "the database has vectors of {:?} ({} numbers), the model is {:?} ({} numbers): \
+         reset the database for this model and index the documents again",
+        stored.identity, stored.dimension, wanted.identity, wanted.dimension
+    )]
+    OtherModel {
+        /// The model in the database.
+        stored: EmbeddingModel,
+        /// The model that the database was opened with.
+        wanted: EmbeddingModel,
+    },
+    /// A vector has the wrong length.
+    #[error("a vector has {got} numbers, the model gives {wanted}")]
+    Dimension {
+        /// What the model gives.
+        wanted: usize,
+        /// What the vector has.
+        got: usize,
+    },
+    /// A vector holds what is no number, or infinity.
+    #[error("a vector holds a value that is not a finite number")]
+    NotFinite,
+    /// A document has no URI.
+    #[error("a document has no URI")]
+    NoUri,
+    /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`].
+    #[error("the query has {bytes} bytes, more than {}", SearchRequest::MAX_TEXT_BYTES)]
+    QueryTooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// More hits were asked for than [`SearchRequest::MAX_LIMIT`].
+    #[error("{limit} hits were asked for, more than {}", SearchRequest::MAX_LIMIT)]
+    LimitTooLarge {
+        /// How many.
+        limit: usize,
+    },
+    /// A parameter of the fusion is negative or no number.
+    #[error("k and the weight of a search must be finite numbers from 0")]
+    Fusion,
+    /// A newer version of this program wrote the database.
+    #[error(
+        "the database has schema version {found}, this program knows versions up to {known}: use a newer one"
+    )]
+    NewerSchema {
+        /// The version of the database.
+        found: i64,
+        /// The newest that we know.
+        known: i64,
+    },
+    /// There is no room; nothing was changed.
+    #[error("the database is full, or the disk is; nothing was changed")]
+    Full,
+    /// Somebody else kept the database locked for too long; nothing was changed.
+    #[error("the database is locked by another process; nothing was changed")]
+    Busy,
+    /// The store is about to end.
+    #[error("the store is closed")]
+    Closed,
+    /// What is in the database cannot be.
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
+    /// The database engine failed.
+    #[error("the database failed: {0}")]
+    Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    pub(crate) fn engine(
+        error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
+    ) -> Self {
+        Self::Engine(error.into())
+    }
+}
+
+/// Does something that takes long where that holds nobody up.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(StoreError::engine(stopped)),
+        },
+    }
+}

@@ -1,0 +1,194 @@
+//! What happens to a database in a file: other processes, death, no room, another model.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use marquetry_rag::{
+    ChunkStore, Document, EmbeddingModel, Filter, LibsqlOptions, LibsqlStore, NewChunk,
+    SearchRequest, StoreError, conformance::embed,
+};
+
+/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO";
+
+fn model() -> EmbeddingModel {
+    EmbeddingModel::new("test", 64)
+}
+
+async fn open(path: &Path) -> LibsqlStore {
+    LibsqlStore::open(path, model()).await.unwrap()
+}
+
+fn chunk(text: String) -> NewChunk {
+    let vector = embed(&text, 64);
+    NewChunk::of_text(text, vector)
+}
+
+/// A version of a document: as many chunks as its number says.
+fn version(number: usize) -> Vec<NewChunk> {
+    let count = 1 + number % 5;
+    (0..count).map(|at| chunk(format!("Version {number} of {count}, common part {at}."))).collect()
+}
+
+/// That all chunks are of one version.
+fn whole(texts: &[&str]) {
+    let version = texts.first().expect("some chunks").split(',').next().unwrap();
+    assert!(texts.iter().all(|text| text.starts_with(&format!("{version},"))), "{texts:?}");
+    assert!(version.ends_with(&format!(" of {}", texts.len())), "{texts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_is_there_when_it_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let request = SearchRequest::new("common part 3", Some(embed("common part 3", 64)));
+    let before = {
+        let store = open(&path).await;
+        for number in 0..20 {
+            store.replace(Document::new(format!("{number}")), version(number)).await.unwrap();
+        }
+        store.replace(Document::new("0"), version(4)).await.unwrap();
+        store.delete(&Filter::scope("1")).await.unwrap();
+        store.search(&request).await.unwrap()
+    };
+    assert_eq!(before.len(), 10);
+    let store = open(&path).await;
+    assert_eq!(store.search(&request).await.unwrap(), before);
+    assert!(store.chunks("1").await.unwrap().is_empty());
+    assert_eq!(store.documents(&Filter::default(), None, 100).await.unwrap().len(), 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sees_what_the_other_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let (one, other) = (open(&path).await, open(&path).await);
+    for round in 0..10 {
+        let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        writer.replace(Document::new("doc"), version(round)).await.unwrap();
+        let request = SearchRequest::new(format!("version {round}"), Some(embed("common", 64)));
+        let hits = reader.search(&request).await.unwrap();
+        assert_eq!(hits.len(), 1 + round % 5);
+        assert!(hits[0].chunk.content.starts_with(&format!("Version {round} ")), "{hits:?}");
+        assert_eq!(reader.count(&Filter::default()).await.unwrap(), hits.len() as u64);
+    }
+    one.delete(&Filter::default()).await.unwrap();
+    let request = SearchRequest::new("version", Some(embed("common", 64)));
+    assert_eq!(other.search(&request).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn child_that_indexes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    let store = open(Path::new(&path)).await;
+    for number in 0.. {
+        let batch = (0..4).map(|at| (Document::new(format!("doc-{at}")), version(number + at)));
+        store.replace_all(batch.collect()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let reader = open(&path).await;
+    for at in 0..4 {
+        reader.replace(Document::new(format!("doc-{at}")), version(at)).await.unwrap();
+    }
+    let mut latest = 0;
+    for round in 0..12 {
+        let mut children: Vec<_> = (0..2).map(|_| child(&path)).collect();
+        tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
+        // The reader was open all the time; another opens what the dead have left.
+        check(&reader).await;
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        check(&reader).await;
+        latest = latest.max(check(&open(&path).await).await);
+    }
+    assert!(latest > 3, "the children wrote nothing");
+}
+
+fn child(path: &Path) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_indexes_until_it_is_killed"])
+        .env(CHILD, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// That every document is whole, by its chunks and by a search. The highest version there is.
+async fn check(store: &LibsqlStore) -> usize {
+    let mut latest = 0;
+    for at in 0..4 {
+        let uri = format!("doc-{at}");
+        let chunks = store.chunks(&uri).await.unwrap();
+        whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
+        let mut request = SearchRequest::new("common part", Some(embed("common part", 64)));
+        request.filter = Filter::scope(uri);
+        let hits = store.search(&request).await.unwrap();
+        whole(&hits.iter().map(|hit| &*hit.chunk.content).collect::<Vec<_>>());
+        latest = latest.max(chunks[0].content.split(' ').nth(1).unwrap().parse().unwrap());
+    }
+    latest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_room_the_old_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = LibsqlOptions::default();
+    options.max_bytes = Some(400_000);
+    let path = folder.path().join("a.db");
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    store.replace(Document::new("doc"), version(3)).await.unwrap();
+    let large: Vec<_> =
+        (0..2_000).map(|at| chunk(format!("Version 9 of 2000, number{at}."))).collect();
+    let error = store.replace(Document::new("doc"), large).await.unwrap_err();
+    assert!(matches!(error, StoreError::Full), "{error}");
+    let chunks = store.chunks("doc").await.unwrap();
+    whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
+    // What fits is written again, terms that were rolled back included.
+    store.replace(Document::new("doc"), version(4)).await.unwrap();
+    let hits = store.search(&SearchRequest::new("version 4", None)).await.unwrap();
+    assert_eq!(hits.len(), 5);
+    drop(store);
+    assert_eq!(
+        open(&path).await.search(&SearchRequest::new("version 4", None)).await.unwrap(),
+        hits
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_refused_until_it_is_told_to_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    let other = EmbeddingModel::new("other", 32);
+    drop(LibsqlStore::open(&path, other.clone()).await.expect("an empty database takes any model"));
+    drop(LibsqlStore::open(&path, model()).await.expect("and changes it again"));
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+
+    let error = LibsqlStore::open(&path, other.clone()).await.err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the database has vectors of \"test\" (64 numbers), the model is \"other\" (32 numbers): \
+         reset the database for this model and index the documents again"
+    );
+    let mut options = LibsqlOptions::default();
+    options.reset = true;
+    drop(LibsqlStore::open_with(&path, model(), options).await.unwrap());
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2, "the same model is no reason");
+    let reset = LibsqlStore::open_with(&path, other, options).await.unwrap();
+    assert_eq!(reset.count(&Filter::default()).await.unwrap(), 0);
+    let late = store.search(&SearchRequest::new("version", None)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+    let late = store.replace(Document::new("doc"), version(1)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+}
