@@ -54,6 +54,9 @@ fn raw(value: &Value) -> Result<Box<RawValue>, RpcError> {
 fn initialize(object: &mut JsonObject, revision: Revision) {
     if let Some(info) = object.get_mut("serverInfo").and_then(Value::as_object_mut) {
         described(info, revision);
+        if !revision.has(Feature::Icons) {
+            info.remove("description");
+        }
     }
     if let Some(capabilities) = object.get_mut("capabilities").and_then(Value::as_object_mut) {
         if !revision.has(Feature::CompletionsCapability) {
@@ -71,6 +74,12 @@ fn list(object: &mut JsonObject, member: &str, revision: Revision) {
     for entry in object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(entry) = entry.as_object_mut() {
             described(entry, revision);
+            if member == "prompts" && !revision.has(Feature::Titles) {
+                let arguments = entry.get_mut("arguments").and_then(Value::as_array_mut);
+                for argument in arguments.into_iter().flatten().filter_map(Value::as_object_mut) {
+                    argument.remove("title");
+                }
+            }
             if member == "tools" {
                 entry.remove("execution");
                 if !revision.has(Feature::StructuredContent) {
@@ -152,9 +161,13 @@ fn item(content: &mut Value, revision: Revision) {
             }
         }
         _ => {
-            if let (Some(content), false) = (content.as_object_mut(), revision.has(Feature::Titles))
-            {
-                content.remove("_meta");
+            if let Some(content) = content.as_object_mut() {
+                if !revision.has(Feature::Titles) {
+                    content.remove("_meta");
+                }
+                if !revision.has(Feature::Icons) {
+                    content.remove("icons");
+                }
             }
             return;
         }

@@ -393,12 +393,14 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     let mut description = call.server.shared.handler.describe();
     // Tasks of this form are younger than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
-    Reply::json(&InitializeResult {
+    let reply = Reply::json(&InitializeResult {
         protocol_version: revision.as_str().to_owned(),
         capabilities: description.capabilities,
         server_info: description.info,
         instructions: description.instructions,
-    })
+    })?;
+    // The request itself was of no revision yet.
+    reply.shaped("initialize", revision)
 }
 
 async fn set_level(call: Call) -> Result<Reply, RpcError> {

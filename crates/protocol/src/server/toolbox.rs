@@ -113,6 +113,28 @@ impl Toolbox {
         self
     }
 
+    /// Changes what the server says of itself: its title, description, web site and icons, capabilities.
+    #[must_use]
+    pub fn description(mut self, change: impl FnOnce(&mut ServerDescription)) -> Self {
+        change(&mut self.description);
+        self
+    }
+
+    /// Says more of the tool `name`, which was added before: a title, icons, hints, `_meta`. Its name and schemas stay
+    /// what they are.
+    ///
+    /// # Panics
+    /// When there is no such tool.
+    #[must_use]
+    pub fn tool_description(mut self, name: &str, change: impl FnOnce(&mut Tool)) -> Self {
+        let typed = self.tools.iter_mut().find(|typed| typed.tool.name == name);
+        let tool = &mut typed.expect("the tool was added before").tool;
+        let (input_schema, output_schema) = (tool.input_schema.clone(), tool.output_schema.clone());
+        change(tool);
+        *tool = Tool { name: name.to_owned(), input_schema, output_schema, ..std::mem::take(tool) };
+        self
+    }
+
     /// Tools a page of `tools/list`: 100 unless said otherwise.
     #[must_use]
     pub fn page_size(mut self, tools: usize) -> Self {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientCapabilities, JsonObject, ServerCapabilities};
+use super::{ClientCapabilities, Icon, JsonObject, ServerCapabilities};
 
 /// The keys of `_meta` that the protocol itself gives a meaning to (2026-07-28).
 pub mod meta_key {
@@ -32,7 +32,20 @@ pub struct Implementation {
     /// Its name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Members that this crate does not act on (icons, web site, description).
+    /// What it is for (since 2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its page on the web (since 2025-11-25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub website_url: Option<String>,
+    /// Pictures of it, for people (since 2025-11-25).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::icon::lenient"
+    )]
+    pub icons: Vec<Icon>,
+    /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
 }

@@ -6,6 +6,7 @@
 mod cache;
 mod capabilities;
 mod content;
+mod icon;
 mod interaction;
 mod lifecycle;
 mod prompt;
@@ -17,6 +18,7 @@ pub use self::{
     cache::{CacheHint, CacheScope},
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
     content::{Annotations, Content, ResourceContents},
+    icon::Icon,
     interaction::{
         CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
         Completion, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Content, JsonObject};
+use super::{Content, Icon, JsonObject};
 
 /// A prompt as `prompts/list` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,17 @@ pub struct Prompt {
     /// What it can be filled in with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Members that this crate does not act on, `_meta` and icons among them.
+    /// Pictures of it, for people (since 2025-11-25).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::icon::lenient"
+    )]
+    pub icons: Vec<Icon>,
+    /// More about it, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+    /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
 }
@@ -29,6 +39,9 @@ pub struct Prompt {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
+    /// Its name for people (since 2025-06-18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// What to fill in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,

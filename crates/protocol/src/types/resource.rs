@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Annotations, JsonObject, ResourceContents};
+use super::{Annotations, Icon, JsonObject, ResourceContents};
 
 /// A resource as `resources/list` shows it, or a tool answer that links to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,17 @@ pub struct Resource {
     /// For whom it is, and how much it matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
-    /// Members that this crate does not act on, `_meta` and icons among them.
+    /// Pictures of it, for people (since 2025-11-25).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::icon::lenient"
+    )]
+    pub icons: Vec<Icon>,
+    /// More about it, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+    /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
 }
@@ -49,7 +59,20 @@ pub struct ResourceTemplate {
     /// The MIME type that all of them have, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Members that this crate does not act on, `_meta` and icons among them.
+    /// For whom they are, and how much they matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Annotations>,
+    /// Pictures of it, for people (since 2025-11-25).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::icon::lenient"
+    )]
+    pub icons: Vec<Icon>,
+    /// More about it, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+    /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
 }

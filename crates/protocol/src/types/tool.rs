@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::{Content, JsonObject};
+use super::{Content, Icon, JsonObject};
 
 /// A tool as `tools/list` shows it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,14 @@ pub struct Tool {
     /// More about the tool, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
-    /// Members that this crate does not act on, for example icons.
+    /// Pictures of it, for people (since 2025-11-25).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "super::icon::lenient"
+    )]
+    pub icons: Vec<Icon>,
+    /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
 }

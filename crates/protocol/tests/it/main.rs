@@ -8,6 +8,7 @@ mod http_client;
 mod http_rules;
 mod marked_arguments;
 mod matrix;
+mod metadata;
 mod revisions;
 mod schemas;
 mod support;

@@ -1,0 +1,88 @@
+//! Pictures of tools, prompts, resources, clients and servers (since 2025-11-25; SEP-973).
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::JsonObject;
+
+/// A picture for people. Whoever shows it should fetch it from the place alone where the server is, and take no more
+/// than pictures from there (2025-11-25, "Icons").
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Icon {
+    /// Where it is: an `https:` or `data:` URI.
+    pub src: String,
+    /// What it is, for example `image/png`, if not what its server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// The sizes it has, in pixels (`48x48`), or `any`; none when it is good for every size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<String>,
+    /// The background that it is made for, `light` or `dark`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theme: Option<String>,
+    /// Members that this crate does not act on.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+impl Icon {
+    /// The picture at `src`.
+    #[must_use]
+    pub fn new(src: impl Into<String>) -> Self {
+        Self { src: src.into(), ..Self::default() }
+    }
+
+    /// The same of a MIME type.
+    #[must_use]
+    pub fn mime_type(self, mime_type: impl Into<String>) -> Self {
+        Self { mime_type: Some(mime_type.into()), ..self }
+    }
+
+    /// The same, which also has this size: `48x48`, or `any`.
+    #[must_use]
+    pub fn size(mut self, size: impl Into<String>) -> Self {
+        self.sizes.push(size.into());
+        self
+    }
+
+    /// The same for a background that is `light` or `dark`.
+    #[must_use]
+    pub fn theme(self, theme: impl Into<String>) -> Self {
+        Self { theme: Some(theme.into()), ..self }
+    }
+}
+
+/// A picture that cannot be read is left out: it must not hide what it is a picture of.
+pub(super) fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Icon>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Array(icons) => {
+            icons.into_iter().filter_map(|icon| serde_json::from_value(icon).ok()).collect()
+        }
+        _ => Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::types::{Implementation, Tool};
+
+    #[test]
+    fn icons_are_kept_and_what_is_none_hides_nothing() {
+        let icon = Icon::new("https://h/i.png").mime_type("image/png").size("48x48").theme("dark");
+        let written = json!({
+            "src": "https://h/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark",
+        });
+        assert_eq!(json!(icon), written);
+        let tool = json!({ "name": "t", "inputSchema": {}, "icons": [written, 7, {}] });
+        let tool: Tool = serde_json::from_value(tool).unwrap();
+        assert_eq!(tool.icons, [icon]);
+        let plain = json!({ "name": "n", "version": "1" });
+        assert_eq!(json!(Implementation::new("n", "1")), plain);
+        let odd = json!({ "name": "n", "version": "1", "icons": "none" });
+        assert_eq!(serde_json::from_value::<Implementation>(odd).unwrap().icons, []);
+    }
+}
