@@ -10,13 +10,8 @@ use crate::{
 };
 
 /// Every target, by the name of its corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
-    ("envelope", envelope),
-    ("http", server::http),
-    ("line", line),
-    ("shape", shape),
-    ("sse", sse),
-];
+pub const TARGETS: &[(&str, fn(&[u8]))] =
+    &[("envelope", envelope), ("http", http), ("line", line), ("shape", shape), ("sse", sse)];
 
 /// Any bytes are a message, a batch or an error; what was read is written and read again as the same.
 pub fn envelope(data: &[u8]) {
@@ -87,6 +82,11 @@ fn naively_deeper_than(json: &[u8], most: usize) -> bool {
         }
     }
     false
+}
+
+/// Every HTTP request is answered.
+pub fn http(data: &[u8]) {
+    server::http(data);
 }
 
 /// A stream of events reads the same, in whatever pieces it comes. The first byte says how long they are.

@@ -81,6 +81,10 @@ impl SseParser {
                 (b'\r', None) => break,
                 _ => 1,
             };
+            // However the line came: in one piece or in many.
+            if end > self.most_line() {
+                return Err(TooLong);
+            }
             let line = &rest[..end];
             start += end + width;
             self.searched = start;
@@ -95,8 +99,12 @@ impl SseParser {
         buffer.drain(..start);
         self.searched = buffer.iter().position(|byte| *byte == b'\r').unwrap_or(buffer.len());
         self.buffer = buffer;
-        // A field's name and the end of a line are not part of the data.
-        if self.buffer.len() > self.most + 16 { Err(TooLong) } else { Ok(()) }
+        if self.searched > self.most_line() { Err(TooLong) } else { Ok(()) }
+    }
+
+    /// A field's name is not part of the data.
+    fn most_line(&self) -> usize {
+        self.most + 16
     }
 
     fn line(&mut self, line: &[u8], event: &mut impl FnMut(Event<'_>)) -> Result<(), TooLong> {

@@ -490,6 +490,16 @@ impl HttpEndpoint {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn session_of(&self, id: &str) -> Option<Arc<Session>> {
+        self.inner.sessions.get(id)
+    }
+
+    #[cfg(test)]
+    pub(super) fn replay_bytes(&self) -> usize {
+        self.inner.replay.bytes()
+    }
+
     /// The session that the headers name, or the status and the reason of the refusal.
     fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, &'static str)> {
         if let Some(version) = headers.get(PROTOCOL_VERSION) {
@@ -558,14 +568,13 @@ impl Accepts {
         for value in headers.get_all(header::ACCEPT) {
             named = true;
             for range in value.to_str().unwrap_or_default().split(',') {
-                match &*range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase() {
-                    "application/json" => accepts.json = true,
-                    "text/event-stream" => accepts.events = true,
-                    "application/*" => accepts.json = true,
-                    "text/*" => accepts.events = true,
-                    "*/*" => return Self { json: true, events: true },
-                    _ => {}
+                let range = range.split(';').next().unwrap_or_default().trim();
+                let is = |name: &str| range.eq_ignore_ascii_case(name);
+                if is("*/*") {
+                    return Self { json: true, events: true };
                 }
+                accepts.json |= is("application/json") || is("application/*");
+                accepts.events |= is("text/event-stream") || is("text/*");
             }
         }
         if named { accepts } else { Self { json: true, events: false } }

@@ -7,6 +7,8 @@
 mod accept;
 mod body;
 mod endpoint;
+#[cfg(test)]
+mod ends;
 mod guard;
 mod legacy;
 mod patience;

@@ -127,6 +127,11 @@ impl ReplayRoom {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     fn all(&self) -> Vec<Arc<Replay>> {
         locked(&self.replays).iter().filter_map(Weak::upgrade).collect()
     }
