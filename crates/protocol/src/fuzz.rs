@@ -146,9 +146,11 @@ pub fn shape(data: &[u8]) {
     for revision in Revision::ALL {
         // A 2024-10-07 tool cannot fail but by an error.
         let Ok(shaped) = server::shape(method, revision, result.clone()) else { continue };
-        let shaped: Value = serde_json::from_str(shaped.get()).expect("a result is JSON");
-        if shaped.is_object() {
-            knows(method, revision, &shaped);
+        match serde_json::from_str::<Value>(shaped.get()) {
+            Ok(shaped) if shaped.is_object() => knows(method, revision, &shaped),
+            Ok(_) => {}
+            // A number beyond any that we can hold goes through where nothing is shaped.
+            Err(error) => assert!(revision >= Revision::V2025_11_25, "{error}"),
         }
     }
 }

@@ -14,7 +14,8 @@ pub(super) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 /// text instead.
 ///
 /// # Errors
-/// In 2024-10-07 a tool cannot say that it failed but by an error.
+/// In 2024-10-07 a tool cannot say that it failed but by an error. An internal error, when the result has a number beyond
+/// those that we can hold.
 pub(super) fn shape(
     method: &str,
     revision: Revision,
@@ -23,8 +24,15 @@ pub(super) fn shape(
     if revision >= UNSHAPED_SINCE {
         return Ok(result);
     }
-    let Ok(Value::Object(mut object)) = serde_json::from_str::<Value>(result.get()) else {
-        return Ok(result);
+    let mut object = match serde_json::from_str::<Value>(result.get()) {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => return Ok(result),
+        // A number that is too large for us, for example. As it is, the result may have what the client does not know.
+        Err(error) => {
+            return Err(RpcError::internal(format!(
+                "the result cannot be given the form of revision {revision}: {error}"
+            )));
+        }
     };
     match method {
         "initialize" => initialize(&mut object, revision),

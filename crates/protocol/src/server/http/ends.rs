@@ -1,0 +1,157 @@
+//! That what ends leaves nothing behind: sessions by `DELETE`, by expiry and by the end of the endpoint.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+
+use super::{HttpEndpoint, HttpOptions, endpoint::Response, sessions::Session};
+use crate::{
+    RpcError,
+    server::{Handler, Limits, Reply, RequestContext, Server, ServerDescription},
+    types::{CallToolParams, CallToolResult},
+};
+
+/// Answers at once, or never.
+struct Subject;
+
+#[async_trait]
+impl Handler for Subject {
+    fn describe(&self) -> ServerDescription {
+        ServerDescription::default()
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        _cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        if params.name == "never" {
+            std::future::pending::<()>().await;
+        }
+        CallToolResult::text("x".repeat(100)).try_into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_frees_a_session_with_all_that_it_kept() {
+    let endpoint = endpoint();
+    let (id, session) = open(&endpoint).await;
+    assert_eq!(call(&endpoint, &id, "echo").await.status(), StatusCode::OK);
+    let mut stream = get(&endpoint, &id).await;
+    let mut waiting = call(&endpoint, &id, "never").await;
+    let deleted = send(&endpoint, Method::DELETE, &id, Value::Null).await;
+    assert_eq!(deleted.status(), StatusCode::NO_CONTENT);
+    assert!(ends(&mut stream).await && ends(&mut waiting).await);
+    drop((stream, waiting));
+    is_gone(&endpoint, &session).await;
+    let late = call(&endpoint, &id, "echo").await;
+    assert_eq!(late.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_goes_by_itself_and_one_at_work_stays() {
+    let endpoint = endpoint();
+    let (idle, idle_session) = open(&endpoint).await;
+    assert_eq!(call(&endpoint, &idle, "echo").await.status(), StatusCode::OK);
+    let (busy, busy_session) = open(&endpoint).await;
+    let _waiting = call(&endpoint, &busy, "never").await;
+    tokio::time::sleep(IDLE / 2).await;
+    assert!(idle_session.upgrade().is_some());
+    tokio::time::sleep(IDLE).await;
+    assert!(idle_session.upgrade().is_none(), "nobody else had to come");
+    assert!(busy_session.upgrade().is_some());
+    assert_eq!(call(&endpoint, &idle, "echo").await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_endpoint_has_ended_everything_and_answers_nobody() {
+    let endpoint = endpoint();
+    let (id, session) = open(&endpoint).await;
+    let mut stream = get(&endpoint, &id).await;
+    let mut waiting = call(&endpoint, &id, "never").await;
+    let mut stateless = stateless(&endpoint).await;
+    endpoint.close();
+    assert!(
+        ends(&mut stream).await && ends(&mut waiting).await && ends(&mut stateless).await,
+        "streams end"
+    );
+    drop((stream, waiting, stateless));
+    is_gone(&endpoint, &session).await;
+    let late = send(&endpoint, Method::POST, &id, initialize()).await;
+    assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+const IDLE: Duration = Duration::from_secs(60);
+
+fn endpoint() -> HttpEndpoint {
+    let limits = Limits { session_idle: IDLE, ..Limits::default() };
+    HttpEndpoint::new(Server::with_limits(Subject, limits), HttpOptions::default())
+}
+
+fn initialize() -> Value {
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
+}
+
+async fn open(endpoint: &HttpEndpoint) -> (String, Weak<Session>) {
+    let response = send(endpoint, Method::POST, "", initialize()).await;
+    let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let session = Arc::downgrade(&endpoint.session_of(&id).unwrap());
+    (id, session)
+}
+
+/// An answer, as a stream of events.
+async fn call(endpoint: &HttpEndpoint, session: &str, tool: &str) -> Response {
+    let message =
+        json!({ "jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": { "name": tool } });
+    send(endpoint, Method::POST, session, message).await
+}
+
+async fn get(endpoint: &HttpEndpoint, session: &str) -> Response {
+    send(endpoint, Method::GET, session, Value::Null).await
+}
+
+async fn stateless(endpoint: &HttpEndpoint) -> Response {
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "never", "_meta": meta } });
+    let request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "never");
+    endpoint.handle(request.body(Full::from(Bytes::from(message.to_string()))).unwrap()).await
+}
+
+async fn send(endpoint: &HttpEndpoint, method: Method, session: &str, message: Value) -> Response {
+    let mut request = Request::builder()
+        .method(method)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "text/event-stream");
+    if !session.is_empty() {
+        request = request.header("mcp-session-id", session);
+    }
+    endpoint.handle(request.body(Full::from(Bytes::from(message.to_string()))).unwrap()).await
+}
+
+/// Whether the body ends, within a time in which nothing else would end it.
+async fn ends(response: &mut Response) -> bool {
+    let all = async { while response.body_mut().frame().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(1), all).await.is_ok()
+}
+
+async fn is_gone(endpoint: &HttpEndpoint, session: &Weak<Session>) {
+    // Tasks that were cancelled have to be polled once more.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(session.upgrade().is_none(), "somebody holds the session");
+    assert_eq!(endpoint.replay_bytes(), 0, "what it kept is still kept");
+}
