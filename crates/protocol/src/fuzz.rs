@@ -9,8 +9,11 @@ use crate::{
     write_result,
 };
 
+/// What is done with an input.
+pub type Target = fn(&[u8]);
+
 /// Every target, by the name of its corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
+pub const TARGETS: &[(&str, Target)] =
     &[("envelope", envelope), ("http", http), ("line", line), ("shape", shape), ("sse", sse)];
 
 /// Any bytes are a message, a batch or an error; what was read is written and read again as the same.
