@@ -42,6 +42,10 @@ pub(crate) struct Agent {
 /// How the agent introduces itself, and that it speaks one revision only.
 pub(crate) fn options(revision: Revision) -> ClientOptions {
     let wire = match revision {
+        Revision::V2024_10_07 => Wire::V2024_10_07,
+        Revision::V2024_11_05 => Wire::V2024_11_05,
+        Revision::V2025_03_26 => Wire::V2025_03_26,
+        Revision::V2025_06_18 => Wire::V2025_06_18,
         Revision::V2025_11_25 => Wire::V2025_11_25,
         Revision::V2026_07_28 => Wire::V2026_07_28,
     };
@@ -158,8 +162,13 @@ pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
 /// Adds the parts of a tool's result to the outcome.
 fn parts(mut outcome: Value) -> Value {
     let Some(result) = outcome.get("result").cloned() else { return outcome };
+    // As 2024-10-07 has it: a text, or items where a text does not do.
+    let first = result.get("toolResult").map(|result| match result {
+        Value::String(text) => json!([{ "type": "text", "text": text }]),
+        items => items.clone(),
+    });
     let found = [
-        ("content", result.get("content")),
+        ("content", result.get("content").or(first.as_ref())),
         ("structured", result.get("structuredContent")),
         ("is_error", result.get("isError")),
         ("capture", result.get("_meta").and_then(|meta| meta.get(CAPTURE))),
@@ -195,5 +204,7 @@ mod tests {
             })
         );
         assert_eq!(parts(json!({"error": {}})), json!({"error": {}}));
+        let first = json!({"result": {"toolResult": "hi"}});
+        assert_eq!(parts(first)["content"], json!([{"type": "text", "text": "hi"}]));
     }
 }

@@ -53,7 +53,7 @@ impl Binary {
         config: &Path,
     ) -> Result<Self, String> {
         let mut command = Command::new(program);
-        let is_http = transport == Transport::Http;
+        let is_http = transport != Transport::Stdio;
         let stdin = if is_http { Stdio::null() } else { Stdio::piped() };
         let stdout = if is_http { Stdio::null() } else { Stdio::piped() };
         command.arg(if is_http { "serve" } else { "stdio" }).arg("--config").arg(config);

@@ -91,9 +91,9 @@ impl World {
                 let mut hosted =
                     Hosted::start(&config, case, *sabotage).await.map_err(WorldError::Server)?;
                 let client = match case.cell.transport {
-                    Transport::Http => {
+                    Transport::Http | Transport::Sse => {
                         let address = hosted.serve_http().await?;
-                        Client::http(target(address), options).await
+                        Client::http(target(address, case), options).await
                     }
                     Transport::Stdio => {
                         let (reader, writer) = hosted.serve_stdio()?;
@@ -114,7 +114,7 @@ impl World {
                     .await
                     .map_err(WorldError::Server)?;
                 let client = match binary.pipes() {
-                    None => Client::http(target(binary.address()?), options).await,
+                    None => Client::http(target(binary.address()?, case), options).await,
                     Some((reader, writer)) => Client::connect(reader, writer, options).await,
                 };
                 (Server::Binary(Box::new(binary)), client)
@@ -214,8 +214,10 @@ impl Server {
     }
 }
 
-fn target(address: SocketAddr) -> HttpTarget {
-    HttpTarget { url: format!("http://{address}/mcp"), ..HttpTarget::default() }
+fn target(address: SocketAddr, case: &Case) -> HttpTarget {
+    // Nothing but HTTP+SSE is spoken at the second.
+    let path = if case.cell.transport == Transport::Http { "mcp" } else { "sse" };
+    HttpTarget { url: format!("http://{address}/{path}"), ..HttpTarget::default() }
 }
 
 async fn start_upstreams(

@@ -1,21 +1,32 @@
 //! The matrix: one scenario runs once for every transport, revision and store.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// How the agent reaches the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Transport {
     Stdio,
+    /// Streamable HTTP.
     Http,
+    /// HTTP+SSE, for revisions with sessions.
+    Sse,
 }
 
 /// The revision of MCP that the agent speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 pub(crate) enum Revision {
+    #[serde(rename = "2024-10-07")]
+    V2024_10_07,
+    #[serde(rename = "2024-11-05")]
+    V2024_11_05,
+    #[serde(rename = "2025-03-26")]
+    V2025_03_26,
+    #[serde(rename = "2025-06-18")]
+    V2025_06_18,
     #[serde(rename = "2025-11-25")]
     V2025_11_25,
     #[serde(rename = "2026-07-28")]
@@ -35,11 +46,9 @@ pub(crate) enum Store {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Matrix {
     /// How the agent reaches the server.
-    #[schemars(length(min = 1))]
-    pub(crate) transports: Vec<Transport>,
+    pub(crate) transports: Side<Transport>,
     /// The revisions of MCP that the agent speaks.
-    #[schemars(length(min = 1))]
-    pub(crate) revisions: Vec<Revision>,
+    pub(crate) revisions: Side<Revision>,
     /// Where the server keeps artifacts.
     #[schemars(length(min = 1))]
     pub(crate) stores: Vec<Store>,
@@ -48,8 +57,8 @@ pub(crate) struct Matrix {
 impl Default for Matrix {
     fn default() -> Self {
         Self {
-            transports: vec![Transport::Stdio, Transport::Http],
-            revisions: vec![Revision::V2025_11_25, Revision::V2026_07_28],
+            transports: Side(vec![Transport::Stdio, Transport::Http]),
+            revisions: Side(vec![Revision::V2025_11_25, Revision::V2026_07_28]),
             stores: vec![Store::Memory, Store::Directory],
         }
     }
@@ -63,13 +72,84 @@ pub(crate) struct Cell {
     pub(crate) store: Store,
 }
 
+/// One side of the matrix: `all`, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Side<T>(pub(crate) Vec<T>);
+
+/// What can stand on a side.
+pub(crate) trait Place: Copy + 'static {
+    const ALL: &'static [Self];
+}
+
+impl Place for Transport {
+    const ALL: &'static [Self] = &[Self::Stdio, Self::Http, Self::Sse];
+}
+
+impl Place for Revision {
+    const ALL: &'static [Self] = &[
+        Self::V2024_10_07,
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+}
+
+impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Place + Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = Side<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`all`, or a list")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Side<T>, E> {
+                if text == "all" {
+                    return Ok(Side(T::ALL.to_vec()));
+                }
+                Err(E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Side<T>, A::Error> {
+                let mut places = Vec::new();
+                while let Some(place) = list.next_element()? {
+                    places.push(place);
+                }
+                Ok(Side(places))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Side<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}s", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let place = generator.subschema_for::<T>();
+        json_schema!({
+            "anyOf": [{ "const": "all" }, { "type": "array", "items": place, "minItems": 1 }],
+        })
+    }
+}
+
 impl Matrix {
-    /// Every place of it.
+    /// Every place of it that there is: HTTP+SSE ended before sessions did.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Cell> {
-        self.transports.iter().flat_map(move |&transport| {
-            self.revisions.iter().flat_map(move |&revision| {
+        let cells = self.transports.0.iter().flat_map(move |&transport| {
+            self.revisions.0.iter().flat_map(move |&revision| {
                 self.stores.iter().map(move |&store| Cell { transport, revision, store })
             })
+        });
+        cells.filter(|cell| {
+            (cell.transport, cell.revision) != (Transport::Sse, Revision::V2026_07_28)
         })
     }
 }
@@ -80,6 +160,17 @@ impl Matrix {
 pub(crate) enum Only {
     Stdio,
     Http,
+    Sse,
+    /// The revisions with sessions: all but the last.
+    Sessions,
+    #[serde(rename = "2024-10-07")]
+    V2024_10_07,
+    #[serde(rename = "2024-11-05")]
+    V2024_11_05,
+    #[serde(rename = "2025-03-26")]
+    V2025_03_26,
+    #[serde(rename = "2025-06-18")]
+    V2025_06_18,
     #[serde(rename = "2025-11-25")]
     V2025_11_25,
     #[serde(rename = "2026-07-28")]
@@ -99,7 +190,13 @@ impl Cell {
         fits(&[
             (Only::Stdio, self.transport == Transport::Stdio),
             (Only::Http, self.transport == Transport::Http),
+            (Only::Sse, self.transport == Transport::Sse),
         ]) && fits(&[
+            (Only::Sessions, self.revision != Revision::V2026_07_28),
+            (Only::V2024_10_07, self.revision == Revision::V2024_10_07),
+            (Only::V2024_11_05, self.revision == Revision::V2024_11_05),
+            (Only::V2025_03_26, self.revision == Revision::V2025_03_26),
+            (Only::V2025_06_18, self.revision == Revision::V2025_06_18),
             (Only::V2025_11_25, self.revision == Revision::V2025_11_25),
             (Only::V2026_07_28, self.revision == Revision::V2026_07_28),
         ]) && fits(&[
@@ -120,6 +217,7 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Self::Stdio => "stdio",
             Self::Http => "http",
+            Self::Sse => "sse",
         })
     }
 }
@@ -127,6 +225,10 @@ impl fmt::Display for Transport {
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::V2024_10_07 => "2024-10-07",
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
             Self::V2026_07_28 => "2026-07-28",
         })
@@ -155,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn all_is_every_place_that_there_is() {
+        let matrix: Matrix =
+            serde_yaml::from_str("{transports: all, revisions: all, stores: [memory]}").unwrap();
+        let cells: Vec<_> = matrix.cells().map(|cell| cell.to_string()).collect();
+        assert_eq!(cells.len(), 17);
+        assert!(cells.contains(&"sse/2024-10-07/memory".to_owned()));
+        assert!(!cells.contains(&"sse/2026-07-28/memory".to_owned()));
+        assert!(serde_yaml::from_str::<Matrix>("{transports: most}").is_err());
+    }
+
+    #[test]
     fn only_limits_each_dimension_by_itself() {
         let cell = Cell {
             transport: Transport::Http,
@@ -169,6 +282,8 @@ mod tests {
             (&[Only::Http, Only::V2025_11_25], false),
             (&[Only::Http, Only::V2026_07_28, Only::Memory], true),
             (&[Only::Directory], false),
+            (&[Only::Sessions], false),
+            (&[Only::Sessions, Only::V2026_07_28], true),
         ] {
             assert_eq!(cell.is_in(only), want, "{only:?}");
         }
