@@ -74,6 +74,37 @@ fn a_text_that_ends_differently_is_noticed() {
     check("wrong-text", "000", &NO_TEXT);
 }
 
+#[test]
+fn what_is_wrong_in_the_protocol_is_noticed() {
+    let by_hand =
+        ["batches", "answers_survive_a_broken_stream", "duplicate_ids_are_refused"].as_slice();
+    let texts = [
+        "basics_in_every_revision",
+        "oversize_is_refused_and_the_connection_goes_on",
+        "slow_readers_hold_nobody_up",
+        "questions_cross_the_eras",
+    ];
+    let news = ["cancellation_reaches_the_upstream", "questions_cross_the_eras"];
+    for (sabotage, cell, scenarios) in [
+        ("wrong-status", "/http/2025-03-26", by_hand),
+        ("lost-message", "/http/2025-03-26", by_hand),
+        ("wrong-text", "/http/2026-07-28", &texts),
+        ("lost-news", "/http/2026-07-28", &news),
+    ] {
+        let filters = scenarios.iter().map(|id| format!("{id}{cell}"));
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["test-scenarios", "--format", "json", "--sabotage", sabotage])
+            .args(filters)
+            .output()
+            .expect("xtask runs");
+        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a JSON report");
+        assert_eq!(rows.len(), scenarios.len(), "{rows:?}");
+        for row in &rows {
+            assert_eq!(row["status"], "failed", "{sabotage}: {row}");
+        }
+    }
+}
+
 /// Runs the scenarios with a defect; of that seed all must fail but the untouched ones.
 #[track_caller]
 fn check(sabotage: &str, seed: &str, untouched: &[&str]) {

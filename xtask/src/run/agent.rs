@@ -1,11 +1,18 @@
 //! The agent: an MCP client that sends what a scenario says and shows what comes back, unchanged.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use marquetry_protocol::{
-    Revision as Wire,
-    client::{CallOptions, Client, ClientError, ClientOptions, RevisionChoice, ServerNotification},
-    types::{CallToolParams, Implementation},
+    Revision as Wire, RpcError,
+    client::{
+        CallOptions, Client, ClientError, ClientHandler, ClientOptions, RevisionChoice,
+        ServerNotification,
+    },
+    types::{
+        CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
+        ElicitParams, ElicitResult, Implementation, ListRootsResult, Role, Root,
+    },
 };
 use serde::Serialize;
 use serde_json::{
@@ -15,7 +22,7 @@ use serde_json::{
 use tokio::sync::{Mutex, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::scenario::Revision;
+use crate::scenario::{AgentAnswers, Revision};
 
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
@@ -56,6 +63,52 @@ pub(crate) fn options(revision: Revision) -> ClientOptions {
     }
 }
 
+/// The options of an agent that offers what a scenario gives it, and answers so.
+pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptions {
+    let offered = [
+        ("elicitation", given.elicit.is_some()),
+        ("sampling", given.sample.is_some()),
+        ("roots", given.roots.is_some()),
+    ];
+    let offered = offered.into_iter().filter(|(_, is_offered)| *is_offered);
+    let capabilities = offered.map(|(name, _)| (name.to_owned(), json!({}))).collect();
+    ClientOptions {
+        capabilities: ClientCapabilities(capabilities),
+        handler: Arc::new(Person(given.clone())),
+        ..options(revision)
+    }
+}
+
+/// Who is asked.
+struct Person(AgentAnswers);
+
+#[async_trait]
+impl ClientHandler for Person {
+    async fn elicit(&self, _: ElicitParams) -> Result<ElicitResult, RpcError> {
+        let content = self.0.elicit.clone();
+        let content = content.ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
+        Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content) })
+    }
+
+    async fn sample(&self, _: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let text = self.0.sample.clone();
+        let text = text.ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
+        Ok(CreateMessageResult {
+            role: Role::Assistant,
+            content: json!({ "type": "text", "text": text }),
+            model: "scenario".to_owned(),
+            stop_reason: Some("endTurn".to_owned()),
+        })
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        let uris = self.0.roots.clone();
+        let uris = uris.ok_or_else(|| RpcError::method_not_found("roots/list"))?;
+        let roots = uris.into_iter().map(|uri| Root { uri, name: None }).collect();
+        Ok(ListRootsResult { roots })
+    }
+}
+
 impl Agent {
     pub(crate) fn new(client: Client) -> Self {
         let notifications = Mutex::new(client.notifications());
@@ -87,6 +140,10 @@ impl Agent {
             Err(ClientError::Rpc(error)) => {
                 let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
                 Ok(json!({ "error": error }))
+            }
+            // What was refused before it was read is an error of HTTP.
+            Err(ClientError::Http { status, body }) => {
+                Ok(json!({ "error": { "status": status, "message": body } }))
             }
             Err(ClientError::Cancelled) => Ok(json!({ "cancelled": true })),
             Err(error) => Err(error.to_string()),

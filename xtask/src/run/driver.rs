@@ -10,7 +10,7 @@ use super::{
     artifacts::{self, Reports},
     case::Case,
     failure::Failure,
-    http::{Exchange, exchange},
+    http::{Exchange, Unread, exchange, send_unread},
     report::Status,
     store::Sabotage,
     world::{ServerKind, World, WorldError},
@@ -41,10 +41,14 @@ pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Stat
         ServerKind::InProcess(sabotage) => sabotage,
         ServerKind::Binary(_) => None,
     };
+    let mut vars = Vars::default();
+    // Requests that a scenario writes itself name the revision in a header.
+    vars.set("revision", case.cell.revision.to_string().into());
     let mut run = Run {
         case: &case,
         world,
-        vars: Vars::default(),
+        vars,
+        unread: Vec::new(),
         reports: Reports::default(),
         sabotage,
         at: None,
@@ -76,6 +80,8 @@ struct Run<'a> {
     case: &'a Case,
     world: World,
     vars: Vars,
+    /// Answers that nobody reads.
+    unread: Vec<Unread>,
     reports: Reports,
     /// What is to be wrong with outcomes.
     sabotage: Option<Sabotage>,
@@ -115,7 +121,11 @@ impl Run<'_> {
     async fn calls(&self, name: &str, expected: &Matcher) -> Result<Vec<Mismatch>, Failure> {
         let started = Instant::now();
         loop {
-            let calls = self.world.calls(name).map_err(|error| Failure::text(error.to_string()))?;
+            let calls = self.world.calls(name);
+            let mut calls = calls.map_err(|error| Failure::text(error.to_string()))?;
+            if self.sabotage == Some(Sabotage::LostNews) {
+                calls.retain(|call| call.get("tool").is_some());
+            }
             let at = format!("upstreams/{name}/calls");
             let found = self.context().compare(&at, expected, Some(&Value::from(calls)));
             if found.is_empty() || started.elapsed() > NEWS {
@@ -213,7 +223,14 @@ impl Run<'_> {
                     .world
                     .address()
                     .ok_or("there is no HTTP over stdio; say `only: [http]`")?;
-                exchange(address, exchange_).await.map_err(|error| error.to_string())
+                let failed = |error: std::io::Error| error.to_string();
+                for _ in 0..request.unread.unwrap_or(0) {
+                    self.unread.push(send_unread(address, &exchange_).await.map_err(failed)?);
+                }
+                if request.unread.is_some() {
+                    return Ok(json!({}));
+                }
+                exchange(address, exchange_).await.map_err(failed)
             }
             Action::Upstream(event) => {
                 self.world.tell(event).await.map_err(|error| format!("{}: {error}", event.name))?;
@@ -245,7 +262,9 @@ impl Run<'_> {
             (None, Some(source)) => source.bytes(folder).map_err(|error| error.to_string())?,
             (None, None) => Vec::new(),
         };
-        Ok(Exchange { method: request.method.clone(), path: text(&request.path)?, headers, body })
+        let hang_up_after = request.hang_up_after.map(|after| after.0);
+        let (method, path) = (request.method.clone(), text(&request.path)?);
+        Ok(Exchange { method, path, headers, body, hang_up_after })
     }
 
     fn context(&self) -> Context<'_> {
@@ -268,7 +287,13 @@ fn falsify(outcome: &mut Value, sabotage: Sabotage) {
         Sabotage::ChangedByte
         | Sabotage::MissingArtifact
         | Sabotage::ExtraArtifact
-        | Sabotage::WrongMimeType => {}
+        | Sabotage::WrongMimeType
+        | Sabotage::LostNews => {}
+        Sabotage::LostMessage => {
+            for messages in ["events", "body"] {
+                outcome.get_mut(messages).and_then(Value::as_array_mut).map(Vec::pop);
+            }
+        }
         Sabotage::ExtraContent
         | Sabotage::MissingContent
         | Sabotage::WrongNotice
@@ -344,10 +369,10 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             says.result.iter().for_each(|matcher| compare("result", matcher));
             found.extend(unexpected_error(outcome));
         }
+        Some(Action::Http(request)) if request.unread.is_some() => {}
         Some(Action::Http(_)) => {
-            if let Some(body) = &says.body {
-                compare("body", body);
-            }
+            says.body.iter().for_each(|matcher| compare("body", matcher));
+            says.events.iter().for_each(|matcher| compare("events", matcher));
             let status = outcome["status"].as_u64().unwrap_or_default();
             let good = match says.status {
                 Some(want) => u64::from(want) == status,

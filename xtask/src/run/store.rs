@@ -46,6 +46,10 @@ pub(crate) enum Sabotage {
     WrongNotice,
     /// Text that is shown to the model has another end.
     WrongText,
+    /// The last message of each stream and of each batch's answer is not there.
+    LostMessage,
+    /// Upstreams never learn that a call was given up, nor what an agent has answered.
+    LostNews,
 }
 
 impl FaultyStore {
@@ -90,7 +94,9 @@ impl ArtifactStore for FaultyStore {
                 | Sabotage::ExtraContent
                 | Sabotage::MissingContent
                 | Sabotage::WrongNotice
-                | Sabotage::WrongText,
+                | Sabotage::WrongText
+                | Sabotage::LostMessage
+                | Sabotage::LostNews,
             ) => {}
             Some(Sabotage::MissingArtifact) => return Ok(Record::new(&artifact, 0)),
             Some(Sabotage::WrongMimeType) => artifact.mime_type = "application/x-sabotage".into(),

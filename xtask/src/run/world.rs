@@ -85,7 +85,7 @@ impl World {
         let upstreams = start_upstreams(given, &scenario_folder, folder.path()).await?;
         let config = config(case, &upstreams, folder.path())?;
 
-        let options = agent::options(case.cell.revision);
+        let options = agent::answering(case.cell.revision, &given.agent);
         let (server, client) = match kind {
             ServerKind::InProcess(sabotage) => {
                 let mut hosted =

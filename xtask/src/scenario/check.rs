@@ -44,7 +44,8 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str) -> Vec<Problem> {
         });
     }
 
-    let mut saved = BTreeSet::new();
+    // The case's own revision is there from the start.
+    let mut saved = BTreeSet::from(["revision"]);
     for step in &scenario.steps {
         found.line = Some(step.referenced.line());
         found.step(step, scenario, &mut saved);
@@ -103,6 +104,12 @@ impl Checker {
         });
         for item in parts.content.iter().flatten() {
             self.item(name, item);
+        }
+        for question in &parts.asks {
+            let forms = [question.elicit.is_some(), question.sample.is_some(), question.roots];
+            self.rule(forms.iter().filter(|form| **form).count() == 1, || {
+                format!("a question of {name} needs one of `elicit`, `sample` and `roots`")
+            });
         }
     }
 
@@ -166,6 +173,11 @@ impl Checker {
                 self.rule(request.path.starts_with('/'), || {
                     format!("the path `{}` does not start with `/`", request.path)
                 });
+                self.rule(
+                    request.unread.is_none()
+                        || (step.expect.is_none() && request.hang_up_after.is_none()),
+                    || "of an `unread` request nothing can be expected".into(),
+                );
                 self.rule(request.json.is_none() || request.body.is_none(), || {
                     "a request has either `json` or `body`".into()
                 });
@@ -227,6 +239,7 @@ impl Checker {
             status,
             headers,
             body,
+            events,
             artifacts,
         } = expect;
         let of_call = content.is_some()
@@ -234,7 +247,7 @@ impl Checker {
             || is_error.is_some()
             || capture.is_some()
             || progress.is_some();
-        let of_http = status.is_some() || !headers.is_empty() || body.is_some();
+        let of_http = status.is_some() || !headers.is_empty() || body.is_some() || events.is_some();
         let (call, request, http) = match action {
             Action::Call { .. } => (true, false, false),
             Action::Request(_) => (false, true, false),
@@ -250,7 +263,7 @@ impl Checker {
             "`error` is expected of a `call` or `request`".into()
         });
         self.rule(http || !of_http, || {
-            "`status`, `headers` and `body` are expected of an `http` request".into()
+            "`status`, `headers`, `body` and `events` are expected of an `http` request".into()
         });
         self.rule(!http || status.is_some(), || {
             "an `http` request needs an expected `status`".into()
@@ -261,8 +274,9 @@ impl Checker {
         self.rule(!request || result.is_some() != error.is_some(), || {
             "a `request` needs an expected `result`, or an `error`".into()
         });
-        for matcher in
-            [content, structured, capture, progress, result, error, body].into_iter().flatten()
+        for matcher in [content, structured, capture, progress, result, error, body, events]
+            .into_iter()
+            .flatten()
         {
             matcher.names(names);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Expect {
     pub(crate) headers: BTreeMap<String, Matcher>,
     /// Of an `http` request: the body, parsed when it is JSON, a string otherwise.
     pub(crate) body: Option<Matcher>,
+    /// Of an `http` request that is answered with a stream: its events so far, each as `{id, event, data, retry}`; data that is JSON is parsed.
+    pub(crate) events: Option<Matcher>,
 
     /// All artifacts that exist after the step.
     pub(crate) artifacts: Option<Artifacts>,
@@ -57,7 +59,7 @@ pub(crate) struct FinalExpect {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamExpect {
-    /// Its calls in order, each as `{tool, arguments}`, with `{cancelled: tool}` where it learned that a call was given up.
+    /// Its calls in order, each as `{tool, arguments}`, with `{cancelled: tool}` where it learned that a call was given up, and `{asked, answer}` where the agent has answered.
     pub(crate) calls: Matcher,
 }
 

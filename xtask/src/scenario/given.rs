@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize,
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::{Map, Value};
@@ -17,6 +17,8 @@ use super::{source::Source, units::Span};
 pub(crate) struct Given {
     /// Laid over the server's configuration, key by key.
     pub(crate) config: Map<String, Value>,
+    /// What the agent answers when it is asked; what is not given it does not offer.
+    pub(crate) agent: AgentAnswers,
     /// The servers behind the gateway, by name.
     pub(crate) upstreams: BTreeMap<String, Upstream>,
     /// What goes wrong in the artifact store.
@@ -25,6 +27,30 @@ pub(crate) struct Given {
     pub(crate) seed: Option<u64>,
     /// The server's time, RFC 3339; the start of 2026 unless said.
     pub(crate) clock: Option<String>,
+}
+
+/// What the agent answers when it is asked.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentAnswers {
+    /// What the user fills into every form.
+    pub(crate) elicit: Option<Map<String, Value>>,
+    /// What the agent's model says to everything.
+    pub(crate) sample: Option<String>,
+    /// The URIs of its roots.
+    pub(crate) roots: Option<Vec<String>>,
+}
+
+/// What an upstream asks of the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Question {
+    /// Asks the user with this message for a `name`.
+    pub(crate) elicit: Option<String>,
+    /// Asks the model this.
+    pub(crate) sample: Option<String>,
+    /// Asks for the roots.
+    pub(crate) roots: bool,
 }
 
 /// A server behind the gateway.
@@ -82,6 +108,8 @@ pub(crate) struct Answer(pub(crate) AnswerParts);
 pub(crate) struct AnswerParts {
     /// Tell of progress this often before answering, if the caller asked for it: 1, 2, … of this many.
     pub(crate) progress: u32,
+    /// Ask the agent these before answering; the answers are among the upstream's `calls` as `{asked, answer}`.
+    pub(crate) asks: Vec<Question>,
     /// Wait before answering.
     pub(crate) delay: Option<Span>,
     /// The items of a well-formed result.

@@ -25,7 +25,9 @@ use serde_yaml::Spanned;
 pub(crate) use self::{
     compare::{Context, Mismatch},
     expect::{Artifact, Artifacts, Expect, FinalExpect},
-    given::{Answer, Given, Item, Over, StoreCall, StoreFault, Tool, Upstream},
+    given::{
+        AgentAnswers, Answer, Given, Item, Over, Question, StoreCall, StoreFault, Tool, Upstream,
+    },
     load::{Loaded, load_all},
     matcher::Matcher,
     matrix::{Cell, Matrix, Revision, Store, Transport},

@@ -67,6 +67,10 @@ pub(crate) struct HttpRequest {
     pub(crate) json: Option<Template>,
     /// A body byte for byte.
     pub(crate) body: Option<Source>,
+    /// Reads for this long, then closes the connection, whatever is still to come.
+    pub(crate) hang_up_after: Option<Span>,
+    /// Sends this many of it, each on a connection of its own, and never reads an answer; the connections stay open to the case's end.
+    pub(crate) unread: Option<usize>,
 }
 
 /// Something that happens to an upstream: exactly one of `crash` and `tools`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::scenario::{Answer, Item, Source, SourceError};
+use crate::scenario::{Answer, Item, Question, Source, SourceError};
 
 /// An answer to a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ pub(crate) struct AnswerSpec {
     /// How often to tell of progress before.
     #[serde(default)]
     pub(crate) progress: u32,
+    /// What to ask the agent before.
+    #[serde(default)]
+    pub(crate) asks: Vec<Question>,
     /// Milliseconds to wait before.
     #[serde(default)]
     pub(crate) delay_ms: u64,
@@ -80,7 +83,7 @@ impl AnswerSpec {
             }
             Send::Result(Value::from(result).to_string())
         };
-        Ok(Self { progress: parts.progress, delay_ms, send })
+        Ok(Self { progress: parts.progress, asks: parts.asks.clone(), delay_ms, send })
     }
 }
 

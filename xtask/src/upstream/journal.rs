@@ -10,7 +10,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The calls of one upstream, one JSON object a line: `{"tool": …, "arguments": …}`, or `{"cancelled": …}`.
+/// The calls of one upstream, one JSON object a line: `{"tool": …, "arguments": …}`, `{"cancelled": …}`,
+/// or `{"asked": …, "answer": …}`.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -40,6 +41,14 @@ impl Journal {
         let count = counts.entry(tool.to_owned()).or_default();
         *count += 1;
         Ok(*count - 1)
+    }
+
+    /// Writes down what the agent has answered to a question.
+    pub(crate) fn record_answer(&self, asked: &str, answer: &Value) -> io::Result<()> {
+        let _turn = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        let line = format!("{}\n", json!({ "asked": asked, "answer": answer }));
+        file.write_all(line.as_bytes())
     }
 
     /// Writes down that a call was given up by the caller.

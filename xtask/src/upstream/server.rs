@@ -11,16 +11,20 @@ use marquetry_protocol::{
     RpcError,
     server::{Handler, Reply, RequestContext, ServerDescription},
     types::{
-        CallToolParams, Content, GetPromptParams, GetPromptResult, Implementation, ListChanged,
-        ListPromptsResult, ListResourcesResult, ListToolsResult, Prompt, PromptMessage,
-        ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourcesCapability,
-        Role, ServerCapabilities,
+        CallToolParams, Content, CreateMessageParams, ElicitParams, GetPromptParams,
+        GetPromptResult, Implementation, ListChanged, ListPromptsResult, ListResourcesResult,
+        ListToolsResult, Prompt, PromptMessage, ReadResourceParams, ReadResourceResult, Resource,
+        ResourceContents, ResourcesCapability, Role, SamplingMessage, ServerCapabilities,
     },
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
-use super::{Journal, Offer, ToolSpec, answer::Send};
+use super::{
+    Journal, Offer, ToolSpec,
+    answer::{AnswerSpec, Send},
+};
+use crate::scenario::Question;
 
 /// An upstream's behaviour, shared by all of its connections.
 #[derive(Clone)]
@@ -57,7 +61,7 @@ impl Behaviour {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools;
     }
 
-    fn next_answer(&self, params: &CallToolParams) -> Result<super::answer::AnswerSpec, RpcError> {
+    fn next_answer(&self, params: &CallToolParams) -> Result<AnswerSpec, RpcError> {
         let arguments = params
             .arguments
             .as_deref()
@@ -113,7 +117,23 @@ impl Handler for Behaviour {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let answer = self.next_answer(&params)?;
+        // Without a session the call comes again with what was answered, and it is still the same call.
+        let answer = match cx.carried::<AnswerSpec>()? {
+            Some(answer) => answer,
+            None => self.next_answer(&params)?,
+        };
+        if !answer.asks.is_empty() {
+            cx.carry(&answer)?;
+            let mut answers = Vec::new();
+            for (number, question) in answer.asks.iter().enumerate() {
+                answers.push(ask(cx, &format!("question {number}"), question).await?);
+            }
+            for (asked, answer) in answers {
+                self.journal
+                    .record_answer(asked, &answer)
+                    .map_err(|error| RpcError::internal(error.to_string()))?;
+            }
+        }
         for step in 1..=answer.progress {
             let (step, all) = (f64::from(step), f64::from(answer.progress));
             cx.progress(step, Some(all), Some("on the way")).await;
@@ -191,6 +211,30 @@ impl Handler for Behaviour {
         let message = PromptMessage { role: Role::User, content: Content::text(text) };
         Reply::json(&GetPromptResult { messages: vec![message], ..GetPromptResult::default() })
     }
+}
+
+/// Asks the agent, and gives the method with the answer.
+async fn ask(
+    cx: &RequestContext,
+    key: &str,
+    question: &Question,
+) -> Result<(&'static str, Value), RpcError> {
+    if let Some(message) = &question.elicit {
+        let schema = json!({
+            "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"],
+        });
+        let answer = cx.elicit(key, &ElicitParams::form(message, schema)).await?;
+        return Ok(("elicit", json!(answer)));
+    }
+    if let Some(text) = &question.sample {
+        let params = CreateMessageParams {
+            messages: vec![SamplingMessage::user(text)],
+            max_tokens: 100,
+            ..CreateMessageParams::default()
+        };
+        return Ok(("sample", cx.sample(key, &params).await?.text().into()));
+    }
+    Ok(("roots", json!(cx.roots(key).await?.roots)))
 }
 
 /// Writes down that a call was given up, which drops whatever waits in it.

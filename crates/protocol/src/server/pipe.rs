@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Server, channel::Channel, outgoing::Outgoing};
 use crate::{
-    RpcError,
+    RequestId, RpcError,
     line::{Line, read_line},
 };
 
@@ -122,7 +122,7 @@ async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> 
             Line::TooLong => {
                 let error =
                     RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
-                pipe.send(Outgoing::error(None, &error)).await;
+                pipe.send(Outgoing::error(id_of_long(&buffer).as_ref(), &error)).await;
             }
             Line::Whole => pipe.take(&buffer).await,
         }
@@ -131,6 +131,35 @@ async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> 
             buffer = Vec::new();
         }
     }
+}
+
+/// The id of a request of which only the start and the end are left, so that whoever waits for its answer gets the error. Clients write it
+/// before or after the parameters, which are what is long.
+fn id_of_long(ends: &[u8]) -> Option<RequestId> {
+    const KEY: &str = r#""id":"#;
+    const VERSION: &str = r#""jsonrpc":"2.0""#;
+    /// The value at the start of a text, and what follows it.
+    fn value(text: &str) -> Option<(RequestId, &str)> {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter();
+        let id = values.next()?.ok()?;
+        Some((id, text[values.byte_offset()..].trim()))
+    }
+    let text = String::from_utf8_lossy(ends);
+    let (start, end) = text.split_once('\0')?;
+    let before = start.split(r#""params""#).next().unwrap_or_default();
+    if let Some(at) = before.find(KEY) {
+        return Some(value(&before[at + KEY.len()..])?.0);
+    }
+    // Behind the parameters, whose last brace stands before it, and with nothing but the message's own brace behind it: an `id` inside the
+    // parameters has two braces behind it.
+    let (members, _) = end.rsplit_once('}')?;
+    let at = members.rfind(KEY)?;
+    let (id, rest) = value(&members[at + KEY.len()..])?;
+    let head = members[..at].trim_end().trim_end_matches(',').trim_end();
+    let head =
+        head.strip_suffix(VERSION).map_or(head, |head| head.trim_end().trim_end_matches(','));
+    let is_last = rest.is_empty() || rest.strip_prefix(',').is_some_and(|it| it.trim() == VERSION);
+    (is_last && head.trim_end().ends_with('}')).then_some(id)
 }
 
 /// Writes message after message, as many at a time as wait; cancels `gone` when the client no longer reads.
@@ -175,4 +204,28 @@ async fn write_lines(
         }
     }
     _ = writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_say_whose_they_are_at_either_end() {
+        for (start, end, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":"#, r#""x"}}"#, "7"),
+            (r#"{"method":"a","id": "é","params":{"id":1,"#, r#""}}"#, r#""é""#),
+            (r#"{"method":"a","params":{"a":"#, r#"","id":1},"jsonrpc":"2.0","id":7}"#, "7"),
+            (r#"{"method":"a","params":{"a":"#, r#"","id":1},"id":-7,"jsonrpc":"2.0"}"#, "-7"),
+            (r#"{"method":"a","params":{"id":1,"a":"#, r#"","id":2}}"#, "null"),
+            (r#"{"method":"a","params":{"id":1,"a":"#, r#"","b":{},"id":2}}"#, "null"),
+            (r#"{"method":"a","params":"#, r#"{"b":{},"jsonrpc":"2.0","id":2}}"#, "null"),
+            (r#"{"method":"a","id":{},"params":"#, "}", "null"),
+            ("", "", "null"),
+        ] {
+            let ends = format!("{start}\0{end}");
+            let found = serde_json::to_string(&id_of_long(ends.as_bytes())).unwrap();
+            assert_eq!(found, id, "{ends}");
+        }
+    }
 }

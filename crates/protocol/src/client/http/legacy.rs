@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::Incoming as IncomingBody;
 use tokio::{
     io::{AsyncWriteExt, BufReader, SimplexStream, WriteHalf},
-    sync::oneshot,
+    sync::{mpsc, oneshot},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,13 +15,15 @@ use super::{
     endpoint::{Endpoint, is_events},
 };
 use crate::{
-    Revision,
+    DEFAULT_MAX_NESTING, Incoming, Message, RequestId, Revision, RpcError,
     client::{
         ClientError, ClientOptions,
         link::{CloseReason, Link, Shared},
         pipe::PipeLink,
         sse::{Event, SseParser},
     },
+    envelope::write_error,
+    error_code,
     line::{Line, read_line},
 };
 
@@ -49,7 +51,8 @@ pub(in crate::client) async fn connect(
     let (named, address) = oneshot::channel();
     let stop = CancellationToken::new();
     let given_up = stop.clone().drop_guard();
-    let reading = read(response.into_body(), incoming, named, options.max_message_bytes);
+    let (refuse, refused) = mpsc::channel(MOST_REFUSED);
+    let reading = read(response.into_body(), incoming, named, refused, options.max_message_bytes);
     let ended = shared.clone();
     tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
         let reason = reading.await;
@@ -67,6 +70,7 @@ pub(in crate::client) async fn connect(
     tokio::spawn(stop.clone().run_until_cancelled_owned(write(
         post,
         outgoing,
+        refuse,
         options.max_message_bytes,
     )));
     given_up.disarm();
@@ -88,15 +92,26 @@ fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {
 
 /// Hands each message of the stream on as a line.
 async fn read(
-    mut body: Incoming,
+    mut body: IncomingBody,
     mut lines: WriteHalf<SimplexStream>,
     named: oneshot::Sender<String>,
+    mut refused: mpsc::Receiver<Vec<u8>>,
     most: usize,
 ) -> CloseReason {
     let mut parser = SseParser::new(most);
     let mut named = Some(named);
     loop {
-        let data = match body.frame().await {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            Some(mut answer) = refused.recv() => {
+                answer.push(b'\n');
+                if lines.write_all(&answer).await.is_err() {
+                    return CloseReason::Asked;
+                }
+                continue;
+            }
+        };
+        let data = match frame {
             None => return CloseReason::Ended("server has closed its stream".to_owned()),
             Some(Err(error)) => return CloseReason::Ended(format!("stream broke: {error}")),
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
@@ -123,16 +138,36 @@ async fn read(
     }
 }
 
-/// Posts each line.
-async fn write(post: Endpoint, lines: tokio::io::ReadHalf<SimplexStream>, most: usize) {
+/// How many refusals of messages may wait for their reader.
+const MOST_REFUSED: usize = 16;
+
+/// Posts each line. One that the server refuses for what it is (it is too long, say) is answered in the server's place, by `refuse`, and the
+/// connection goes on.
+async fn write(
+    post: Endpoint,
+    lines: tokio::io::ReadHalf<SimplexStream>,
+    refuse: mpsc::Sender<Vec<u8>>,
+    most: usize,
+) {
     let mut lines = BufReader::new(lines);
     let mut buffer = Vec::new();
     loop {
         match read_line(&mut lines, &mut buffer, most).await {
             Ok(Line::Whole) => {
-                if let Err(error) =
-                    post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await
+                let id = request_id(&buffer);
+                let told = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
+                if let (Err(ClientError::Http { status: status @ (400 | 413), body }), Some(id)) =
+                    (&told, &id)
                 {
+                    let error = match status {
+                        413 => RpcError::limit_exceeded(body),
+                        _ => RpcError::new(error_code::INVALID_REQUEST, body),
+                    };
+                    if refuse.send(write_error(Some(id), &error)).await.is_ok() {
+                        continue;
+                    }
+                }
+                if let Err(error) = told {
                     post.shared
                         .end(CloseReason::Ended(format!("server takes no messages: {error}")));
                     return;
@@ -147,6 +182,14 @@ async fn write(post: Endpoint, lines: tokio::io::ReadHalf<SimplexStream>, most: 
             }
             Ok(Line::End) | Err(_) => return,
         }
+    }
+}
+
+/// The id of a request of ours; other messages wait for no answer.
+fn request_id(message: &[u8]) -> Option<RequestId> {
+    match Incoming::parse(message, DEFAULT_MAX_NESTING) {
+        Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
+        _ => None,
     }
 }
 
