@@ -12,7 +12,14 @@ use crate::{Failed, cargo, root};
 pub(super) fn build(example: &str) -> Result<PathBuf, Failed> {
     let output = Command::new(cargo())
         .args(["build", "--quiet", "--message-format=json"])
-        .args(["--package", "marquetry-protocol", "--features", "oauth", "--example", example])
+        .args([
+            "--package",
+            "marquetry-protocol",
+            "--features",
+            "oauth,skills",
+            "--example",
+            example,
+        ])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;

@@ -61,7 +61,7 @@ impl Client {
         self.list(method, TEMPLATES).await
     }
 
-    async fn list<T: DeserializeOwned>(
+    pub(super) async fn list<T: DeserializeOwned>(
         &self,
         method: &str,
         member: &str,

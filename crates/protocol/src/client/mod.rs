@@ -21,6 +21,8 @@ mod params;
 mod pipe;
 #[cfg(feature = "schema")]
 mod results;
+#[cfg(feature = "skills")]
+mod skills;
 #[cfg(feature = "http-client")]
 mod sse;
 mod subscribing;
@@ -40,6 +42,8 @@ pub use self::child::{Stderr, StdioCommand};
 #[cfg(any(feature = "oauth", feature = "resource-server"))]
 pub(crate) use self::http::{Connector, connector};
 use self::link::{Link, Own, Shared};
+#[cfg(feature = "skills")]
+pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
 #[cfg(feature = "http-client")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},

@@ -11,5 +11,7 @@ mod matrix;
 mod metadata;
 mod revisions;
 mod schemas;
+#[cfg(feature = "skills")]
+mod skills;
 mod support;
 mod tasks;
