@@ -11,7 +11,10 @@ mod skills;
 mod tasks;
 mod tools;
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use async_trait::async_trait;
 use marquetry_protocol::{
@@ -33,12 +36,17 @@ async fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    let server = skills::serve(Server::new(Fixtures));
+    let own = Arc::new(OnceLock::new());
+    let server = skills::serve(Server::new(Fixtures { server: own.clone() }));
+    _ = own.set(server.clone());
     let endpoint = HttpEndpoint::new(server, HttpOptions::default());
     serve(listener, endpoint, Default::default(), Default::default()).await
 }
 
-struct Fixtures;
+struct Fixtures {
+    /// For what all clients are told; set before the first of them comes.
+    server: Arc<OnceLock<Server>>,
+}
 
 #[async_trait]
 impl Handler for Fixtures {
@@ -71,6 +79,13 @@ impl Handler for Fixtures {
     ) -> Result<Reply, RpcError> {
         if tasks::knows(&params.name) {
             return tasks::call(params, cx).await;
+        }
+        if let Some(server) = self.server.get() {
+            match &*params.name {
+                "test_trigger_tool_change" => server.notifier().tools_changed(),
+                "test_trigger_prompt_change" => server.notifier().prompts_changed(),
+                _ => {}
+            }
         }
         tools::call(params, cx).await?.try_into()
     }

@@ -182,7 +182,7 @@ pub(crate) async fn call(
             cx.elicit("confirmed", &form("Go on?", "ok", "boolean")).await?;
             text("Went on.")
         }
-        "test_trigger_tool_change" | "test_trigger_prompt_change" => text("Nothing has changed."),
+        "test_trigger_tool_change" | "test_trigger_prompt_change" => text("All were told."),
         "test_input_required_result_elicitation" => {
             let answer =
                 cx.elicit("user_name", &form("What is your name?", "name", "string")).await?;
