@@ -59,6 +59,8 @@
 //!   holds them ([`Client::start_tool`](client::Client::start_tool)).
 //! - Arguments and results of tools are checked against their JSON Schemas (2020-12), compiled once: a server's by
 //!   [`Handler::tool_schema`](server::Handler::tool_schema), a client's from the tools that it has listed.
+//! - With the feature `skills` a client lists skills of servers and loads them (`Client::list_skills`): each file when
+//!   it is needed, and only if it is what it was listed as.
 //! - Every queue and size is bounded: see [`server::Limits`] and [`client::ClientOptions`]. Over a limit there is an
 //!   error that names it, and the connection goes on.
 //! - Dropping the future of a call cancels it at the other side, all the way down.
