@@ -52,8 +52,8 @@ pub(crate) fn router(site: Site) -> Router {
         .route(
             SSE,
             any(move |request: Request| {
-                let response = sse.stream(&request).map(Body::new);
-                async move { response }
+                let sse = sse.clone();
+                async move { sse.stream(&request).await.map(Body::new) }
             }),
         )
         .route(

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, Uri, header};
+use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::{
     client::legacy::Client as HyperClient,
@@ -23,7 +23,8 @@ pub(crate) struct Fetcher {
 /// An answer with its whole body.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
+    #[cfg(feature = "oauth")]
+    pub(crate) headers: http::HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -66,7 +67,12 @@ impl Fetcher {
             let body = Limited::new(body, self.most).collect().await.map_err(|error| {
                 Unreachable(format!("cannot be read (at most {} bytes): {error}", self.most))
             })?;
-            Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+            Ok(Answer {
+                status: parts.status,
+                #[cfg(feature = "oauth")]
+                headers: parts.headers,
+                body: body.to_bytes(),
+            })
         };
         let late = || Unreachable(format!("no answer within {} s", self.patience.as_secs_f64()));
         tokio::time::timeout(self.patience, work).await.unwrap_or_else(|_| Err(late()))

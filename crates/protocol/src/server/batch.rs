@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
-use super::{Server, conversation::Conversation, outgoing::Outgoing};
+use super::{Principal, Server, conversation::Conversation, outgoing::Outgoing};
 use crate::{Feature, Message, RpcError, members::Members};
 
 /// A batch whose requests were accepted or refused, each by itself.
@@ -22,6 +22,7 @@ impl Server {
     pub(super) fn accept_batch(
         &self,
         conversation: &Arc<Conversation>,
+        principal: Option<&Arc<Principal>>,
         messages: crate::Batch<'_>,
     ) -> Result<Batch, Outgoing> {
         let has_batches =
@@ -38,7 +39,7 @@ impl Server {
             match message {
                 Ok(Message::Request(request)) => {
                     let members = Members::of(request.params);
-                    match self.accept(conversation, &request, &members) {
+                    match self.accept(conversation, principal, &request, &members) {
                         Ok(call) => batch.calls.push(call),
                         Err(refused) => batch.refused.push(refused),
                     }

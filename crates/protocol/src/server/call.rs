@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Handler, Reply, RequestContext, Server,
+    Handler, Principal, Reply, RequestContext, Server,
     context::Parts,
     conversation::{Conversation, InFlightGuard},
     outgoing::Outgoing,
@@ -50,23 +50,25 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Finds out what a request is to be answered with; the work itself is [`Accepted::run`].
+    /// Finds out what a request of `principal` is to be answered with; the work itself is [`Accepted::run`].
     ///
     /// # Errors
     /// The answer, when the request cannot be served.
     pub(super) fn accept(
         &self,
         conversation: &Arc<Conversation>,
+        principal: Option<&Arc<Principal>>,
         request: &Request<'_>,
         members: &Members<'_>,
     ) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, request, members)
+        self.try_accept(conversation, principal, request, members)
             .map_err(|error| Outgoing::error(Some(&request.id), &error))
     }
 
     fn try_accept(
         &self,
         conversation: &Arc<Conversation>,
+        principal: Option<&Arc<Principal>>,
         request: &Request<'_>,
         members: &Members<'_>,
     ) -> Result<Accepted, RpcError> {
@@ -82,7 +84,12 @@ impl Server {
             .ok_or_else(|| RpcError::method_not_found(&request.method))?;
         let rounds = match (revision.era(), method) {
             (Era::Stateless, "tools/call" | "prompts/get" | "resources/read") => {
-                Some(Arc::new(Rounds::of(request, members, &self.shared.sealer)?))
+                Some(Arc::new(Rounds::of(
+                    request,
+                    members,
+                    principal.map(|principal| &**principal),
+                    &self.shared.sealer,
+                )?))
             }
             _ => None,
         };
@@ -101,6 +108,7 @@ impl Server {
             progress_token: meta.progress_token,
             log_level: meta.log_level,
             conversation: conversation.clone(),
+            principal: principal.cloned(),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
             tasks: (revision.era() == Era::Stateless && method == "tools/call")
@@ -174,7 +182,7 @@ impl Accepted {
                     .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
                 () = asked => match &rounds {
                     Some(rounds) => {
-                        let about = rounds::about(method, cx.params().iter().flat_map(|it| it.iter()));
+                        let about = rounds::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
                         rounds.input_required(about, &sealer).map(Reply::complete)
                     }
                     None => Err(RpcError::internal("a question came from nowhere")),

@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, task::Poll};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::task::TaskTracker;
 
-use super::{Server, call::poll_once, conversation::Conversation, outgoing::Outgoing};
+use super::{Principal, Server, call::poll_once, conversation::Conversation, outgoing::Outgoing};
 use crate::{Incoming, Message, members::Members};
 
 /// One client, and the way to it.
@@ -18,19 +18,34 @@ pub(super) struct Channel {
 
 impl Channel {
     /// A channel, and what is to be sent through it.
-    pub(super) fn new(server: Server, id: Option<Arc<str>>) -> (Self, mpsc::Receiver<Outgoing>) {
+    pub(super) fn new(server: Server) -> (Self, mpsc::Receiver<Outgoing>) {
+        let limits = server.limits();
+        let conversation = Conversation::new(None, limits.max_in_flight);
+        Self::of(server, conversation)
+    }
+
+    /// A channel for that conversation.
+    pub(super) fn of(
+        server: Server,
+        conversation: Conversation,
+    ) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let (outbound, queue) = mpsc::channel(limits.queue());
-        let conversation = Arc::new(Conversation::new(id, limits.max_in_flight));
+        let conversation = Arc::new(conversation);
         (Self { server, conversation, outbound, calls: TaskTracker::new() }, queue)
     }
 
     /// Takes what the client has sent. Waits while the client reads more slowly than we answer.
     pub(super) async fn take(&self, bytes: &[u8]) {
+        self.take_from(self.conversation.principal.as_ref(), bytes).await;
+    }
+
+    /// Takes what somebody has sent, whose token may allow more or less than it did at first.
+    pub(super) async fn take_from(&self, principal: Option<&Arc<Principal>>, bytes: &[u8]) {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 let members = Members::of(request.params);
-                match self.server.accept(&self.conversation, &request, &members) {
+                match self.server.accept(&self.conversation, principal, &request, &members) {
                     // What comes after it counts on the session.
                     Ok(call) if request.method == "initialize" => {
                         let was_open = self.conversation.session.get().is_some();
@@ -49,13 +64,14 @@ impl Channel {
             Ok(Incoming::Message(Message::Response(response))) => {
                 self.conversation.questions.answered(response)
             }
-            Ok(Incoming::Batch(messages)) => match self
-                .server
-                .accept_batch(&self.conversation, messages)
-            {
-                Ok(batch) => _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone()))),
-                Err(refused) => self.send(refused).await,
-            },
+            Ok(Incoming::Batch(messages)) => {
+                match self.server.accept_batch(&self.conversation, principal, messages) {
+                    Ok(batch) => {
+                        _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone())))
+                    }
+                    Err(refused) => self.send(refused).await,
+                }
+            }
             Err(error) => self.send(Outgoing::error(error.id.as_ref(), &error.error)).await,
         }
     }

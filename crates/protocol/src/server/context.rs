@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
+    Principal,
     conversation::{Conversation, ConversationId},
     notifier::Announcer,
     outgoing::{Outgoing, nowhere},
@@ -59,6 +60,7 @@ pub(super) struct Parts {
     /// The least important log messages that a stateless client wants.
     pub(super) log_level: Option<LogLevel>,
     pub(super) conversation: Arc<Conversation>,
+    pub(super) principal: Option<Arc<Principal>>,
     /// In the stateless era, for the methods that may ask the client something.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
@@ -89,6 +91,7 @@ impl RequestContext {
             progress_token: None,
             log_level: None,
             conversation: parts.conversation.clone(),
+            principal: parts.principal.clone(),
             rounds: None,
             question_timeout: parts.question_timeout,
             tasks: None,
@@ -132,6 +135,12 @@ impl RequestContext {
     #[must_use]
     pub fn client(&self) -> Option<&Implementation> {
         self.inner.parts.client.as_ref()
+    }
+
+    /// Who asks, as its token proves; none where nobody looks, as on a pipe.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
+        self.inner.parts.principal.as_ref()
     }
 
     /// What the client offers.

@@ -10,7 +10,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{notifier::Listener, questions::Questions, subscriptions::Subscriptions};
+use super::{Principal, notifier::Listener, questions::Questions, subscriptions::Subscriptions};
 use crate::{
     RequestId, Revision, RpcError,
     types::{ClientCapabilities, Implementation, LogLevel},
@@ -21,6 +21,8 @@ pub(super) struct Conversation {
     /// Set by `initialize`, once.
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
+    /// Whose it is, where somebody looks.
+    pub(super) principal: Option<Arc<Principal>>,
     pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,
     /// What we ask the client.
@@ -58,6 +60,7 @@ impl Conversation {
         Self {
             session: OnceLock::new(),
             id,
+            principal: None,
             number: ConversationId::next(),
             in_flight,
             questions: Arc::default(),
@@ -68,6 +71,13 @@ impl Conversation {
 }
 
 impl Conversation {
+    /// The same, which belongs to somebody.
+    #[cfg(feature = "http")]
+    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
+        self.principal = principal;
+        self
+    }
+
     /// Ends the conversation: what is in flight is cancelled, what waits for the client waits no more.
     pub(super) fn end(&self) {
         self.ending.cancel();

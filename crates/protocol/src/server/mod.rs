@@ -1,5 +1,7 @@
 //! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
 
+#[cfg(feature = "resource-server")]
+pub mod auth;
 mod batch;
 mod call;
 mod channel;
@@ -15,6 +17,7 @@ mod notifier;
 mod outgoing;
 mod page;
 mod pipe;
+mod principal;
 mod question;
 mod questions;
 mod rounds;
@@ -47,6 +50,7 @@ pub use self::{
     notifier::{Announcer, Notifier},
     page::page,
     pipe::serve_pipe,
+    principal::Principal,
     tasks::TaskOptions,
 };
 use self::{rounds::Sealer, table::Tables, tasks::Tasks};

@@ -73,7 +73,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let limits = server.limits();
-    let (pipe, queue) = Channel::new(server.clone(), None);
+    let (pipe, queue) = Channel::new(server.clone());
     // Whoever drops this future half-way ends the conversation all the same.
     let _end = pipe.conversation.ending.clone().drop_guard();
     let gone = CancellationToken::new();

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
+use super::Principal;
 use crate::{Request, RpcError, members::Members};
 
 pub(super) type Answers = BTreeMap<String, Box<RawValue>>;
@@ -74,6 +75,7 @@ impl Rounds {
     pub(super) fn of(
         request: &Request<'_>,
         members: &Members<'_>,
+        principal: Option<&Principal>,
         sealer: &Sealer,
     ) -> Result<Self, RpcError> {
         let not_valid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
@@ -81,7 +83,7 @@ impl Rounds {
         let state: Option<String> = members.read("requestState").map_err(not_valid)?;
         let (answers, carried) = match state {
             Some(sealed) => {
-                let about = about(&request.method, members.iter());
+                let about = about(principal, &request.method, members.iter());
                 let state = sealer.open(&sealed, &about)?;
                 (state.answers, state.carried)
             }
@@ -160,9 +162,10 @@ impl Rounds {
     }
 }
 
-/// What a request is about, apart from its rounds: its method and parameters, hashed. Few requests ask, and it costs
+/// What a request is about, apart from its rounds: whose it is, its method and parameters, hashed. Few requests ask, and it costs
 /// as much as all the rest of a call: only for those that do.
 pub(super) fn about<'a>(
+    principal: Option<&Principal>,
     method: &str,
     members: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> String {
@@ -171,6 +174,9 @@ pub(super) fn about<'a>(
         .filter_map(|(name, value)| Some((name, serde_json::from_str(value.get()).ok()?)))
         .collect();
     let mut hasher = blake3::Hasher::new();
+    // What somebody answered is nobody else's answer.
+    hasher.update(principal.map(Principal::id).unwrap_or_default().as_bytes());
+    hasher.update(b"\0");
     hasher.update(method.as_bytes());
     hasher.update(b"\0");
     // Clients may write the same parameters in another order.
@@ -261,7 +267,7 @@ mod tests {
 
         let third = json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "two": 2 }, "requestState": sealed });
         with(&third, |request| {
-            let rounds = Rounds::of(request, &Members::of(request.params), &sealer).unwrap();
+            let rounds = Rounds::of(request, &Members::of(request.params), None, &sealer).unwrap();
             assert_eq!(rounds.answer("one").unwrap().get(), "1");
             assert_eq!(rounds.answer("two").unwrap().get(), "2");
             assert_eq!(rounds.carried().unwrap().get(), r#""mine""#);
@@ -277,7 +283,7 @@ mod tests {
         let refused = |params: serde_json::Value, sealer: &Sealer| {
             with(&params, |request| {
                 let members = Members::of(request.params);
-                Rounds::of(request, &members, sealer).unwrap_err().message
+                Rounds::of(request, &members, None, sealer).unwrap_err().message
             })
         };
         let other =
@@ -305,12 +311,12 @@ mod tests {
         carry: Option<serde_json::Value>,
     ) -> Result<serde_json::Value, RpcError> {
         with(params, |request| {
-            let rounds = Rounds::of(request, &Members::of(request.params), sealer)?;
+            let rounds = Rounds::of(request, &Members::of(request.params), None, sealer)?;
             if let Some(carry) = carry {
                 rounds.carry(to_raw_value(&carry).unwrap());
             }
             rounds.ask(key, "roots/list", to_raw_value(&json!({})).unwrap());
-            let about = about(&request.method, Members::of(request.params).iter());
+            let about = about(None, &request.method, Members::of(request.params).iter());
             let result = rounds.input_required(about, sealer)?;
             Ok(serde_json::from_str(result.get()).unwrap())
         })

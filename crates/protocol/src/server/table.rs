@@ -457,7 +457,7 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         return Err(tasks::needs_tasks("notifications/tasks"));
     }
     wanted.task_ids.truncate(call.server.limits().max_tasks);
-    wanted.task_ids.retain(|id| tasks.job(id).is_ok());
+    wanted.task_ids.retain(|id| tasks.job(id, &call.cx).is_ok());
     // Nothing is agreed to that the server does not have.
     let has = call.server.shared.handler.describe().capabilities;
     wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
@@ -494,7 +494,7 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         tokio::select! {
             message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
             id = watch.next() => {
-                if let Some(message) = tasks::notification(tasks, &id, call.cx.id()) {
+                if let Some(message) = tasks::notification(tasks, &id, &call.cx) {
                     call.cx.send(Outgoing::notification(message)).await;
                 }
             }

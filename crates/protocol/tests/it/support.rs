@@ -287,7 +287,7 @@ async fn listening_sse(limits: Limits) -> World {
         async move {
             Ok::<_, Infallible>(match request.uri().path() {
                 "/messages" => endpoint.message(request).await,
-                _ => endpoint.stream(&request),
+                _ => endpoint.stream(&request).await,
             })
         }
     });

@@ -19,6 +19,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
+    Authenticator,
+    authentication::principal,
     body::ResponseBody,
     guard::HostGuard,
     replay::{Replay, ReplayRoom},
@@ -29,7 +31,7 @@ use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
     members::Members,
     server::{
-        Server,
+        Principal, Server,
         call::{poll_once, stateless_revision},
         conversation::Conversation,
         outgoing::{Kind, Outgoing, nowhere},
@@ -42,6 +44,8 @@ use crate::{
 pub struct HttpOptions {
     /// Whose requests are let in: those to loopback names, from pages on loopback or from no page, by default.
     pub guard: HostGuard,
+    /// Finds out who they are; nobody does, by default.
+    pub authenticator: Option<Arc<dyn Authenticator>>,
     /// A client must have sent its whole message within this time: 30 s.
     pub body_timeout: Duration,
     /// An answer that is not there after this time becomes a stream of events, so that the connection does not look
@@ -53,6 +57,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             guard: HostGuard::loopback(),
+            authenticator: None,
             body_timeout: Duration::from_secs(30),
             stream_after: Duration::from_secs(5),
         }
@@ -125,15 +130,20 @@ impl HttpEndpoint {
         if self.inner.closed.is_cancelled() {
             return closed();
         }
+        let authenticator = self.inner.options.authenticator.as_ref();
+        let principal = match principal(authenticator, request.headers()).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
         match *request.method() {
-            Method::POST => self.post(request).await,
-            Method::GET => self.get(request.headers()),
-            Method::DELETE => self.delete(request.headers()),
+            Method::POST => self.post(principal, request).await,
+            Method::GET => self.get(principal.as_deref(), request.headers()),
+            Method::DELETE => self.delete(principal.as_deref(), request.headers()),
             _ => not_allowed("GET, POST, DELETE"),
         }
     }
 
-    async fn post<B>(&self, request: HttpRequest<B>) -> Response
+    async fn post<B>(&self, principal: Option<Arc<Principal>>, request: HttpRequest<B>) -> Response
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -160,14 +170,16 @@ impl HttpEndpoint {
         };
         match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
-                self.request(headers, &request, accepts).await
+                self.request(principal, headers, &request, accepts).await
             }
             Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
                 // Cancellation is the end of the connection here, and no other notification is known.
                 empty(StatusCode::ACCEPTED)
             }
-            Ok(incoming) => match self.session(headers) {
-                Ok(session) => self.without_answer(&session, incoming, accepts).await,
+            Ok(incoming) => match self.session(principal.as_deref(), headers) {
+                Ok(session) => {
+                    self.without_answer(&session, principal.as_ref(), incoming, accepts).await
+                }
                 Err((status, why)) => refused(status, why),
             },
             Err(error) => answered(
@@ -179,13 +191,16 @@ impl HttpEndpoint {
 
     async fn request(
         &self,
+        principal: Option<Arc<Principal>>,
         headers: &HeaderMap,
         request: &Request<'_>,
         accepts: Accepts,
     ) -> Response {
         let members = Members::of(request.params);
         match version_in_meta(&members) {
-            Some(version) => self.stateless(headers, request, &members, &version, accepts).await,
+            Some(version) => {
+                self.stateless(principal, headers, request, &members, &version, accepts).await
+            }
             None if names_stateless_version(headers) => {
                 let error = RpcError::invalid_params(format!(
                     "_meta lacks '{}'",
@@ -193,9 +208,14 @@ impl HttpEndpoint {
                 ));
                 answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
             }
-            None if request.method == "initialize" => self.initialize(request, &members).await,
-            None => match self.session(headers) {
-                Ok(session) => self.in_session(&session, request, &members, accepts).await,
+            None if request.method == "initialize" => {
+                self.initialize(principal, request, &members).await
+            }
+            None => match self.session(principal.as_deref(), headers) {
+                Ok(session) => {
+                    let principal = principal.as_ref();
+                    self.in_session(&session, principal, request, &members, accepts).await
+                }
                 Err((status, why)) => refused(status, why),
             },
         }
@@ -205,6 +225,7 @@ impl HttpEndpoint {
     async fn without_answer(
         &self,
         session: &Session,
+        principal: Option<&Arc<Principal>>,
         incoming: Incoming<'_>,
         accepts: Accepts,
     ) -> Response {
@@ -223,7 +244,7 @@ impl HttpEndpoint {
                 return empty(StatusCode::ACCEPTED);
             }
         };
-        match self.inner.server.accept_batch(conversation, messages) {
+        match self.inner.server.accept_batch(conversation, principal, messages) {
             Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
             Ok(batch) => {
                 let held = conversation.clone();
@@ -236,6 +257,7 @@ impl HttpEndpoint {
 
     async fn stateless(
         &self,
+        principal: Option<Arc<Principal>>,
         headers: &HeaderMap,
         request: &Request<'_>,
         members: &Members<'_>,
@@ -269,8 +291,8 @@ impl HttpEndpoint {
             );
         };
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
-        let conversation = Arc::new(Conversation::new(None, 1));
-        match self.inner.server.accept(&conversation, request, members) {
+        let conversation = Arc::new(Conversation::new(None, 1).of(principal.clone()));
+        match self.inner.server.accept(&conversation, principal.as_ref(), request, members) {
             Ok(call) => {
                 // The end of the connection is the cancellation of its request.
                 let kept = Kept::Cancelled(call.cancellation().drop_guard());
@@ -297,7 +319,12 @@ impl HttpEndpoint {
         }
     }
 
-    async fn initialize(&self, request: &Request<'_>, members: &Members<'_>) -> Response {
+    async fn initialize(
+        &self,
+        principal: Option<Arc<Principal>>,
+        request: &Request<'_>,
+        members: &Members<'_>,
+    ) -> Response {
         let Some(id) = session_id() else {
             return refused(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -305,8 +332,10 @@ impl HttpEndpoint {
             );
         };
         let limits = self.inner.server.limits();
-        let conversation = Arc::new(Conversation::new(Some(id.clone()), limits.max_in_flight));
-        let call = match self.inner.server.accept(&conversation, request, members) {
+        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight);
+        let conversation = Arc::new(conversation.of(principal.clone()));
+        let server = &self.inner.server;
+        let call = match server.accept(&conversation, principal.as_ref(), request, members) {
             Ok(call) => call,
             Err(refused) => return answered(StatusCode::OK, refused.bytes),
         };
@@ -357,12 +386,13 @@ impl HttpEndpoint {
     async fn in_session(
         &self,
         session: &Session,
+        principal: Option<&Arc<Principal>>,
         request: &Request<'_>,
         members: &Members<'_>,
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        match self.inner.server.accept(conversation, request, members) {
+        match self.inner.server.accept(conversation, principal, request, members) {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run(before).await, held).0 };
@@ -426,14 +456,14 @@ impl HttpEndpoint {
         }
     }
 
-    fn get(&self, headers: &HeaderMap) -> Response {
+    fn get(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
         if names_stateless_version(headers) {
             return not_allowed("POST");
         }
         if !Accepts::of(headers).events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
-        let session = match self.session(headers) {
+        let session = match self.session(principal, headers) {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
@@ -479,13 +509,13 @@ impl HttpEndpoint {
         events(ResponseBody::events(None, messages, Some(stream_open.drop_guard())))
     }
 
-    fn delete(&self, headers: &HeaderMap) -> Response {
+    fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
         if names_stateless_version(headers) {
             return not_allowed("POST");
         }
         match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
             None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
-            Some(id) if self.inner.sessions.end(id) => empty(StatusCode::NO_CONTENT),
+            Some(id) if self.inner.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
             Some(_) => refused(StatusCode::NOT_FOUND, "there is no such session"),
         }
     }
@@ -501,7 +531,11 @@ impl HttpEndpoint {
     }
 
     /// The session that the headers name, or the status and the reason of the refusal.
-    fn session(&self, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, &'static str)> {
+    fn session(
+        &self,
+        principal: Option<&Principal>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Session>, (StatusCode, &'static str)> {
         if let Some(version) = headers.get(PROTOCOL_VERSION) {
             let known = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
             if known.is_none() {
@@ -514,7 +548,7 @@ impl HttpEndpoint {
         let Some(id) = headers.get(SESSION_ID) else {
             return Err((StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"));
         };
-        let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id));
+        let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id, principal));
         session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
     }
 }

@@ -6,17 +6,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request as HttpRequest, StatusCode};
+use http::{HeaderMap, Method, Request as HttpRequest, StatusCode};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    authentication::principal,
     body::ResponseBody,
     endpoint::{
         HttpOptions, Response, empty, events, is_json, not_allowed, read_body, refused, session_id,
     },
 };
-use crate::server::{Server, channel::Channel};
+use crate::server::{Server, channel::Channel, conversation::Conversation, principal::is_same};
 
 /// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
 ///
@@ -43,11 +44,23 @@ impl LegacySseEndpoint {
     }
 
     /// Answers a request for a stream.
-    pub fn stream<B>(&self, request: &HttpRequest<B>) -> Response {
-        if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
+    pub fn stream<'a, B>(
+        &'a self,
+        request: &HttpRequest<B>,
+    ) -> impl Future<Output = Response> + Send + use<'a, B> {
+        let (method, headers) = (request.method().clone(), request.headers().clone());
+        async move { self.open(&method, &headers).await }
+    }
+
+    async fn open(&self, method: &Method, headers: &HeaderMap) -> Response {
+        if let Err(refusal) = self.inner.options.guard.check(headers) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
-        if request.method() != Method::GET {
+        let principal = match principal(self.inner.options.authenticator.as_ref(), headers).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
+        if method != Method::GET {
             return not_allowed("GET");
         }
         let Some(id) = session_id() else {
@@ -57,7 +70,8 @@ impl LegacySseEndpoint {
             );
         };
         let limits = self.inner.server.limits();
-        let (stream, messages) = Channel::new(self.inner.server.clone(), Some(id.clone()));
+        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight).of(principal);
+        let (stream, messages) = Channel::of(self.inner.server.clone(), conversation);
         let stream = Arc::new(stream);
         {
             let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,6 +109,11 @@ impl LegacySseEndpoint {
         if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
+        let authenticator = self.inner.options.authenticator.as_ref();
+        let principal = match principal(authenticator, request.headers()).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
         if request.method() != Method::POST {
             return not_allowed("POST");
         }
@@ -108,7 +127,10 @@ impl LegacySseEndpoint {
             let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="))?;
             self.inner.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
         });
-        let Some(stream) = stream else {
+        let is_theirs = |stream: &Arc<Channel>| {
+            is_same(stream.conversation.principal.as_deref(), principal.as_deref())
+        };
+        let Some(stream) = stream.filter(is_theirs) else {
             return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
         };
         let limits = self.inner.server.limits();
@@ -120,7 +142,7 @@ impl LegacySseEndpoint {
             Err(response) => return *response,
         };
         // Every answer, one to what is no message included, comes on the stream.
-        stream.take(&bytes).await;
+        stream.take_from(principal.as_ref(), &bytes).await;
         empty(StatusCode::ACCEPTED)
     }
 }

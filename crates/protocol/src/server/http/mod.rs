@@ -5,6 +5,7 @@
 //! server-sent events.
 
 mod accept;
+mod authentication;
 mod body;
 mod endpoint;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod standard_headers;
 pub(super) use self::replay::EventId;
 pub use self::{
     accept::{ServeOptions, serve},
+    authentication::{Authenticator, Denial},
     body::ResponseBody,
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},

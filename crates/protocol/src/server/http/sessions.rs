@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::replay::Replay;
-use crate::server::conversation::Conversation;
+use crate::server::{Principal, conversation::Conversation, principal::is_same};
 
 /// The sessions that are open, at most so many, each for so long without a request.
 pub(super) struct Sessions {
@@ -95,20 +95,32 @@ impl Sessions {
         all.values().for_each(|session| session.end());
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<Arc<Session>> {
+    /// The session of that id, if it is theirs: an id that somebody has seen must not let them in.
+    pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
+        if !session.is_of(principal) {
+            return None;
+        }
         *session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Some(session)
     }
 
-    /// Ends a session: what is in flight is cancelled, its streams close. False when there is none of that id.
-    pub(super) fn end(&self, id: &str) -> bool {
-        let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    /// Ends a session: what is in flight is cancelled, its streams close. False when there is none of that id, or it
+    /// is somebody else's.
+    pub(super) fn end(&self, id: &str, principal: Option<&Principal>) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_theirs = open.get(id).is_some_and(|session| session.is_of(principal));
+        let session = if is_theirs { open.remove(id) } else { None };
+        drop(open);
         session.as_ref().inspect(|session| session.end()).is_some()
     }
 }
 
 impl Session {
+    fn is_of(&self, principal: Option<&Principal>) -> bool {
+        is_same(self.conversation.principal.as_deref(), principal)
+    }
+
     fn end(&self) {
         self.conversation.end();
     }
@@ -146,10 +158,10 @@ mod tests {
         for id in ["a", "b"] {
             sessions.insert(id.into(), conversation(), replay()).unwrap();
         }
-        sessions.get("a").unwrap();
+        sessions.get("a", None).unwrap();
         sessions.insert("c".into(), conversation(), replay()).unwrap();
-        assert!(sessions.get("b").is_none());
-        assert!(sessions.get("a").is_some());
+        assert!(sessions.get("b", None).is_none());
+        assert!(sessions.get("a", None).is_some());
     }
 
     #[test]
@@ -161,7 +173,7 @@ mod tests {
         assert_eq!(sessions.insert("b".into(), conversation(), replay()), Err(1));
         drop(call);
         assert_eq!(sessions.insert("b".into(), conversation(), replay()), Ok(()));
-        assert!(sessions.get("a").is_none());
+        assert!(sessions.get("a", None).is_none());
     }
 
     #[test]
@@ -170,9 +182,9 @@ mod tests {
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into()).unwrap();
         sessions.insert("a".into(), busy, replay()).unwrap();
-        assert!(sessions.end("a"));
+        assert!(sessions.end("a", None));
         assert!(call.cancel.is_cancelled());
-        assert!(!sessions.end("a"));
+        assert!(!sessions.end("a", None));
     }
 
     fn conversation() -> Arc<Conversation> {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{time::iso8601, watch::Watchers};
 use crate::{
     RpcError,
+    server::Principal,
     types::{InputRequest, Task, TaskStatus},
 };
 
@@ -24,6 +25,7 @@ pub(in crate::server) struct Job {
     poll_interval: Duration,
     cancel: CancellationToken,
     watchers: Arc<Watchers>,
+    principal: Option<Arc<Principal>>,
     state: Mutex<State>,
 }
 
@@ -66,7 +68,18 @@ impl Job {
             used: HashMap::new(),
             outcome: None,
         };
-        Self { id, created, time, poll_interval, cancel, watchers, state: Mutex::new(state) }
+        let (principal, state) = (None, Mutex::new(state));
+        Self { id, created, time, poll_interval, cancel, watchers, principal, state }
+    }
+
+    /// The same, which belongs to somebody.
+    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_deref()
     }
 
     pub(super) fn id(&self) -> &Arc<str> {

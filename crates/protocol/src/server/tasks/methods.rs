@@ -10,7 +10,7 @@ use serde_json::{
 
 use super::{Job, Tasks, needs_tasks};
 use crate::{
-    RequestId, RpcError,
+    RpcError,
     envelope::write_notification,
     server::{Reply, RequestContext},
     types::{JsonObject, TASKS_EXTENSION, Task, meta_key},
@@ -65,15 +65,15 @@ fn found(tasks: &Tasks, cx: &RequestContext, id: &str) -> Result<Arc<Job>, RpcEr
     if !cx.capabilities().has_extension(TASKS_EXTENSION) {
         return Err(needs_tasks(cx.method()));
     }
-    tasks.job(id)
+    tasks.job(id, cx)
 }
 
-/// `notifications/tasks`, for the `subscriptions/listen` of that id: what `tasks/get` would say now. None when the
+/// `notifications/tasks`, for a `subscriptions/listen`: what `tasks/get` would say now. None when the
 /// task is no longer kept.
 pub(in crate::server) fn notification(
     tasks: &Tasks,
     task_id: &str,
-    listen: &RequestId,
+    cx: &RequestContext,
 ) -> Option<Vec<u8>> {
     #[derive(Serialize)]
     struct Params {
@@ -82,8 +82,8 @@ pub(in crate::server) fn notification(
         #[serde(flatten)]
         task: Task,
     }
-    let task = tasks.job(task_id).ok()?.shown();
-    let meta = JsonObject::from_iter([(meta_key::SUBSCRIPTION_ID.to_owned(), json!(listen))]);
+    let task = tasks.job(task_id, cx).ok()?.shown();
+    let meta = JsonObject::from_iter([(meta_key::SUBSCRIPTION_ID.to_owned(), json!(cx.id()))]);
     let params = to_raw_value(&Params { meta, task }).ok()?;
     Some(write_notification("notifications/tasks", Some(&params)))
 }

@@ -27,7 +27,7 @@ pub(super) use self::{
     watch::Watch,
 };
 use self::{job::Outcome, watch::Watchers};
-use super::{Handler, Limits, Reply, RequestContext};
+use super::{Handler, Limits, Reply, RequestContext, principal::is_same};
 use crate::{RpcError, error_code, types::TASKS_EXTENSION};
 
 /// How a call runs as a task.
@@ -116,13 +116,14 @@ impl Tasks {
         self.handler.describe().capabilities.has_extension(TASKS_EXTENSION)
     }
 
-    /// The task of that id.
+    /// The task of that id, which is nobody else's than whose call it was.
     ///
     /// # Errors
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
-    pub(super) fn job(&self, id: &str) -> Result<Arc<Job>, RpcError> {
+    pub(super) fn job(&self, id: &str, cx: &RequestContext) -> Result<Arc<Job>, RpcError> {
         let job = self.kept.lock().unwrap_or_else(PoisonError::into_inner).jobs.get(id).cloned();
-        job.ok_or_else(|| {
+        let asks = cx.principal().map(|principal| &**principal);
+        job.filter(|job| is_same(job.principal(), asks)).ok_or_else(|| {
             RpcError::invalid_params("there is no such task; its time may have run out")
         })
     }
@@ -151,13 +152,14 @@ impl Tasks {
                 return Err(RpcError::limit_exceeded(message));
             }
             let id = random_id()?;
-            let job = Arc::new(Job::new(
+            let job = Job::new(
                 id.clone(),
                 time,
                 options.poll_interval.unwrap_or(POLL_INTERVAL),
                 self.stop.child_token(),
                 self.watchers.clone(),
-            ));
+            );
+            let job = Arc::new(job.of(cx.principal().cloned()));
             kept.jobs.insert(id, job.clone());
             job
         };

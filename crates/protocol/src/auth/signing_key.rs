@@ -1,0 +1,130 @@
+//! Keys that sign tokens of ours.
+
+use std::{fmt, sync::Arc};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+pub use jsonwebtoken::Algorithm;
+use jsonwebtoken::{
+    AlgorithmFamily, EncodingKey, Header,
+    jwk::{
+        AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters,
+        EllipticCurveKeyType, Jwk,
+    },
+};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
+
+use super::provider::{KeyPair, install};
+
+/// A private key that signs tokens of ours. Its `Debug` form says nothing but the algorithm.
+#[derive(Clone)]
+pub struct SigningKey {
+    algorithm: Algorithm,
+    key: EncodingKey,
+    /// PKCS #8, to be stored.
+    der: Arc<[u8]>,
+}
+
+/// Why something is no [`SigningKey`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SigningKeyError {
+    /// It is no PEM with a private key in it.
+    #[error("no private key in PEM (PKCS #8: \"BEGIN PRIVATE KEY\")")]
+    Pem,
+    /// The key is none of the algorithm's.
+    #[error("private key is not one for {0:?}")]
+    Unfit(Algorithm),
+    /// The algorithm is not one with a private key.
+    #[error("{0:?} has no private key")]
+    Symmetric(Algorithm),
+}
+
+impl SigningKey {
+    /// A key in PEM: PKCS #8, an elliptic curve's with its public half, as `openssl pkcs8 -topk8` writes it.
+    ///
+    /// # Errors
+    /// When there is none, or it does not fit the algorithm.
+    pub fn from_pem(pem: &str, algorithm: Algorithm) -> Result<Self, SigningKeyError> {
+        let key =
+            PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| SigningKeyError::Pem)?;
+        Self::from_pkcs8(key.secret_pkcs8_der(), algorithm)
+    }
+
+    pub(crate) fn from_pkcs8(der: &[u8], algorithm: Algorithm) -> Result<Self, SigningKeyError> {
+        let key = match algorithm.family() {
+            AlgorithmFamily::Rsa => EncodingKey::from_rsa_der(der),
+            AlgorithmFamily::Ec => EncodingKey::from_ec_der(der),
+            AlgorithmFamily::Ed => EncodingKey::from_ed_der(der),
+            AlgorithmFamily::Hmac => return Err(SigningKeyError::Symmetric(algorithm)),
+        };
+        if KeyPair::read(algorithm, der).is_none() {
+            return Err(SigningKeyError::Unfit(algorithm));
+        }
+        Ok(Self { algorithm, key, der: der.into() })
+    }
+
+    /// A new key for ES256.
+    ///
+    /// # Panics
+    /// When the system gives no random numbers.
+    pub(crate) fn generate() -> Self {
+        let der =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+                .expect("the system gives random numbers");
+        Self::from_pkcs8(der.as_ref(), Algorithm::ES256).expect("ring reads what it writes")
+    }
+
+    pub(crate) fn pkcs8(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// The public half of a key for ES256, as a JWK.
+    pub(crate) fn es256_jwk(&self) -> Jwk {
+        let point = match KeyPair::read(self.algorithm, &self.der) {
+            Some(KeyPair::Ecdsa(pair)) => pair.public_key().as_ref().to_vec(),
+            _ => Vec::new(),
+        };
+        let (x, y) = point.get(1..).unwrap_or_default().split_at(point.len() / 2);
+        Jwk {
+            common: CommonParameters::default(),
+            algorithm: AlgorithmParameters::EllipticCurve(EllipticCurveKeyParameters {
+                key_type: EllipticCurveKeyType::EC,
+                curve: EllipticCurve::P256,
+                x: base64url(x),
+                y: base64url(y),
+            }),
+        }
+    }
+
+    /// A token of `claims`, of the type `typ` where one is told apart from others, with the key `jwk` in its header.
+    pub(crate) fn sign(
+        &self,
+        typ: Option<&str>,
+        jwk: Option<Jwk>,
+        claims: &serde_json::Value,
+    ) -> Result<String, SigningKeyError> {
+        install();
+        let mut header = Header::new(self.algorithm);
+        if let Some(typ) = typ {
+            header.typ = Some(typ.to_owned());
+        }
+        header.jwk = jwk;
+        jsonwebtoken::encode(&header, claims, &self.key)
+            .map_err(|_| SigningKeyError::Unfit(self.algorithm))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+/// base64url without padding (RFC 7515, section 2).
+pub(crate) fn base64url(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}

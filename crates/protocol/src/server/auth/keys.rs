@@ -1,0 +1,246 @@
+//! The public keys of an issuer.
+
+use std::{
+    io::Read,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{StatusCode, Uri};
+use jsonwebtoken::{
+    Algorithm, AlgorithmFamily, DecodingKey,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
+};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::{Bad, KeySource, ResourceServerOptions, TokenIssuer};
+use crate::auth::{Fetcher, Reach};
+
+/// The keys of one issuer, fetched when they are needed.
+pub(super) struct Keys {
+    issuer: String,
+    source: KeySource,
+    fetcher: Fetcher,
+    most_bytes: usize,
+    lifetime: Duration,
+    pause: Duration,
+    known: std::sync::RwLock<Arc<Known>>,
+    /// Held while they are fetched, with the time of the last try.
+    fetching: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Known {
+    keys: Vec<Key>,
+    fetched: Option<Instant>,
+}
+
+/// A key, and what it may be used for.
+struct Key {
+    id: Option<String>,
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+}
+
+impl Keys {
+    pub(super) fn new(
+        issuer: &TokenIssuer,
+        fetcher: Fetcher,
+        options: &ResourceServerOptions,
+    ) -> Self {
+        Self {
+            issuer: issuer.issuer.clone(),
+            source: issuer.keys.clone(),
+            fetcher,
+            most_bytes: options.max_key_bytes,
+            lifetime: options.key_lifetime,
+            pause: options.key_pause,
+            known: Default::default(),
+            fetching: Mutex::default(),
+        }
+    }
+
+    /// The key for a token with this header.
+    pub(super) async fn find(
+        &self,
+        algorithm: Algorithm,
+        id: Option<&str>,
+    ) -> Result<DecodingKey, Bad> {
+        let known = self.known();
+        let is_fresh = known.fetched.is_some_and(|fetched| fetched.elapsed() < self.lifetime);
+        if is_fresh && let Some(key) = known.find(algorithm, id) {
+            return Ok(key);
+        }
+        self.fetch_unless_just_done(known.fetched).await;
+        let known = self.known();
+        if known.fetched.is_none() {
+            return Err(Bad::NoKeys);
+        }
+        // Keys that are old, because the issuer does not answer, are better than none.
+        known.find(algorithm, id).ok_or(Bad::Token("its key is not known"))
+    }
+
+    pub(super) async fn warm_up(&self) -> Result<(), String> {
+        let mut last = self.fetching.lock().await;
+        *last = Some(Instant::now());
+        self.fetch().await
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Fetches once for all who wait, and not again so soon: strangers must not make us knock at the issuer's door.
+    async fn fetch_unless_just_done(&self, seen: Option<Instant>) {
+        let mut last = self.fetching.lock().await;
+        let somebody_else_did = self.known().fetched != seen;
+        let too_soon = last.is_some_and(|last| last.elapsed() < self.pause);
+        if somebody_else_did || too_soon {
+            return;
+        }
+        *last = Some(Instant::now());
+        if let Err(problem) = self.fetch().await {
+            tracing::warn!(issuer = self.issuer, problem, "keys cannot be had");
+        }
+    }
+
+    async fn fetch(&self) -> Result<(), String> {
+        let document = match &self.source {
+            KeySource::File(path) => {
+                let (path, most) = (path.clone(), self.most_bytes);
+                tokio::task::spawn_blocking(move || read(&path, most))
+                    .await
+                    .unwrap_or_else(|error| Err(error.to_string()))?
+            }
+            KeySource::Url(url) => {
+                let uri = Reach::Loopback.check(url).map_err(|why| format!("{url}: {why}"))?;
+                self.document(&uri).await?.ok_or_else(|| format!("{url}: there is nothing"))?
+            }
+            KeySource::Discovered => {
+                let uri = self.discover().await?;
+                self.document(&uri).await?.ok_or_else(|| format!("{uri}: there is nothing"))?
+            }
+        };
+        let keys = parse(&document)?;
+        if keys.is_empty() {
+            return Err("there is no key that could sign a token".to_owned());
+        }
+        let known = Known { keys, fetched: Some(Instant::now()) };
+        *self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
+        Ok(())
+    }
+
+    /// Where the issuer says that its keys are.
+    async fn discover(&self) -> Result<Uri, String> {
+        #[derive(Deserialize)]
+        struct Metadata {
+            issuer: String,
+            jwks_uri: String,
+        }
+        let issuer: Uri =
+            self.issuer.parse().map_err(|_| format!("'{}' is no URL", self.issuer))?;
+        let origin = format!(
+            "{}://{}",
+            issuer.scheme_str().unwrap_or_default(),
+            issuer.authority().map_or("", |authority| authority.as_str())
+        );
+        let path = issuer.path().trim_end_matches('/');
+        for place in [
+            format!("{origin}/.well-known/oauth-authorization-server{path}"),
+            format!("{origin}/.well-known/openid-configuration{path}"),
+            format!("{origin}{path}/.well-known/openid-configuration"),
+        ] {
+            let uri = Reach::Loopback.check(&place).map_err(|why| format!("{place}: {why}"))?;
+            let Some(document) = self.document(&uri).await? else { continue };
+            let found: Metadata = serde_json::from_slice(&document)
+                .map_err(|error| format!("{place}: is no metadata: {error}"))?;
+            if found.issuer != self.issuer {
+                return Err(format!("{place}: is of another issuer"));
+            }
+            return Reach::of(&issuer)
+                .check(&found.jwks_uri)
+                .map_err(|why| format!("{place}: address of keys: {why}"));
+        }
+        Err(format!("{} has no metadata", self.issuer))
+    }
+
+    async fn document(&self, uri: &Uri) -> Result<Option<Vec<u8>>, String> {
+        let answer = self.fetcher.get(uri).await.map_err(|error| format!("{uri}: {error}"))?;
+        match answer.status {
+            StatusCode::OK => Ok(Some(answer.body.to_vec())),
+            status if status.is_client_error() => Ok(None),
+            status => Err(format!("{uri}: answers with status {}", status.as_u16())),
+        }
+    }
+}
+
+impl Known {
+    /// The key of that id; without one, the only key of the algorithm.
+    fn find(&self, algorithm: Algorithm, id: Option<&str>) -> Option<DecodingKey> {
+        let mut fit = self.keys.iter().filter(|key| {
+            key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
+        });
+        match (fit.next(), fit.next()) {
+            (Some(key), None) => Some(key.key.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut document = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(most as u64 + 1).read_to_end(&mut document).map_err(failed)?;
+    if document.len() > most {
+        return Err(format!("{}: has more than {most} bytes", path.display()));
+    }
+    Ok(document)
+}
+
+/// The keys of a JWK set that can check a signature. Others, and such as make no sense, are left out.
+fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
+    #[derive(Deserialize)]
+    struct Set {
+        keys: Vec<serde_json::Value>,
+    }
+    let set: Set =
+        serde_json::from_slice(document).map_err(|error| format!("is no JWK set: {error}"))?;
+    let keys = set.keys.into_iter().filter_map(|key| {
+        let jwk: Jwk = serde_json::from_value(key).ok()?;
+        let algorithms = algorithms(&jwk);
+        let key = DecodingKey::from_jwk(&jwk).ok()?;
+        let is_asymmetric = key.family() != AlgorithmFamily::Hmac;
+        (is_asymmetric && !algorithms.is_empty()).then(|| Key {
+            id: jwk.common.key_id.clone(),
+            algorithms,
+            key,
+        })
+    });
+    Ok(keys.collect())
+}
+
+/// What a key may be used for: the algorithms of its type, and of those the one that it names.
+fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
+    use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
+    if jwk.common.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {
+        return Vec::new();
+    }
+    let of_type: &[Algorithm] = match &jwk.algorithm {
+        AlgorithmParameters::RSA(_) => &[RS256, RS384, RS512, PS256, PS384, PS512],
+        AlgorithmParameters::EllipticCurve(key) => match key.curve {
+            EllipticCurve::P256 => &[ES256],
+            EllipticCurve::P384 => &[ES384],
+            _ => &[],
+        },
+        AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[EdDSA],
+        _ => &[],
+    };
+    let named = jwk.common.key_algorithm.map(|named| named.to_string());
+    let is_named = |algorithm: &&Algorithm| {
+        named.as_ref().is_none_or(|named| *named == format!("{algorithm:?}"))
+    };
+    of_type.iter().filter(is_named).copied().collect()
+}

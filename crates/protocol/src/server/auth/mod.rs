@@ -1,0 +1,344 @@
+//! A server as a protected resource (OAuth 2.1, RFC 9728): who may come in is decided by tokens.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use marquetry_protocol::server::{
+//!     auth::{KeySource, ResourceServer, ResourceServerOptions, StaticToken, TokenIssuer},
+//!     http::HttpOptions,
+//! };
+//!
+//! let mut options = ResourceServerOptions::default();
+//! options.issuer = Some(TokenIssuer {
+//!     issuer: "https://login.example".into(),
+//!     resource: "https://tools.example/mcp".into(),
+//!     keys: KeySource::Discovered,
+//! });
+//! options.required_scopes = vec!["tools".into()];
+//! options.static_tokens = vec![StaticToken::new("ci", "a long random text", ["tools"])];
+//! let resource = Arc::new(ResourceServer::new(options)?);
+//! assert_eq!(resource.metadata_path(), Some("/.well-known/oauth-protected-resource/mcp"));
+//!
+//! let http = HttpOptions { authenticator: Some(resource), ..HttpOptions::default() };
+//! # Ok::<(), marquetry_protocol::server::auth::ResourceServerError>(())
+//! ```
+//!
+//! # What to know
+//! - A JWT counts when an asymmetric key of its issuer has signed it, with an algorithm of that key, and it is for this
+//!   resource, from that issuer, of this time, for somebody (`sub`), and not bound to a key that we do not ask for.
+//! - The issuer's keys are fetched when the first token comes, again after ten minutes, and when a token names one that
+//!   is not known: but not more often than every 30 s, whoever sends what.
+//! - A fixed token is kept as its hash alone. Tokens never appear in errors, logs or `Debug` forms.
+//! - A session belongs to whom it was opened by, whatever their token may do: see
+//!   [`Principal`](super::Principal).
+
+mod jwt;
+mod keys;
+mod static_token;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use http::{HeaderMap, StatusCode, header};
+
+pub use self::static_token::StaticToken;
+use self::{jwt::Claims, keys::Keys};
+use super::{
+    Principal,
+    http::{Authenticator, Denial},
+};
+use crate::auth::{Challenge, Fetcher, Reach, ResourceMetadata};
+
+/// Whose tokens are taken, and what they must allow.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResourceServerOptions {
+    /// Who issues tokens; nobody, by default.
+    pub issuer: Option<TokenIssuer>,
+    /// Tokens that do not change.
+    pub static_tokens: Vec<StaticToken>,
+    /// The scopes that every request needs.
+    pub required_scopes: Vec<String>,
+    /// What clients may ask the issuer for beside: told in the metadata.
+    pub optional_scopes: Vec<String>,
+    /// What the resource is called, for a person.
+    pub name: Option<String>,
+    /// How far the issuer's clock may be from ours: 60 s.
+    pub clock_skew: Duration,
+    /// The longest token to look at, in bytes: 16 KiB.
+    pub max_token_bytes: usize,
+    /// The longest document of keys, in bytes: 256 KiB.
+    pub max_key_bytes: usize,
+    /// How long the issuer may take to give its keys: 10 s.
+    pub key_timeout: Duration,
+    /// How long keys are used before they are fetched again: 10 minutes.
+    pub key_lifetime: Duration,
+    /// How long to wait at least between two fetches, whatever tokens come: 30 s.
+    pub key_pause: Duration,
+}
+
+/// Who issues tokens for this server.
+#[derive(Clone, Debug)]
+pub struct TokenIssuer {
+    /// Its identifier, a URL.
+    pub issuer: String,
+    /// The URL of this server, which its tokens must be for (their audience).
+    pub resource: String,
+    /// Where its keys are.
+    pub keys: KeySource,
+}
+
+/// Where an issuer's public keys are.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum KeySource {
+    /// Where the issuer's metadata says (RFC 8414, OpenID Connect Discovery).
+    Discovered,
+    /// At this URL: `https:`, or on this machine.
+    Url(String),
+    /// In a file, as a JWK set: for where the issuer cannot be reached.
+    File(PathBuf),
+}
+
+/// Why there is no [`ResourceServer`] of such options.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResourceServerError {
+    /// Nobody could come in.
+    #[error("there is neither an issuer nor a token")]
+    Nobody,
+    /// A URL cannot be used.
+    #[error("{what} '{url}': {why}")]
+    Url {
+        /// What it is.
+        what: &'static str,
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A scope that no header can hold.
+    #[error("scope '{0}' has characters that no scope has")]
+    Scope(String),
+    /// Two tokens are alike, or have one name.
+    #[error("there are two tokens '{0}'")]
+    Twice(String),
+}
+
+impl Default for ResourceServerOptions {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            static_tokens: Vec::new(),
+            required_scopes: Vec::new(),
+            optional_scopes: Vec::new(),
+            name: None,
+            clock_skew: Duration::from_secs(60),
+            max_token_bytes: 16 << 10,
+            max_key_bytes: 256 << 10,
+            key_timeout: Duration::from_secs(10),
+            key_lifetime: Duration::from_secs(600),
+            key_pause: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Lets in who shows a good token.
+pub struct ResourceServer {
+    options: ResourceServerOptions,
+    issued: Option<Issued>,
+    /// What a challenge says of where to find out more.
+    metadata_url: Option<String>,
+    metadata_path: Option<String>,
+}
+
+struct Issued {
+    issuer: TokenIssuer,
+    keys: Keys,
+}
+
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+impl ResourceServer {
+    /// # Errors
+    /// When the options make no sense.
+    pub fn new(options: ResourceServerOptions) -> Result<Self, ResourceServerError> {
+        if options.issuer.is_none() && options.static_tokens.is_empty() {
+            return Err(ResourceServerError::Nobody);
+        }
+        for scope in options.required_scopes.iter().chain(&options.optional_scopes) {
+            // RFC 6749, section 3.3.
+            let is_good = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\');
+            if scope.is_empty() || !scope.chars().all(is_good) {
+                return Err(ResourceServerError::Scope(scope.clone()));
+            }
+        }
+        for (index, token) in options.static_tokens.iter().enumerate() {
+            let before = &options.static_tokens[..index];
+            if before.iter().any(|other| other.name == token.name || other.is_like(token)) {
+                return Err(ResourceServerError::Twice(token.name.clone()));
+            }
+        }
+        let (mut metadata_url, mut metadata_path, mut issued) = (None, None, None);
+        if let Some(issuer) = &options.issuer {
+            let refused = |what, url: &str| {
+                let url = url.to_owned();
+                move |why| ResourceServerError::Url { what, url, why }
+            };
+            // Whoever configures us may name any address that is safe to talk to.
+            let check = |what, url: &str| Reach::Loopback.check(url).map_err(refused(what, url));
+            check("issuer", &issuer.issuer)?;
+            if let KeySource::Url(url) = &issuer.keys {
+                check("address of keys", url)?;
+            }
+            let resource: http::Uri = issuer
+                .resource
+                .parse()
+                .map_err(|_| refused("resource", &issuer.resource)("it is no URL"))?;
+            let (Some(scheme), Some(authority)) = (resource.scheme_str(), resource.authority())
+            else {
+                return Err(refused("resource", &issuer.resource)("it is no absolute URL"));
+            };
+            if issuer.resource.contains(['#', '?']) {
+                return Err(refused("resource", &issuer.resource)("it has a query or a fragment"));
+            }
+            let path = resource.path().trim_end_matches('/');
+            metadata_url = Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"));
+            metadata_path = Some(format!("{WELL_KNOWN}{path}"));
+            let fetcher = Fetcher::new(options.max_key_bytes, options.key_timeout);
+            let keys = Keys::new(issuer, fetcher, &options);
+            issued = Some(Issued { issuer: issuer.clone(), keys });
+        }
+        Ok(Self { options, issued, metadata_url, metadata_path })
+    }
+
+    /// Where the metadata belongs, beside [`Self::ROOT_METADATA_PATH`]; none without an issuer.
+    #[must_use]
+    pub fn metadata_path(&self) -> Option<&str> {
+        self.metadata_path.as_deref()
+    }
+
+    /// Where clients look for the metadata last.
+    pub const ROOT_METADATA_PATH: &str = WELL_KNOWN;
+
+    /// What the resource says of itself (RFC 9728), to be served to everybody; none without an issuer.
+    #[must_use]
+    pub fn metadata(&self) -> Option<ResourceMetadata> {
+        let issuer = self.options.issuer.as_ref()?;
+        let mut metadata = ResourceMetadata::new(&issuer.resource, [&issuer.issuer]);
+        let scopes = self.options.required_scopes.iter().chain(&self.options.optional_scopes);
+        let scopes: Vec<String> = scopes.cloned().collect();
+        metadata.scopes_supported = (!scopes.is_empty()).then_some(scopes);
+        metadata.resource_name = self.options.name.clone();
+        Some(metadata)
+    }
+
+    /// Fetches the issuer's keys, so that a wrong address is found before the first token comes.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    pub async fn warm_up(&self) -> Result<(), String> {
+        match &self.issued {
+            Some(issued) => issued.keys.warm_up().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Who shows this token.
+    async fn principal(&self, token: &str) -> Result<Principal, Bad> {
+        // Every one is compared, so that the time tells nothing of which one is nearest.
+        let mut found = None;
+        for fixed in &self.options.static_tokens {
+            if fixed.matches(token) {
+                found = Some(fixed);
+            }
+        }
+        if let Some(fixed) = found {
+            let scopes = fixed.scopes.iter().cloned();
+            return Ok(Principal::new(None, &fixed.name).with_scopes(scopes));
+        }
+        let Some(issued) = &self.issued else { return Err(Bad::Token("it is not known here")) };
+        let Claims { subject, scopes } =
+            jwt::check(token, &issued.issuer, &issued.keys, self.options.clock_skew).await?;
+        Ok(Principal::new(Some(issued.issuer.issuer.clone()), subject).with_scopes(scopes))
+    }
+
+    /// A challenge with what every one says.
+    fn challenge(&self, error: Option<(&str, &str)>) -> Challenge {
+        let mut challenge = Challenge::new("Bearer");
+        if let Some((error, description)) = error {
+            challenge = challenge.with("error", error).with("error_description", description);
+        }
+        if !self.options.required_scopes.is_empty() {
+            challenge = challenge.with("scope", self.options.required_scopes.join(" "));
+        }
+        if let Some(url) = &self.metadata_url {
+            challenge = challenge.with("resource_metadata", url);
+        }
+        challenge
+    }
+
+    fn unauthorized(&self, error: Option<&str>) -> Denial {
+        let (challenge, message) = match error {
+            // Who has shown nothing has made no mistake (RFC 6750, section 3.1).
+            None => (self.challenge(None), "a token is needed".to_owned()),
+            Some(why) => (
+                self.challenge(Some(("invalid_token", why))),
+                format!("the token is not accepted: {why}"),
+            ),
+        };
+        Denial { status: StatusCode::UNAUTHORIZED, challenge, message }
+    }
+}
+
+/// Why a token lets nobody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bad {
+    /// What is wrong with it, for whoever has shown it.
+    Token(&'static str),
+    /// Its issuer's keys cannot be had now.
+    NoKeys,
+}
+
+#[async_trait]
+impl Authenticator for ResourceServer {
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
+        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+        let Some(value) = shown.next() else { return Err(self.unauthorized(None)) };
+        if shown.next().is_some() {
+            return Err(self.unauthorized(Some("there are several")));
+        }
+        let token = value.to_str().ok().and_then(|value| value.split_once(' '));
+        let Some((scheme, token)) = token else {
+            return Err(self.unauthorized(Some("it is no bearer token")));
+        };
+        let token = token.trim_matches(' ');
+        if !scheme.eq_ignore_ascii_case("Bearer") || token.is_empty() {
+            return Err(self.unauthorized(Some("it is no bearer token")));
+        }
+        if token.len() > self.options.max_token_bytes {
+            return Err(self.unauthorized(Some("it is too long")));
+        }
+        let principal = self.principal(token).await.map_err(|bad| match bad {
+            Bad::Token(why) => self.unauthorized(Some(why)),
+            // A new token would be no better.
+            Bad::NoKeys => Denial {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                challenge: self.challenge(None),
+                message: "the keys of the issuer cannot be had now; try again later".to_owned(),
+            },
+        })?;
+        let missing = self.options.required_scopes.iter().any(|scope| !principal.has_scope(scope));
+        if missing {
+            let description = "the token lacks a scope";
+            return Err(Denial {
+                status: StatusCode::FORBIDDEN,
+                challenge: self.challenge(Some(("insufficient_scope", description))),
+                message: format!(
+                    "{description}: all of '{}' are needed",
+                    self.options.required_scopes.join(" ")
+                ),
+            });
+        }
+        Ok(Arc::new(principal))
+    }
+}

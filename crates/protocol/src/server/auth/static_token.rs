@@ -1,0 +1,47 @@
+//! Tokens that do not change.
+
+use std::collections::BTreeSet;
+
+/// A token that does not change, kept as its hash.
+#[derive(Clone)]
+pub struct StaticToken {
+    pub(super) name: String,
+    pub(super) scopes: BTreeSet<String>,
+    hash: blake3::Hash,
+}
+
+impl StaticToken {
+    /// The token `token`, whose holder is called `name` and may do what `scopes` stand for.
+    ///
+    /// It should be long and random (`openssl rand -hex 32`): whoever guesses it is in.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        token: &str,
+        scopes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            scopes: scopes.into_iter().map(Into::into).collect(),
+            hash: blake3::hash(token.as_bytes()),
+        }
+    }
+
+    /// Whether it is this one. Comparing hashes takes the same time wherever they differ.
+    pub(super) fn matches(&self, token: &str) -> bool {
+        blake3::hash(token.as_bytes()) == self.hash
+    }
+
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl std::fmt::Debug for StaticToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StaticToken")
+            .field("name", &self.name)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}

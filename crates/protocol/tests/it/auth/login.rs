@@ -1,0 +1,389 @@
+//! How a client gets in.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::StatusCode;
+use http_body_util::{BodyExt, Full};
+use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
+use marquetry_protocol::{
+    client::{
+        AuthorizationError, CallOptions, Client, ClientError, ClientOptions, HttpTarget,
+        oauth::{DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions, UserAgent},
+    },
+    server::auth::KeySource,
+    types::CallToolParams,
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{
+    issuer::{Instead, Issuer, Key},
+    resource::{Site, open, options, reserve},
+};
+use crate::support::soon;
+
+/// Goes to the page and straight back.
+struct Headless;
+
+#[async_trait]
+impl UserAgent for Headless {
+    fn redirect_uri(&self) -> String {
+        "http://127.0.0.1:9/callback".to_owned()
+    }
+
+    async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError> {
+        let (_, location, _) = get(&request.url).await;
+        location.ok_or_else(|| AuthorizationError::Answer("nobody is sent back".to_owned()))
+    }
+}
+
+/// Status, where it leads, and text.
+async fn get(url: &str) -> (StatusCode, Option<String>, String) {
+    let client = HyperClient::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let response = client.get(url.parse().unwrap()).await.unwrap();
+    let status = response.status();
+    let location = response.headers().get("location").map(|to| to.to_str().unwrap().to_owned());
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, location, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn with_somebody() -> OAuthOptions {
+    let mut options = OAuthOptions::default();
+    options.user_agent = Some(Arc::new(Headless));
+    options
+}
+
+async fn place() -> (Issuer, Site) {
+    let issuer = Issuer::start().await;
+    let (listener, url) = reserve().await;
+    let mut options = options(&issuer, &url, KeySource::Discovered);
+    // It asks for the keys with each request.
+    (options.key_pause, options.key_lifetime) = (Duration::ZERO, Duration::ZERO);
+    (issuer, open(listener, url.clone(), options))
+}
+
+async fn connect(url: &str, oauth: OAuthOptions) -> Result<Client, ClientError> {
+    let oauth = OAuth::new(url, oauth).map_err(ClientError::Authorization)?;
+    let options = ClientOptions { authorizer: Some(Arc::new(oauth)), ..ClientOptions::default() };
+    let target = HttpTarget { url: url.to_owned(), ..HttpTarget::default() };
+    soon("an answer", Client::http(target, options)).await
+}
+
+async fn whoami(client: &Client) -> String {
+    let call = CallToolParams::new("whoami", &json!({})).unwrap();
+    let answer = soon("an answer", client.call_tool(&call, CallOptions::default())).await.unwrap();
+    let answer: Value = serde_json::from_str(answer.get()).unwrap();
+    answer["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn somebody_logs_in_once_for_all() {
+    let (issuer, site) = place().await;
+    let client = connect(&site.url, with_somebody()).await.unwrap();
+    assert_eq!(whoami(&client).await, "ann extra+tools");
+    let asked = issuer.last("/authorize");
+    for (name, value) in [
+        ("resource", &*site.url),
+        ("scope", "offline_access tools"),
+        ("prompt", "consent"),
+        ("client_id", "registered"),
+        ("code_challenge_method", "S256"),
+        ("response_type", "code"),
+    ] {
+        assert_eq!(asked[name], value, "{name}");
+    }
+    assert_eq!(issuer.last("/token")["resource"], site.url);
+    // The server takes its tokens no more, and everybody notices at once.
+    issuer.set(|state| state.keys = vec![Key::es256("two")]);
+    let all = join_all((0..8).map(|_| whoami(&client))).await;
+    assert!(all.iter().all(|who| who == "ann extra+tools"));
+    let counted = ["/register", "/authorize", "/token"].map(|path| issuer.count(path));
+    assert_eq!(counted, [1, 1, 2], "registered, logged in, refreshed");
+}
+
+#[tokio::test]
+async fn tokens_are_refreshed_before_they_end() {
+    let (issuer, site) = place().await;
+    issuer.set(|state| state.lifetime = Duration::from_secs(20));
+    let client = connect(&site.url, with_somebody()).await.unwrap();
+    assert_eq!(whoami(&client).await, "ann extra+tools");
+    let before = issuer.count("/token");
+    assert_eq!(whoami(&client).await, "ann extra+tools");
+    assert_eq!(issuer.count("/token"), before + 1);
+    assert_eq!(issuer.count("/authorize"), 1);
+    assert_eq!(issuer.last("/token")["grant_type"], "refresh_token");
+}
+
+#[tokio::test]
+async fn a_login_outlives_the_process() {
+    let (issuer, site) = place().await;
+    let directory = tempfile::tempdir().unwrap();
+    let stored = |user_agent: Option<Arc<dyn UserAgent>>| {
+        let mut options = OAuthOptions::default();
+        options.store = Arc::new(DirectoryStore::new(directory.path()));
+        options.user_agent = user_agent;
+        options
+    };
+    let error = connect(&site.url, stored(None)).await.map(|_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("no authorization: somebody has to log in at {}", issuer.url)
+    );
+    connect(&site.url, stored(Some(Arc::new(Headless)))).await.unwrap();
+    let again = connect(&site.url, stored(None)).await.unwrap();
+    assert_eq!(whoami(&again).await, "ann extra+tools");
+    assert_eq!(issuer.count("/authorize"), 1);
+
+    // What was stored is of no use any more: neither the token nor the one to refresh it with.
+    issuer.set(|state| {
+        state.keys = vec![Key::es256("two")];
+        let denied = json!({ "error": "invalid_grant" }).to_string();
+        state.instead.insert("/token".to_owned(), (StatusCode::BAD_REQUEST, vec![], denied));
+    });
+    let error = connect(&site.url, stored(None)).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("somebody has to log in"), "{error}");
+    issuer.set(|state| state.instead.clear());
+    connect(&site.url, stored(Some(Arc::new(Headless)))).await.unwrap();
+    assert_eq!((issuer.count("/register"), issuer.count("/authorize")), (1, 2));
+}
+
+#[tokio::test]
+async fn a_token_that_is_never_accepted_is_not_asked_for_again_and_again() {
+    let (issuer, site) = place().await;
+    // The server reads other keys than those that sign.
+    let other = json!({ "keys": [Key::es256("one").jwk()] }).to_string();
+    issuer
+        .set(|state| _ = state.instead.insert("/jwks".to_owned(), (StatusCode::OK, vec![], other)));
+    let error = connect(&site.url, with_somebody()).await.map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("its token is new, and the server does not accept it"),
+        "{error}"
+    );
+    assert_eq!(issuer.count("/authorize"), 1);
+}
+
+#[tokio::test]
+async fn a_browser_on_this_machine_comes_back() {
+    let (issuer, site) = place().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let pages = seen.clone();
+    let browser = LoopbackBrowser::new(listener, move |url| {
+        let (url, pages) = (url.to_owned(), pages.clone());
+        tokio::spawn(async move {
+            let (_, back, _) = get(&url).await;
+            let back = back.unwrap();
+            let stranger = back.replace("state=", "state=x");
+            let elsewhere = back.replace("/callback", "/favicon.ico");
+            for url in [&*stranger, &*elsewhere, &*back] {
+                let (status, _, text) = get(url).await;
+                pages.lock().unwrap().push(format!("{} {text}", status.as_u16()));
+            }
+        });
+    })
+    .unwrap();
+    let mut options = OAuthOptions::default();
+    options.user_agent = Some(Arc::new(browser));
+    let client = connect(&site.url, options).await.unwrap();
+    assert_eq!(whoami(&client).await, "ann extra+tools");
+    soon("the last page", async {
+        while seen.lock().unwrap().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let want = [
+        "400 This login was not asked for, or has ended.",
+        "404 There is nothing here.",
+        "200 You can close this page and go back to where you came from.",
+    ];
+    assert_eq!(*seen.lock().unwrap(), want);
+    assert_eq!(issuer.count("/authorize"), 1);
+}
+
+#[tokio::test]
+async fn only_this_machine_comes_back() {
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let refused =
+        LoopbackBrowser::new(listener, |_| {}).err().map(|error: io::Error| error.to_string());
+    assert_eq!(refused.as_deref(), Some("a login must come back to a loopback address"));
+}
+
+#[tokio::test]
+async fn nobody_waits_for_ever_for_a_login() {
+    struct Asleep;
+    #[async_trait]
+    impl UserAgent for Asleep {
+        fn redirect_uri(&self) -> String {
+            "http://127.0.0.1:9/callback".to_owned()
+        }
+        async fn login(&self, _: &LoginRequest) -> Result<String, AuthorizationError> {
+            std::future::pending().await
+        }
+    }
+    let (_issuer, site) = place().await;
+    let mut options = OAuthOptions::default();
+    options.user_agent = Some(Arc::new(Asleep));
+    options.login_timeout = Duration::from_millis(50);
+    let error = connect(&site.url, options).await.map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), "no authorization: nobody logged in within 0 s");
+}
+
+/// What comes of a server at `/mcp` of `issuer`, which answers some paths in its own way.
+async fn refused(instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>) -> (Issuer, String) {
+    let issuer = Issuer::start().await;
+    let mut instead = instead(&issuer.url);
+    let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", issuer.url);
+    let challenge = format!(r#"Bearer resource_metadata="{metadata}""#);
+    let wanted = (StatusCode::UNAUTHORIZED, vec![("www-authenticate", challenge)], String::new());
+    let described = json!({
+        "resource": format!("{}/mcp", issuer.url), "authorization_servers": [issuer.url],
+    });
+    let described = (StatusCode::OK, vec![], described.to_string());
+    instead.insert(0, ("/mcp", wanted));
+    instead.insert(1, ("/.well-known/oauth-protected-resource/mcp", described));
+    issuer.set(|state| {
+        let instead = instead.into_iter().map(|(path, instead)| (path.to_owned(), instead));
+        state.instead.extend(instead);
+    });
+    let mut options = with_somebody();
+    options.document_timeout = Duration::from_millis(500);
+    let error = connect(&format!("{}/mcp", issuer.url), options).await.map(|_| ()).unwrap_err();
+    let error = error.to_string();
+    assert!(!error.contains("hush"), "{error}");
+    (issuer, error)
+}
+
+const METADATA: &str = "/.well-known/oauth-authorization-server";
+
+fn ok(body: Value) -> Instead {
+    (StatusCode::OK, vec![], body.to_string())
+}
+
+#[tokio::test]
+async fn a_server_leads_us_nowhere_else() {
+    let elsewhere = Issuer::start().await;
+    let there = elsewhere.url.clone();
+    let resource = "/.well-known/oauth-protected-resource/mcp";
+    let (_, error) = refused(|_| {
+        vec![(resource, ok(json!({ "resource": "https://other.example/mcp", "authorization_servers": [there] })))]
+    })
+    .await;
+    assert!(error.contains("metadata is about 'https://other.example/mcp'"), "{error}");
+
+    let (_, error) = refused(|url| {
+        vec![(
+            resource,
+            ok(json!({ "resource": url, "authorization_servers": ["http://login.example"] })),
+        )]
+    })
+    .await;
+    assert!(
+        error.ends_with("'http://login.example' is refused: it must be https, or on this machine"),
+        "{error}"
+    );
+
+    // A redirect is an answer that leads nowhere.
+    let (_, error) = refused(|_| {
+        let to = format!("{}{METADATA}", elsewhere.url);
+        vec![(METADATA, (StatusCode::FOUND, vec![("location", to)], String::new()))]
+    })
+    .await;
+    assert!(error.ends_with("answers with status 302"), "{error}");
+
+    let (_, error) = refused(|_| vec![(METADATA, ok(json!({ "issuer": elsewhere.url })))]).await;
+    assert!(error.contains("issuer should be"), "{error}");
+
+    let (issuer, error) = refused(|url| {
+        vec![(METADATA, ok(json!({ "issuer": url, "token_endpoint": "file:///etc/passwd" })))]
+    })
+    .await;
+    assert!(error.contains("endpoint 'file:///etc/passwd' is refused"), "{error}");
+    assert_eq!(issuer.count("/authorize"), 0);
+    assert!(elsewhere.state.lock().unwrap().seen.is_empty());
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_an_error_that_says_so() {
+    let endpoints = |url: &str, more: Value| {
+        let mut metadata = json!({
+            "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+            "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
+            "code_challenge_methods_supported": ["S256"],
+        });
+        for (name, value) in more.as_object().unwrap() {
+            metadata[name] = value.clone();
+        }
+        vec![(METADATA, ok(metadata))]
+    };
+    let (_, error) =
+        refused(|url| endpoints(url, json!({ "code_challenge_methods_supported": ["plain"] })))
+            .await;
+    assert!(error.contains("PKCE"), "{error}");
+    let (_, error) = refused(|url| endpoints(url, json!({ "registration_endpoint": null }))).await;
+    assert!(error.contains("registers no clients by itself; register one there"), "{error}");
+    let (_, error) =
+        refused(|_| vec![(METADATA, (StatusCode::OK, vec![], " ".repeat(300 << 10)))]).await;
+    assert!(error.contains("at most 262144 bytes"), "{error}");
+    let (_, error) =
+        refused(|_| vec![(METADATA, (StatusCode::OK, vec![], "<html>".to_owned()))]).await;
+    assert!(error.contains("is no authorization server metadata"), "{error}");
+    let (_, error) = refused(|_| {
+        let denied = json!({ "error": "invalid_redirect_uri", "error_description": "not there" });
+        vec![("/register", (StatusCode::BAD_REQUEST, vec![], denied.to_string()))]
+    })
+    .await;
+    assert!(
+        error.ends_with("authorization server refused: invalid_redirect_uri: not there"),
+        "{error}"
+    );
+    // What may be a secret is not repeated, whatever is wrong with it.
+    let (_, error) =
+        refused(|_| vec![("/token", ok(json!({ "access_token": ["hush"], "token_type": 1 })))])
+            .await;
+    assert!(error.ends_with("answer is no token"), "{error}");
+    let (_, error) = refused(|_| {
+        vec![("/token", ok(json!({ "access_token": "hu\nsh", "token_type": "bearer" })))]
+    })
+    .await;
+    assert!(error.ends_with("the token fits no header"), "{error}");
+    let (_, error) =
+        refused(|_| vec![("/token", ok(json!({ "access_token": "hush", "token_type": "mac" })))])
+            .await;
+    assert!(error.ends_with("it gives a token of type 'mac'"), "{error}");
+}
+
+#[tokio::test]
+async fn a_slow_authorization_server_is_not_waited_for() {
+    let issuer = Issuer::start().await;
+    let (listener, url) = reserve().await;
+    let site = open(listener, url.clone(), options(&issuer, &url, KeySource::Discovered));
+    issuer.set(|state| state.delay = Duration::from_secs(60));
+    let mut options = with_somebody();
+    options.document_timeout = Duration::from_millis(200);
+    let error = connect(&site.url, options).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().ends_with("no answer within 0.2 s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_without_anybody_to_log_in_says_what_is_wanted() {
+    let (_issuer, site) = place().await;
+    let target = HttpTarget {
+        url: site.url.clone(),
+        headers: [("Authorization".to_owned(), "Bearer hush-narrow".to_owned())].into(),
+    };
+    assert!(!format!("{target:?}").contains("hush"));
+    let error = Client::http(target, ClientOptions::default()).await.map(|_| ()).unwrap_err();
+    assert!(!format!("{error:?}").contains("hush"));
+    assert_eq!(
+        error.to_string(),
+        "server wants further permission (HTTP status 403, scope 'tools'): the token lacks a scope"
+    );
+}
