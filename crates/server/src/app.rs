@@ -8,7 +8,7 @@ use marquetry_artifacts::{
 };
 use marquetry_protocol::server::{
     Limits as ProtocolLimits, Server,
-    http::{HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
+    http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
 use tokio::{
@@ -165,6 +165,7 @@ impl AppBuilder {
     pub async fn start(self) -> Result<App, StartError> {
         let Self { config, store } = self;
         config.check()?;
+        let auth = config.resource_server()?.map(Arc::new);
         let store = match store {
             Some(store) => store,
             None => open_store(&config.artifacts)?,
@@ -200,6 +201,7 @@ impl AppBuilder {
             .and_origins(config.server.allowed_origins.clone());
         let options = HttpOptions {
             guard: guard.clone(),
+            authenticator: auth.clone().map(|auth| auth as Arc<dyn Authenticator>),
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
@@ -207,6 +209,7 @@ impl AppBuilder {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
             guard,
+            auth,
             gateway: gateway.clone(),
             rest: Arc::new(Rest { diagrams, limits: config.limits }),
         });

@@ -1,6 +1,6 @@
 //! Routes, and who may ask for them.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use axum::{
     Router,
@@ -10,7 +10,11 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
-use marquetry_protocol::server::http::{HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal};
+use marquetry_protocol::server::{
+    auth::ResourceServer,
+    http::{Authenticator as _, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+};
+use serde_json::json;
 
 use tracing::Instrument as _;
 
@@ -33,15 +37,21 @@ pub(crate) struct Site {
     pub(crate) mcp: HttpEndpoint,
     pub(crate) sse: LegacySseEndpoint,
     pub(crate) guard: HostGuard,
+    pub(crate) auth: Option<Arc<ResourceServer>>,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) rest: Arc<Rest>,
 }
 
-/// `/mcp`, `/sse`, `/messages`, `/api/tools`, `/api/tools/{name}`, `/healthz`.
+/// `/mcp`, `/sse`, `/messages`, `/api/tools`, `/api/tools/{name}`, `/healthz`, and metadata for clients that have to log in.
 pub(crate) fn router(site: Site) -> Router {
-    let Site { mcp, sse, guard, gateway, rest } = site;
+    let Site { mcp, sse, guard, auth, gateway, rest } = site;
     let messages = sse.clone();
-    Router::new()
+    let mut router = Router::new();
+    for path in metadata_paths(auth.as_deref()) {
+        let auth = auth.clone();
+        router = router.route(&path, get(async move || metadata(auth.as_deref())));
+    }
+    router
         .route(
             MCP,
             any(move |request: Request| {
@@ -70,10 +80,43 @@ pub(crate) fn router(site: Site) -> Router {
                 async move { json_response(StatusCode::OK, &health::report(&gateway)) }
             }),
         )
-        .merge(rest::routes(rest))
+        .merge(rest::routes(rest).route_layer(from_fn_with_state(auth, authenticate)))
         .fallback(async || RestError::NotFound.response())
         .method_not_allowed_fallback(async || RestError::MethodNotAllowed.response())
         .layer(from_fn_with_state(Arc::new(guard), check))
+}
+
+/// Where clients look for what they need to log in (RFC 9728): with the path of the resource, and without.
+fn metadata_paths(auth: Option<&ResourceServer>) -> BTreeSet<String> {
+    let path = auth.and_then(ResourceServer::metadata_path);
+    let paths = path.into_iter().flat_map(|path| [path, ResourceServer::ROOT_METADATA_PATH]);
+    paths.map(str::to_owned).collect()
+}
+
+fn metadata(auth: Option<&ResourceServer>) -> Response<Body> {
+    match auth.and_then(ResourceServer::metadata) {
+        Some(metadata) => json_response(StatusCode::OK, &json!(metadata)),
+        None => RestError::NotFound.response(),
+    }
+}
+
+/// Lets in who shows a good token. The MCP endpoints do so for themselves.
+async fn authenticate(
+    State(auth): State<Option<Arc<ResourceServer>>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let Some(auth) = auth else { return next.run(request).await };
+    let headers = request.headers().clone();
+    match auth.authenticate(&headers).await {
+        Ok(_) => next.run(request).await,
+        Err(denial) => {
+            let challenge = denial.www_authenticate();
+            let mut response = RestError::from(denial).response();
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            response
+        }
+    }
 }
 
 /// Refuses foreign hosts and pages, and tells browsers which pages may read the answers.
@@ -113,7 +156,7 @@ async fn check(
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         headers.insert(
             header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version"),
+            HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"),
         );
     }
     response

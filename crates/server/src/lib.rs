@@ -20,8 +20,8 @@
 //!
 //! # Limits
 //!
-//! Every bound is a key of `[limits]`, `[gateway]` or `[server]` with a stated default; `marquetry.example.toml` lists them all. The server
-//! authenticates nobody: it belongs on a loopback address.
+//! Every bound is a key of `[limits]`, `[gateway]` or `[server]` with a stated default; `marquetry.example.toml` lists them all. Without
+//! `[auth]` the server lets everybody in who reaches it: it belongs on a loopback address then.
 
 mod app;
 pub mod cli;
@@ -37,8 +37,9 @@ mod tools;
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactsConfig, Capture, Config, ConfigError, GatewayConfig, IntelligentProcessing,
-        Limits, LogConfig, LogFormat, Place, PlantUmlConfig, Prefix, Separator, ServerConfig,
-        StoreKind, TestingConfig, ToolConfig, Transport, UpstreamConfig,
+        ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, GatewayConfig,
+        IntelligentProcessing, Limits, LogConfig, LogFormat, Place, PlantUmlConfig, Prefix,
+        Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, Transport,
+        UpstreamConfig,
     },
 };

@@ -1,7 +1,7 @@
 //! `marquetry check`
 
 use super::{Failure, ServeArgs, print};
-use crate::config::{Config, Transport, UpstreamConfig};
+use crate::config::{AuthConfig, Config, Transport, UpstreamConfig};
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let (config, warnings) = arguments.load()?;
@@ -16,8 +16,9 @@ fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let place = artifacts.directory.as_ref().map(|path| format!(" in {}", path.display()));
     let mut text = format!(
-        "listen     http://{}/mcp\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\nservers    {}\n",
+        "listen     http://{}/mcp\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\nservers    {}\n",
         config.server.listen,
+        auth(&config.auth),
         artifacts.store.as_str(),
         place.unwrap_or_default(),
         artifacts.mcp_tool_response_save_threshold_bytes,
@@ -29,6 +30,26 @@ fn summary(config: &Config) -> String {
         text.push_str(&format!("  {name:width$}  {}\n", line(upstream)));
     }
     text
+}
+
+/// Who may come in.
+fn auth(auth: &AuthConfig) -> String {
+    let mut who = Vec::new();
+    if let Some(issuer) = &auth.issuer {
+        who.push(format!("tokens of {}", without_secrets(issuer)));
+    }
+    match auth.token_count() {
+        0 => {}
+        1 => who.push("1 fixed token".to_owned()),
+        many => who.push(format!("{many} fixed tokens")),
+    }
+    if who.is_empty() {
+        return "none; whoever reaches it comes in".to_owned();
+    }
+    match auth.required_scopes.as_slice() {
+        [] => who.join(", "),
+        scopes => format!("{}; every request needs {}", who.join(", "), scopes.join(" ")),
+    }
 }
 
 fn line(upstream: &UpstreamConfig) -> String {
@@ -61,9 +82,14 @@ mod tests {
     fn secrets_are_counted_and_not_shown() {
         let text = "[mcp_servers.fs]\ncommand = 'npx'\nargs = ['--token=hush']\nenv = { K = 'hush' }\n\
                     [mcp_servers.remote]\nurl = 'http://me:hush@h:1/mcp?key=hush#hush'\ndisabled = true\n";
-        let config = Config::from_toml(text, "t").unwrap();
+        let mut config = Config::from_toml(text, "t").unwrap();
+        assert!(summary(&config).contains("\nauth       none; whoever reaches it comes in\n"));
+        let auth = "issuer = 'https://login.example'\nrequired_scopes = ['tools']\ntokens = { hush = { env = 'T' } }";
+        config.auth = toml::from_str(auth).unwrap();
         let summary = summary(&config);
         assert!(!summary.contains("hush"), "{summary}");
+        let auth = "auth       tokens of https://login.example/, 1 fixed token; every request needs tools\n";
+        assert!(summary.contains(auth), "{summary}");
         assert!(summary.contains("  fs      stdio  npx, 1 arguments, 1 variables\n"), "{summary}");
         assert!(
             summary.contains("  remote  http   http://h:1/mcp, 0 headers (disabled)\n"),

@@ -29,9 +29,10 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
         let names = described(&config);
+        let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
         eprint!("{}", greeting(bound, &names));
-        if !bound.ip().is_loopback() {
+        if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
         until_told(&app, app.serve_http(listener)).await

@@ -3,6 +3,7 @@
 //! Later sources win: defaults, the TOML file, `--mcp-config` files in their order, the command line.
 
 mod artifacts;
+mod auth;
 mod capture;
 mod error;
 mod expand;
@@ -19,11 +20,13 @@ mod example;
 use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
+use marquetry_protocol::server::auth::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
     artifacts::{ArtifactsConfig, IntelligentProcessing, StoreKind},
+    auth::{AuthConfig, TokenConfig},
     capture::Capture,
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
@@ -54,6 +57,9 @@ use self::{expand::Variables, upstream::UpstreamTable};
 pub struct Config {
     /// How the server is reached.
     pub server: ServerConfig,
+    /// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
+    /// It applies to `/mcp`, `/sse`, `/messages` and `/api/tools`; `/healthz` and the metadata for clients stay open.
+    pub auth: AuthConfig,
     /// What is written to standard error.
     pub log: LogConfig,
     /// How upstreams are named, started and watched.
@@ -144,6 +150,7 @@ impl Config {
         {
             return Err(self.fault("artifacts.directory", problem));
         }
+        self.resource_server()?;
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::Elsewhere && !upstream.disabled)
@@ -152,19 +159,29 @@ impl Config {
         self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
     }
 
-    /// Says whether the address to listen on is safe without authentication: whether only this machine reaches it.
+    /// Who decides who comes in over HTTP, if anybody does.
+    ///
+    /// # Errors
+    ///
+    /// `[auth]` makes no sense, or a token cannot be read.
+    pub(crate) fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
+        let server = self.auth.resource_server(&expand::environment);
+        server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
+    }
+
+    /// Says whether the address to listen on is safe: whether only this machine reaches it, or people are asked who they are.
     ///
     /// # Errors
     ///
     /// It is not.
     pub(crate) fn check_exposure(&self) -> Result<(), ConfigError> {
         let address = self.server.listen;
-        if address.ip().is_loopback() {
+        if address.ip().is_loopback() || self.auth.is_set() {
             return Ok(());
         }
         let problem = format!(
-            "{address} can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and \
-             name the hosts in server.allowed_hosts"
+            "{address} can be reached from other machines, and nobody there is asked who they are; set up [auth], listen on 127.0.0.1, or add \
+             --insecure, and name the hosts in server.allowed_hosts"
         );
         Err(self.fault("server.listen", problem))
     }
@@ -184,7 +201,9 @@ impl Config {
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
-        for key in [["server", "listen"], ["artifacts", "directory"]] {
+        let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
+        let auth = auth.map(|key| ["auth", key]);
+        for key in [["server", "listen"], ["artifacts", "directory"]].into_iter().chain(auth) {
             if let Some(offset) = locate::toml_offset(text, &key) {
                 let place = (file.to_owned(), Place::of(text, offset));
                 config.places.0.insert(key.join("."), place);

@@ -14,7 +14,7 @@ use crate::logging;
 #[non_exhaustive]
 pub struct ServerConfig {
     /// Address and port to listen on; port 0 takes a free one.
-    /// An address that is not loopback is refused unless `--insecure` is given, because there is no authentication yet.
+    /// An address that is not loopback is refused unless `[auth]` is set up, or `--insecure` is given.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,

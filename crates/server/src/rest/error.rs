@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
+use marquetry_protocol::server::http::Denial;
 use serde_json::json;
 
 use super::json_response;
@@ -34,6 +35,12 @@ pub(crate) enum RestError {
     HostNotAllowed,
     /// `Origin` is neither a page on this machine nor a configured origin.
     OriginNotAllowed,
+    /// There is no good token, with the reason.
+    Unauthorized(String),
+    /// The token does not allow it, with the reason.
+    InsufficientScope(String),
+    /// Nobody can tell now whether the token is good.
+    NoKeys(String),
 }
 
 impl RestError {
@@ -88,6 +95,15 @@ impl RestError {
                 "ORIGIN_NOT_ALLOWED",
                 "Origin is neither a page on this machine nor one of server.allowed_origins".into(),
             ),
+            Self::Unauthorized(why) => {
+                (StatusCode::UNAUTHORIZED, "UNAUTHORIZED", why.clone().into())
+            }
+            Self::InsufficientScope(why) => {
+                (StatusCode::FORBIDDEN, "INSUFFICIENT_SCOPE", why.clone().into())
+            }
+            Self::NoKeys(why) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "AUTH_UNAVAILABLE", why.clone().into())
+            }
         }
     }
 
@@ -106,6 +122,16 @@ impl RestError {
 impl From<DiagramError> for RestError {
     fn from(error: DiagramError) -> Self {
         Self::Diagram(error)
+    }
+}
+
+impl From<Denial> for RestError {
+    fn from(denial: Denial) -> Self {
+        match denial.status {
+            StatusCode::FORBIDDEN => Self::InsufficientScope(denial.message),
+            StatusCode::SERVICE_UNAVAILABLE => Self::NoKeys(denial.message),
+            _ => Self::Unauthorized(denial.message),
+        }
     }
 }
 
@@ -133,6 +159,9 @@ mod tests {
             RestError::NotFound,
             RestError::HostNotAllowed,
             RestError::OriginNotAllowed,
+            RestError::Unauthorized("why".into()),
+            RestError::InsufficientScope("why".into()),
+            RestError::NoKeys("why".into()),
         ];
         let table: String = all
             .iter()
@@ -155,7 +184,10 @@ mod tests {
                     | RestError::MethodNotAllowed
                     | RestError::NotFound
                     | RestError::HostNotAllowed
-                    | RestError::OriginNotAllowed => {}
+                    | RestError::OriginNotAllowed
+                    | RestError::Unauthorized(_)
+                    | RestError::InsufficientScope(_)
+                    | RestError::NoKeys(_) => {}
                 }
                 let (status, code, message) = error.parts();
                 format!("{} {code}: {message}\n", status.as_u16())
@@ -177,6 +209,9 @@ mod tests {
             404 NOT_FOUND: Nothing is at this path
             403 HOST_NOT_ALLOWED: Host is neither this machine nor one of server.allowed_hosts
             403 ORIGIN_NOT_ALLOWED: Origin is neither a page on this machine nor one of server.allowed_origins
+            401 UNAUTHORIZED: why
+            403 INSUFFICIENT_SCOPE: why
+            503 AUTH_UNAVAILABLE: why
         "#]].assert_eq(&table);
     }
 }

@@ -78,7 +78,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
         &["serve", "--listen", "0.0.0.0:0"],
         expect![[r#"
         exit 2
-        error: command line: --listen: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
+        error: command line: --listen: 0.0.0.0:0 can be reached from other machines, and nobody there is asked who they are; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
     "#]],
     );
     // What cannot be served is no good configuration either.
@@ -89,12 +89,18 @@ fn configuration_errors_name_the_place_and_exit_2() {
             &[command, "--config", "open.toml"],
             expect![[r#"
             exit 2
-            error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, and there is no authentication yet; listen on 127.0.0.1, or add --insecure and name the hosts in server.allowed_hosts
+            error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, and nobody there is asked who they are; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
         "#]],
         );
     }
     let insecure = marquetry(path, &["check", "--config", "open.toml", "--insecure"]);
     assert!(insecure.status.success());
+    // Or when people are asked who they are.
+    fs::write(path.join("token"), "0123456789abcdef").unwrap();
+    let auth = "[server]\nlisten = '0.0.0.0:0'\n[auth.tokens]\nci = { file = 'token' }\n";
+    fs::write(path.join("auth.toml"), auth).unwrap();
+    let asked = marquetry(path, &["check", "--config", "auth.toml"]);
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
     fs::write(
         path.join("store.toml"),
         "[artifacts]\nstore = 'directory'\ndirectory = 'bad.toml'\n",
@@ -146,6 +152,7 @@ fn check_says_what_would_be_started() {
     let output = marquetry(path, &["check", "--mcp-config", "mcp.json"]);
     expect![[r#"
         listen     http://127.0.0.1:3001/mcp
+        auth       none; whoever reaches it comes in
         artifacts  memory; saved above 2048 bytes, shown up to 4096 bytes
         servers    1
           fs  stdio  npx, 2 arguments, 0 variables

@@ -1,6 +1,7 @@
 //! The server from outside: real sockets, real child processes, real MCP servers behind it.
 
 mod asking;
+mod auth;
 mod bridge;
 mod command_line;
 mod environment;

@@ -1,0 +1,212 @@
+//! Who may come in.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use indexmap::IndexMap;
+use marquetry_protocol::server::auth::{
+    KeySource, ResourceServer, ResourceServerOptions, StaticToken, TokenIssuer,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::expand::Variables;
+
+/// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
+/// It applies to `/mcp`, `/sse`, `/messages` and `/api/tools`; `/healthz` and the metadata for clients stay open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct AuthConfig {
+    /// Who issues the tokens (JWT) that clients show: the issuer URL of an OAuth 2.1 authorization server or OpenID provider.
+    #[schemars(example = &"https://login.example")]
+    pub issuer: Option<String>,
+    /// The URL of `/mcp` as clients reach it; a token must be for it (its audience). Needed with `issuer`.
+    #[schemars(example = &"https://tools.example/mcp")]
+    pub resource: Option<String>,
+    /// Where the issuer's public keys are (a JWK set); when absent, where its metadata says.
+    #[schemars(example = &"https://login.example/keys")]
+    pub jwks_url: Option<String>,
+    /// A file with the issuer's public keys, for where it cannot be reached. Instead of `jwks_url`.
+    #[schemars(example = &"/etc/marquetry/keys.json")]
+    pub jwks_file: Option<PathBuf>,
+    /// Scopes that every request needs.
+    pub required_scopes: Vec<String>,
+    /// Tokens that do not change, by the names of their holders: each from an environment variable (`env`) or a file (`file`), with the scopes
+    /// that it stands for. At least 16 characters; `openssl rand -hex 32` makes one.
+    #[schemars(example = serde_json::json!({"ci": {"env": "MARQUETRY_TOKEN_CI", "scopes": ["tools"]}}))]
+    pub tokens: Option<IndexMap<String, TokenConfig>>,
+}
+
+/// Where a token that does not change is, and what it stands for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct TokenConfig {
+    /// The environment variable that holds it.
+    pub env: Option<String>,
+    /// The file that holds it; blanks and line ends around it do not count.
+    pub file: Option<PathBuf>,
+    /// What its holder may do.
+    pub scopes: Vec<String>,
+}
+
+/// What is wrong with a key of `[auth]`.
+pub(crate) type Fault = (&'static str, String);
+
+impl AuthConfig {
+    /// Whether anybody is asked who they are.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.issuer.is_some() || self.tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
+    }
+
+    /// How many tokens do not change.
+    pub(crate) fn token_count(&self) -> usize {
+        self.tokens.as_ref().map_or(0, IndexMap::len)
+    }
+
+    /// Who decides who comes in; nobody where nothing is set. Secrets are read here.
+    pub(crate) fn resource_server(
+        &self,
+        variables: Variables<'_>,
+    ) -> Result<Option<ResourceServer>, Fault> {
+        if !self.is_set() {
+            return match self.stray() {
+                Some(key) => Err((key, "has no meaning without \"issuer\" or \"tokens\"".into())),
+                None => Ok(None),
+            };
+        }
+        let mut options = ResourceServerOptions::default();
+        options.required_scopes.clone_from(&self.required_scopes);
+        options.name = Some("Marquetry".to_owned());
+        if let Some(issuer) = &self.issuer {
+            let Some(resource) = &self.resource else {
+                let problem = "an issuer's tokens are for somebody: expected \"resource\", the URL of /mcp as clients reach it";
+                return Err(("issuer", problem.to_owned()));
+            };
+            let keys = match (&self.jwks_url, &self.jwks_file) {
+                (Some(_), Some(_)) => {
+                    return Err((
+                        "jwks_file",
+                        "expected one of \"jwks_url\" and \"jwks_file\"".into(),
+                    ));
+                }
+                (Some(url), None) => KeySource::Url(url.clone()),
+                (None, Some(file)) => KeySource::File(file.clone()),
+                (None, None) => KeySource::Discovered,
+            };
+            let (issuer, resource) = (issuer.clone(), resource.clone());
+            options.issuer = Some(TokenIssuer { issuer, resource, keys });
+        }
+        for (name, token) in self.tokens.iter().flatten() {
+            let text = token
+                .read(variables)
+                .map_err(|problem| ("tokens", format!("{name}: {problem}")))?;
+            options.static_tokens.push(StaticToken::new(name, &text, &token.scopes));
+        }
+        ResourceServer::new(options).map(Some).map_err(|error| {
+            let key = if self.issuer.is_some() { "issuer" } else { "tokens" };
+            (key, error.to_string())
+        })
+    }
+
+    /// A key that belongs to an issuer, without one.
+    fn stray(&self) -> Option<&'static str> {
+        let given = [
+            ("resource", self.resource.is_some()),
+            ("jwks_url", self.jwks_url.is_some()),
+            ("jwks_file", self.jwks_file.is_some()),
+            ("required_scopes", !self.required_scopes.is_empty()),
+        ];
+        given.into_iter().find_map(|(key, given)| given.then_some(key))
+    }
+}
+
+impl TokenConfig {
+    fn read(&self, variables: Variables<'_>) -> Result<String, String> {
+        const LEAST: usize = 16;
+        let text = match (&self.env, &self.file) {
+            (Some(name), None) => variables(name)
+                .ok_or_else(|| format!("the environment variable {name} is not set"))?,
+            (None, Some(path)) => {
+                read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?
+            }
+            _ => return Err("expected one of \"env\" and \"file\"".to_owned()),
+        };
+        let text = text.trim();
+        if text.len() < LEAST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "a token has at least {LEAST} characters and no blanks; `openssl rand -hex 32` makes one"
+            ));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    const MOST: u64 = 64 << 10;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (text, want) in [
+            ("", ""),
+            ("issuer = 'https://login.example'\nresource = 'https://tools.example/mcp'", ""),
+            ("tokens = { ci = { env = 'GOOD' } }", ""),
+            (
+                "issuer = 'https://login.example'",
+                "issuer: an issuer's tokens are for somebody: expected \"resource\", the URL of /mcp as clients reach it",
+            ),
+            (
+                "issuer = 'http://login.example'\nresource = 'https://tools.example/mcp'",
+                "issuer: issuer 'http://login.example': it must be https, or on this machine",
+            ),
+            (
+                "issuer = 'https://login.example'\nresource = 'https://tools.example/mcp'\njwks_url = 'https://x'\njwks_file = 'x'",
+                "jwks_file: expected one of \"jwks_url\" and \"jwks_file\"",
+            ),
+            (
+                "resource = 'https://tools.example/mcp'",
+                "resource: has no meaning without \"issuer\" or \"tokens\"",
+            ),
+            (
+                "required_scopes = ['a']",
+                "required_scopes: has no meaning without \"issuer\" or \"tokens\"",
+            ),
+            (
+                "tokens = { ci = { env = 'NONE' } }",
+                "tokens: ci: the environment variable NONE is not set",
+            ),
+            (
+                "tokens = { ci = { env = 'SHORT' } }",
+                "tokens: ci: a token has at least 16 characters and no blanks; `openssl rand -hex 32` makes one",
+            ),
+            ("tokens = { ci = {} }", "tokens: ci: expected one of \"env\" and \"file\""),
+            (
+                "tokens = { a = { env = 'GOOD' }, b = { env = 'GOOD' } }",
+                "tokens: there are two tokens 'b'",
+            ),
+        ] {
+            let config: AuthConfig = toml::from_str(text).unwrap();
+            let variables = |name: &str| match name {
+                "GOOD" => Some("hush-0123456789abcdef\n".to_owned()),
+                "SHORT" => Some("hush".to_owned()),
+                _ => None,
+            };
+            let found = config.resource_server(&variables).err();
+            let found = found.map(|(key, problem)| format!("{key}: {problem}")).unwrap_or_default();
+            assert_eq!(found, want, "{text}");
+            assert!(!found.contains("hush"));
+        }
+    }
+}
