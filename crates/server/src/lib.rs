@@ -38,8 +38,8 @@ pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
         ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, GatewayConfig,
-        IntelligentProcessing, Limits, LogConfig, LogFormat, Place, PlantUmlConfig, Prefix,
-        Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, Transport,
-        UpstreamConfig,
+        IntelligentProcessing, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
+        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
+        ToolConfig, Transport, UpstreamConfig,
     },
 };

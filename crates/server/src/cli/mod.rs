@@ -7,6 +7,7 @@ mod children;
 mod diagram;
 #[cfg(target_os = "linux")]
 mod guard;
+mod login;
 mod serve;
 
 use std::{
@@ -41,6 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Encode(arguments) => diagram::encode(&arguments),
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Login(arguments) => login::login(&arguments),
         #[cfg(target_os = "linux")]
         Command::Guard(arguments) => match guard::guard(&arguments) {
             Ok(code) => return ExitCode::from(code),
@@ -109,6 +111,12 @@ Examples:
   marquetry check
   marquetry check --config marquetry.toml --mcp-config mcp.json")]
     Check(ServeArgs),
+    /// Log in at a server that is reached over HTTP, so that this one gets in there.
+    #[command(after_help = "\
+Examples:
+  marquetry login files
+  marquetry login files --config marquetry.toml")]
+    Login(LoginArgs),
     /// Run an upstream's program, and end all that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -156,6 +164,14 @@ struct GuardArgs {
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct LoginArgs {
+    /// The server's name in the configuration.
+    server: String,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 #[derive(Args)]

@@ -64,7 +64,7 @@ fn start_logging(config: &Config, warnings: &[String]) -> Result<(), Failure> {
 }
 
 /// Runs `work` to its end. Threads that are stuck in a read of standard input are left to the end of the process.
-fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(super) fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime: Runtime =
         Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
     let outcome = runtime.block_on(work);

@@ -127,7 +127,9 @@ fn what_stands_there_as_a_comment_is_right_too() {
     for line in example().lines() {
         let key = line.strip_prefix("# ").filter(|l| l.starts_with('[') || l.contains(" = "));
         // Two ways to reach one upstream stand in the file; one is enough for a program.
-        let http = ["url", "headers", "type"].iter().any(|k| line.starts_with(&format!("# {k} =")));
+        let http = ["url", "headers", "type", "auth"]
+            .iter()
+            .any(|k| line.starts_with(&format!("# {k} =")));
         if let Some(key) = key.filter(|l| !l.starts_with('#') && !http) {
             writeln!(text, "{key}").unwrap();
         } else if line.starts_with('[') {

@@ -34,6 +34,10 @@ pub struct GatewayConfig {
     /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in small letters), NODE_EXTRA_CA_CERTS and SSL_CERT_*; a `*` at the end stands for
     /// any rest, as in "NVM_*". What one server alone needs belongs in its `env`.
     pub pass_env: Vec<String>,
+    /// Where the tokens of `marquetry login` are kept, readable by this user alone; when absent, `marquetry/credentials` in
+    /// `$XDG_STATE_HOME` or `~/.local/state`.
+    #[schemars(example = &"/var/lib/marquetry/credentials")]
+    pub credentials_directory: Option<PathBuf>,
     /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's program, and ends what that
     /// has started when it or this process ends, however that happens. The command line sets it to itself on Linux; without it, what a
     /// killed process leaves behind ends when it notices that its input has ended, or not at all.
@@ -55,8 +59,16 @@ impl Default for GatewayConfig {
             restart_max_failures: 0,
             stop_grace_ms: 2_000,
             pass_env: Vec::new(),
+            credentials_directory: None,
             guard: None,
         }
+    }
+}
+
+impl GatewayConfig {
+    /// Where tokens are kept; nowhere, where the user has no home.
+    pub(crate) fn credentials(&self) -> Option<PathBuf> {
+        self.credentials_directory.clone().or_else(super::login::credentials_directory)
     }
 }
 

@@ -10,6 +10,7 @@ mod expand;
 mod gateway;
 mod limits;
 mod locate;
+mod login;
 mod mcp_json;
 mod sections;
 mod upstream;
@@ -31,6 +32,7 @@ pub use self::{
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
     limits::Limits,
+    login::{LoginConfig, LoginGrant},
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };

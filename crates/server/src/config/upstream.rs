@@ -11,6 +11,7 @@ use super::{
     capture::Capture,
     expand::{ExpandError, Variables, expand},
     gateway::is_name_char,
+    login::LoginConfig,
 };
 
 /// An MCP server behind this one.
@@ -24,6 +25,8 @@ pub struct UpstreamConfig {
     pub disabled: bool,
     /// Whether a child process sees the whole environment of this one, instead of what `gateway.pass_env` says.
     pub inherit_env: bool,
+    /// How this server gets in there by OAuth 2.1, if it has to.
+    pub auth: Option<LoginConfig>,
     /// What its tools' and prompts' names begin with; the server's own name when absent.
     pub prefix: Option<Prefix>,
     /// Capture settings of all its tools, over those of `[artifacts]`.
@@ -115,6 +118,7 @@ impl UpstreamConfig {
             transport,
             disabled: false,
             inherit_env: false,
+            auth: None,
             prefix: None,
             capture: Capture::default(),
             tools: IndexMap::new(),
@@ -167,7 +171,16 @@ impl UpstreamConfig {
 impl UpstreamConfig {
     /// Says what can never work about the transport once its variables are replaced, with the path of the key.
     fn check(&self) -> Result<(), (Vec<String>, String)> {
-        let Transport::Http { url, headers } = &self.transport else { return Ok(()) };
+        let at_auth = |problem: &str| Err((vec!["auth".to_owned()], problem.to_owned()));
+        if let Some(Err(problem)) = self.auth.as_ref().map(LoginConfig::check) {
+            return at_auth(problem);
+        }
+        let Transport::Http { url, headers } = &self.transport else {
+            return match (&self.auth, &self.transport) {
+                (Some(_), Transport::Stdio { .. }) => at_auth("has no meaning for a program"),
+                _ => Ok(()),
+            };
+        };
         let uri = url.parse::<http::Uri>().ok();
         let valid = uri.is_some_and(|uri| {
             matches!(uri.scheme_str(), Some("http" | "https"))
@@ -228,6 +241,10 @@ pub(crate) struct UpstreamTable {
     /// Headers sent with every request to `url`.
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
+    /// With `url`: get in by OAuth 2.1, with the token that `marquetry login NAME` has got; `{}` where the server's authorization server needs
+    /// no more. Other keys: `issuer`, `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
+    #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET"}))]
+    auth: Option<LoginConfig>,
     /// "stdio", "http", "streamable-http" or "sse"; without it, `command` means stdio and `url` means http.
     #[serde(rename = "type")]
     #[schemars(example = &"http")]
@@ -274,6 +291,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
         Ok(Self {
             disabled: table.disabled,
             inherit_env: table.inherit_env,
+            auth: table.auth,
             prefix: table.prefix,
             capture: table.capture,
             tools: table.tools,

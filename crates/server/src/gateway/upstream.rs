@@ -11,7 +11,8 @@ use std::{
 
 use marquetry_protocol::{
     client::{
-        Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr, StdioCommand,
+        AuthorizationError, Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr,
+        StdioCommand,
     },
     types::{Implementation, LogLevel},
 };
@@ -34,6 +35,8 @@ pub(crate) struct Upstream {
     stop_grace: Duration,
     /// Variables that it sees beside those that all do.
     pass_env: Vec<String>,
+    /// Where tokens are kept.
+    credentials: Option<PathBuf>,
     /// Stands before its program.
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no guard"))]
     guard: Option<PathBuf>,
@@ -79,6 +82,7 @@ impl Upstream {
             call_timeout,
             stop_grace: Duration::from_millis(gateway.stop_grace_ms),
             pass_env: gateway.pass_env.clone(),
+            credentials: gateway.credentials(),
             guard: gateway.guard.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::default(),
@@ -212,7 +216,13 @@ impl Upstream {
             }
             Transport::Http { url, headers } => {
                 let headers = headers.clone().into_iter().collect();
-                Client::http(HttpTarget { url: url.clone(), headers }, options).await
+                let mut options = options;
+                if let Some(auth) = &self.config.auth {
+                    let oauth = auth.authorizer(url, self.credentials.as_deref(), None)?;
+                    options.authorizer = Some(Arc::new(oauth));
+                }
+                let target = HttpTarget { url: url.clone(), headers };
+                Client::http(target, options).await.map_err(|error| self.with_advice(error))
             }
             Transport::Unsupported { problem } => Err(ClientError::Protocol(problem.clone())),
             // Only a disabled upstream has no transport; `Config::check` saw to it.
@@ -220,6 +230,22 @@ impl Upstream {
                 Err(ClientError::Protocol("nothing says how to reach it".into()))
             }
         }
+    }
+}
+
+impl Upstream {
+    /// What somebody can do about a refusal.
+    fn with_advice(&self, error: ClientError) -> ClientError {
+        let wants_login = match &error {
+            ClientError::Authorization(AuthorizationError::LoginRequired { .. }) => true,
+            ClientError::Unauthorized(_) => self.config.auth.is_none(),
+            _ => false,
+        };
+        if !wants_login {
+            return error;
+        }
+        let advice = format!("log in with `marquetry login {}`", self.name);
+        ClientError::Io { what: error.to_string(), source: std::io::Error::other(advice) }
     }
 }
 

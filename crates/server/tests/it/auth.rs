@@ -107,3 +107,20 @@ fn a_fault_names_its_key_and_place() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn an_upstream_that_wants_a_login_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let upstream = server(directory.path()).await;
+    let gateway =
+        Running::start(&format!("[mcp_servers.files]\nurl = 'http://{}/mcp'\n", upstream.address))
+            .await;
+    let health = gateway.app.health().to_string();
+    assert!(
+        health.contains("server wants authorization (HTTP status 401, scope 'tools')"),
+        "{health}"
+    );
+    assert!(health.contains("log in with `marquetry login files`"), "{health}");
+    gateway.stop().await;
+    upstream.stop().await;
+}

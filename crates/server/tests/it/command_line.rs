@@ -274,3 +274,27 @@ fn help_has_examples_and_the_version_is_known() {
     assert_eq!(String::from_utf8(version.stdout).unwrap(), want);
     assert_eq!(marquetry(directory.path(), &["sreve"]).status.code(), Some(2));
 }
+
+#[test]
+fn a_login_needs_a_server_to_log_in_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let servers = "[mcp_servers.files]\ncommand = 'true'\n[mcp_servers.web]\nurl = 'http://127.0.0.1:9/mcp'\n";
+    fs::write(path.join("m.toml"), servers).unwrap();
+    check(
+        path,
+        &["login", "mail", "--config", "m.toml"],
+        expect![[r#"
+            exit 2
+            error: there is no server "mail"; there are: files, web
+        "#]],
+    );
+    check(
+        path,
+        &["login", "files", "--config", "m.toml"],
+        expect![[r#"
+            exit 2
+            error: server "files" is not reached over HTTP, and wants no login
+        "#]],
+    );
+}

@@ -1,0 +1,50 @@
+//! `marquetry login`
+
+use std::{sync::Arc, time::Duration};
+
+use marquetry_protocol::client::{Client, ClientOptions, HttpTarget, oauth::LoopbackBrowser};
+use tokio::net::TcpListener;
+
+use super::{Failure, LoginArgs, print, serve::on_runtime};
+use crate::config::Transport;
+
+pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
+    let (config, _) = arguments.config.load()?;
+    let name = &arguments.server;
+    let Some(upstream) = config.mcp_servers.get(name) else {
+        let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
+        let problem = format!("there is no server {name:?}; there are: {}", known.join(", "));
+        return Err(Failure { code: 2, message: problem });
+    };
+    let Transport::Http { url, headers } = &upstream.transport else {
+        let message = format!("server {name:?} is not reached over HTTP, and wants no login");
+        return Err(Failure { code: 2, message });
+    };
+    on_runtime(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Failure::new)?;
+        let browser = LoopbackBrowser::new(listener, |page| {
+            eprintln!("Log in on this page, in a browser on this machine:\n\n  {page}\n");
+        });
+        let browser = Arc::new(browser.map_err(Failure::new)?);
+        let directory = config.gateway.credentials();
+        let auth = upstream.auth.clone().unwrap_or_default();
+        let authorizer =
+            auth.authorizer(url, directory.as_deref(), Some(browser)).map_err(Failure::new)?;
+        let options = ClientOptions {
+            authorizer: Some(Arc::new(authorizer)),
+            connect_timeout: Duration::from_millis(config.gateway.start_timeout_ms.max(1)),
+            ..ClientOptions::default()
+        };
+        let headers = headers.clone().into_iter().collect();
+        let target = HttpTarget { url: url.clone(), headers };
+        let client = Client::http(target, options).await.map_err(Failure::new)?;
+        client.close().await;
+        let hint = match upstream.auth {
+            Some(_) => String::new(),
+            None => {
+                format!("; add `auth = {{}}` to [mcp_servers.{name}], so that the server uses it")
+            }
+        };
+        print(&format!("{name} lets us in{hint}\n"))
+    })
+}
