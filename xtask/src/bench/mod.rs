@@ -4,6 +4,7 @@ mod http;
 mod peer;
 mod process;
 mod protocol;
+mod rag;
 mod report;
 mod sessions;
 mod stdio;
@@ -21,6 +22,7 @@ Examples:
   cargo xtask bench protocol --quick   one short round: whether it runs, not what it says
   cargo xtask bench protocol --write   puts the table into docs/benchmarks.md
   cargo xtask bench sessions           what 10,000 idle sessions cost in memory
+  cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
@@ -31,12 +33,15 @@ pub(crate) enum Bench {
     Protocol(protocol::Options),
     /// Idle sessions: what one costs in memory, ours and rmcp's.
     Sessions(sessions::Options),
+    /// Retrieval: quality on a collection, speed of writing, opening and searching a database.
+    Rag(rag::Options),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     match bench {
         Bench::Protocol(options) => protocol::run(options),
         Bench::Sessions(options) => sessions::run(options),
+        Bench::Rag(options) => rag::run(options),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pulp::{Simd, WithSimd};
+
 /// A vector in two bytes a number, of length 1 before it was rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
@@ -104,22 +106,8 @@ impl Matrix {
     }
 
     /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
-    pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], mut see: impl FnMut(u32, f32)) {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for run in runs {
-                    for row in run.clone() {
-                        let scale = self.scales[row as usize];
-                        let at = row as usize * self.dimension;
-                        let sum = dot(&self.coarse[at..at + self.dimension], &probe.rounded);
-                        if scale > 0.0 {
-                            see(row, sum as f32 * scale);
-                        }
-                    }
-                }
-            },
-        );
+    pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], see: impl FnMut(u32, f32)) {
+        pulp::Arch::new().dispatch(Scan { matrix: self, probe: &probe.rounded, runs, see });
     }
 
     /// Keeps the rows for which this is true, in their order.
@@ -140,10 +128,45 @@ impl Matrix {
     }
 }
 
-/// The compiler makes one instruction for many products of this; see `docs/benchmarks.md`.
+/// [`Matrix::scan`], compiled once for each kind of processor.
+///
+/// Loops are written out: what is not inlined into `with_simd` is compiled for the oldest processor, and iterators are
+/// not always inlined.
+struct Scan<'a, F> {
+    matrix: &'a Matrix,
+    probe: &'a [i16],
+    runs: &'a [Range<u32>],
+    see: F,
+}
+
+impl<F: FnMut(u32, f32)> WithSimd for Scan<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { matrix: Matrix { dimension, scales, coarse, .. }, probe, runs, mut see } = self;
+        for run in runs {
+            let mut row = run.start;
+            while row < run.end {
+                let (at, scale) = (row as usize * dimension, scales[row as usize]);
+                let sum = dot(&coarse[at..at + dimension], probe);
+                if scale > 0.0 {
+                    see(row, sum as f32 * scale);
+                }
+                row += 1;
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn dot(coarse: &[i8], probe: &[i16]) -> i32 {
-    coarse.iter().zip(probe).map(|(&left, &right)| i32::from(left) * i32::from(right)).sum()
+    let (mut sum, mut at) = (0, 0);
+    while at < coarse.len() && at < probe.len() {
+        sum += i32::from(coarse[at]) * i32::from(probe[at]);
+        at += 1;
+    }
+    sum
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use libsql::{Builder, Connection, Database, Row, params};
+use libsql::{Builder, Connection, Database, Row, Statement, params};
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
@@ -218,7 +218,7 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
-        self.read(move |_, connection| read_chunk(connection, id)).await
+        self.read(move |_, connection| Chunks::prepare(connection)?.read(id)).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
@@ -284,9 +284,11 @@ impl Shared {
                     }
                     state.index.search(&Query::new(request, &terms, &self.model))
                 };
+                let chunks = Chunks::prepare(connection)?;
                 let read = |found: Found| {
                     let id = ChunkId { document: found.document, index: found.index };
-                    let (document, chunk) = read_chunk(connection, id)?
+                    let (document, chunk) = chunks
+                        .read(id)?
                         .ok_or_else(|| StoreError::Damaged(format!("chunk {id} is missing")))?;
                     Ok(found.into_hit(&document, chunk))
                 };
@@ -393,19 +395,27 @@ fn term_numbers(
     numbers
 }
 
-fn read_chunk(
-    connection: &Connection,
-    id: ChunkId,
-) -> Result<Option<(Document, StoredChunk)>, StoreError> {
-    let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
-        JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
-        WHERE d.live AND c.document = ? AND c.place = ?";
-    let mut chunks = select(connection, sql, params![id.document, id.index], |row| {
-        let document = document(row, 5)?;
-        let chunk = chunk(row, &document.uri)?;
-        Ok((document, chunk))
-    })?;
-    Ok(chunks.pop())
+/// Reads chunks one by one.
+struct Chunks(Statement);
+
+impl Chunks {
+    fn prepare(connection: &Connection) -> Result<Self, StoreError> {
+        let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
+            JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
+            WHERE d.live AND c.document = ? AND c.place = ?";
+        wait(connection.prepare(sql)).map(Self).map_err(error)
+    }
+
+    fn read(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        self.0.reset();
+        let mut rows = wait(self.0.query(params![id.document, id.index])).map_err(error)?;
+        let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
+        let document = document(&row, 5)?;
+        let chunk = chunk(&row, &document.uri)?;
+        // Else it would keep the transaction open.
+        self.0.reset();
+        Ok(Some((document, chunk)))
+    }
 }
 
 /// All rows of an answer.
