@@ -156,6 +156,7 @@ impl Server {
             path: self.path.clone(),
             headers: self.headers.clone(),
             body: body.into_bytes(),
+            ..Exchange::default()
         };
         let answer = exchange(self.address, request).await?;
         match answer["status"].as_u64() {
