@@ -33,8 +33,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! What is here so far: documents into text (`extract` and `chunk_extracted`, feature `extract`), cutting ([`chunk`]),
-//! the built-in model (`StaticModel`, feature `builtin-model`), and two stores: one in memory ([`MemoryStore`]) and one
+//! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx` and
+//! `pdf`), cutting ([`chunk`]), the built-in model (`StaticModel`, feature `builtin-model`), and two stores: one in memory ([`MemoryStore`]) and one
 //! in a file (`LibsqlStore`, feature `libsql`). Citations are still to come.
 //!
 //! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the

@@ -1,5 +1,7 @@
 //! How much of a document is worked off.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::ExtractError;
@@ -13,14 +15,24 @@ pub struct ExtractLimits {
     pub max_bytes: u64,
     /// Bytes of the text that comes out; 64 MiB by default.
     pub max_content_bytes: u64,
+    /// Bytes that packed parts (of DOCX, PDF) may have unpacked, all together; 512 MiB by default.
+    pub max_unpacked_bytes: u64,
     /// Pages; 10,000 by default.
     pub max_pages: u32,
+    /// Time for a PDF; 60 seconds by default. The other formats need time in proportion to their bytes.
+    pub max_time: Duration,
 }
 
 impl Default for ExtractLimits {
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
-        Self { max_bytes: 256 * MIB, max_content_bytes: 64 * MIB, max_pages: 10_000 }
+        Self {
+            max_bytes: 256 * MIB,
+            max_content_bytes: 64 * MIB,
+            max_unpacked_bytes: 512 * MIB,
+            max_pages: 10_000,
+            max_time: Duration::from_secs(60),
+        }
     }
 }
 
@@ -36,6 +48,11 @@ impl ExtractLimits {
 
     pub(super) fn check_content(&self, bytes: usize) -> Result<(), ExtractError> {
         check("max_content_bytes", self.max_content_bytes, bytes as u64)
+    }
+
+    #[cfg(any(feature = "docx", feature = "pdf"))]
+    pub(super) fn check_unpacked(&self, bytes: u64) -> Result<(), ExtractError> {
+        check("max_unpacked_bytes", self.max_unpacked_bytes, bytes)
     }
 
     pub(super) fn check_pages(&self, pages: usize) -> Result<(), ExtractError> {

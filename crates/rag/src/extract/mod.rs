@@ -3,16 +3,20 @@
 mod csv;
 mod cut;
 mod decode;
+#[cfg(feature = "docx")]
+mod docx;
 mod html;
 mod json;
 mod limits;
 mod markdown;
 mod note;
+#[cfg(feature = "pdf")]
+mod pdf;
 mod registry;
 mod text;
 mod xml;
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -180,6 +184,12 @@ pub enum ExtractError {
         /// What was found when it was noticed.
         found: u64,
     },
+    /// It took longer than [`ExtractLimits::max_time`].
+    #[error("the limit max_time is {} seconds, the document takes longer", .0.as_secs_f64())]
+    Time(Duration),
+    /// So many documents that took too long are still worked on that none other is begun.
+    #[error("{0} documents are being read already")]
+    Busy(usize),
     /// Nothing here reads such documents.
     #[error("{media_type} is not read")]
     Unsupported {

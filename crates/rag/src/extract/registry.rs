@@ -80,6 +80,10 @@ impl Default for Registry {
     /// Everything that the crate's features have.
     fn default() -> Self {
         let extractors: Vec<Box<dyn Extractor>> = vec![
+            #[cfg(feature = "pdf")]
+            Box::new(super::pdf::Pdf),
+            #[cfg(feature = "docx")]
+            Box::new(super::docx::Docx),
             Box::new(markdown::Markdown),
             Box::new(html::Html),
             Box::new(json::Json),

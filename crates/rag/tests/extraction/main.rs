@@ -1,11 +1,16 @@
 //! Documents into text.
 #![cfg(feature = "extract")]
 
+#[cfg(feature = "docx")]
+mod docx;
 mod formats;
 mod hostile;
+#[cfg(feature = "pdf")]
+mod pdf;
 mod places;
 mod properties;
 mod seed;
+mod support;
 
 use marquetry_rag::{ExtractError, Extracted, Hint};
 

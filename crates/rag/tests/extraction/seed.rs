@@ -83,3 +83,31 @@ fn what_is_known_of_a_document_comes_along() {
     assert_eq!(json["mimeType"], "text/plain");
     assert_eq!(serde_json::from_value::<marquetry_rag::Extracted>(json).unwrap(), extracted);
 }
+
+/// seed: 003/DocumentUtilExtractionTest.testExtractFromPdfBytes
+#[cfg(feature = "pdf")]
+#[test]
+fn a_pdf_is_its_text() {
+    let document = super::support::pdf::pages(&[&["Hello world"]]);
+    assert_eq!(extract(document, &Hint::default()).content, "Hello world");
+}
+
+/// seed: 003/DocumentUtilExtractionTest.testStructuredExtractionPdfPageCount
+#[cfg(feature = "pdf")]
+#[test]
+fn the_pages_of_a_pdf_are_counted() {
+    let document = super::support::pdf::pages(&[&["One"], &["Two"], &["Three"]]);
+    let extracted = extract(document, &Hint::media_type("application/pdf"));
+    assert_eq!(extracted.page_count, Some(3));
+    assert_eq!(extracted.mime_type, "application/pdf");
+}
+
+/// seed: 003/DocumentUtilExtractionTest.testExtractFromWordDocument
+#[cfg(feature = "docx")]
+#[test]
+fn a_word_document_is_its_text() {
+    use super::support::docx::{body, paragraph};
+
+    let document = body(&paragraph("Hello world"));
+    assert_eq!(extract(document, &Hint::default()).content.trim_end(), "Hello world");
+}

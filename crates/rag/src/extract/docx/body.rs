@@ -1,0 +1,244 @@
+//! What stands in a document.
+
+use std::{collections::HashMap, ops::Range};
+
+use quick_xml::events::{BytesStart, Event};
+
+use super::{
+    super::{ExtractError, ExtractLimits, Extracted, Heading, Problem},
+    outline_level,
+    package::{attribute, each_event},
+};
+
+/// Gathers the text of a document's parts.
+pub(super) struct Body<'a> {
+    levels: &'a HashMap<String, u8>,
+    limits: &'a ExtractLimits,
+    text: String,
+    headings: Vec<Heading>,
+    /// Paragraphs that are open: those of a text box stand inside of another one.
+    paragraphs: Vec<Paragraph>,
+    /// How many tables are open, and what stands before the next text of a cell.
+    tables: usize,
+    mark: &'static str,
+    /// Where Word has seen a page end, and where its author wanted one to end.
+    rendered_breaks: Vec<usize>,
+    asked_breaks: Vec<usize>,
+    /// How many elements are open whose text is not shown.
+    left_out: usize,
+    in_run: bool,
+    is_hidden: bool,
+    hidden: usize,
+    in_text: bool,
+}
+
+#[derive(Default)]
+struct Paragraph {
+    level: Option<u8>,
+    is_item: bool,
+    /// Where its text begins, once there is some.
+    start: Option<usize>,
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new(levels: &'a HashMap<String, u8>, limits: &'a ExtractLimits) -> Self {
+        Self {
+            levels,
+            limits,
+            text: String::new(),
+            headings: Vec::new(),
+            paragraphs: Vec::new(),
+            tables: 0,
+            mark: "",
+            rendered_breaks: Vec::new(),
+            asked_breaks: Vec::new(),
+            left_out: 0,
+            in_run: false,
+            is_hidden: false,
+            hidden: 0,
+            in_text: false,
+        }
+    }
+
+    pub(super) fn read(&mut self, part: &str, xml: &[u8]) -> Result<(), ExtractError> {
+        each_event(part, xml, |event| {
+            match event {
+                Event::Start(element) => self.start(&element),
+                Event::Empty(element) => {
+                    self.start(&element);
+                    self.end(element.local_name().as_ref());
+                }
+                Event::End(element) => self.end(element.local_name().as_ref()),
+                Event::Text(text) if self.in_text => self.push(&text),
+                Event::CData(text) if self.in_text => self.push(&text),
+                Event::GeneralRef(reference) if self.in_text => {
+                    if let Ok(Some(character)) = reference.resolve_char_ref() {
+                        self.push(character.encode_utf8(&mut [0; 4]));
+                    } else if let Some(text) = quick_xml::escape::resolve_xml_entity(&reference) {
+                        self.push(text);
+                    }
+                }
+                _ => {}
+            }
+            self.limits.check_content(self.text.len())
+        })?;
+        self.paragraphs.clear();
+        (self.tables, self.left_out, self.in_text) = (0, 0, false);
+        Ok(())
+    }
+
+    /// Where pages end: as Word has seen it, else as the author asked for it.
+    pub(super) fn breaks(&self) -> Vec<usize> {
+        let breaks = [&self.rendered_breaks, &self.asked_breaks];
+        let mut breaks =
+            breaks.into_iter().find(|breaks| !breaks.is_empty()).cloned().unwrap_or_default();
+        // A break before all text, or two on one place, make no page with text; the count is Word's to say.
+        breaks.dedup();
+        breaks
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(super) fn finish(self) -> Extracted {
+        let mut extracted = Extracted::new(self.text);
+        extracted.headings = self.headings;
+        if self.hidden > 0 {
+            extracted.problems.push(Problem::Hidden { count: self.hidden });
+        }
+        extracted
+    }
+
+    fn start(&mut self, element: &BytesStart<'_>) {
+        let name = element.local_name();
+        let value = || attribute(element, "val");
+        match name.as_ref() {
+            // The same again for older programs; text that was moved away.
+            "Fallback" | "moveFrom" => self.left_out += 1,
+            "p" => self.paragraphs.push(Paragraph::default()),
+            "pStyle" => {
+                let level = value().and_then(|style| self.levels.get(&style).copied());
+                self.set_level(level);
+            }
+            "outlineLvl" => self.set_level(outline_level(value())),
+            "numPr" => {
+                if let Some(paragraph) = self.paragraphs.last_mut() {
+                    paragraph.is_item = true;
+                }
+            }
+            "tbl" => self.tables += 1,
+            "tc" => self.mark = "| ",
+            "r" => (self.in_run, self.is_hidden) = (true, false),
+            "vanish" if self.in_run => {
+                self.is_hidden = !matches!(value().as_deref(), Some("0" | "false" | "off"));
+            }
+            "t" => self.in_text = true,
+            "tab" if self.in_run => self.push("\t"),
+            "noBreakHyphen" => self.push("-"),
+            "cr" => self.push("\n"),
+            "br" if attribute(element, "type").as_deref() == Some("page") => {
+                self.asked_breaks.push(self.text.len());
+            }
+            "br" => self.push(if self.tables > 0 { " " } else { "\n" }),
+            "lastRenderedPageBreak" => self.rendered_breaks.push(self.text.len()),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        match name {
+            "Fallback" | "moveFrom" => self.left_out = self.left_out.saturating_sub(1),
+            "p" => self.end_paragraph(),
+            "tbl" => self.tables = self.tables.saturating_sub(1),
+            "tr" => {
+                self.mark = "";
+                self.end_line();
+            }
+            "r" => {
+                self.hidden += usize::from(self.is_hidden);
+                (self.in_run, self.is_hidden) = (false, false);
+            }
+            "t" => self.in_text = false,
+            _ => {}
+        }
+    }
+
+    fn set_level(&mut self, level: Option<u8>) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.level = level.or(paragraph.level);
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        if self.left_out > 0 || self.is_hidden || text.is_empty() {
+            return;
+        }
+        self.separate();
+        self.text.push_str(text);
+    }
+
+    /// Before the first text of a paragraph: what is between it and the one before.
+    fn separate(&mut self) {
+        let in_table = self.tables > 0;
+        let Some(paragraph) =
+            self.paragraphs.last_mut().filter(|paragraph| paragraph.start.is_none())
+        else {
+            return;
+        };
+        let in_line = !self.text.is_empty() && !self.text.ends_with('\n');
+        if in_table && in_line {
+            self.text.push(' ');
+        } else if in_line {
+            self.text.push_str("\n\n");
+        } else if !in_table
+            && !paragraph.is_item
+            && !self.text.ends_with("\n\n")
+            && !self.text.is_empty()
+        {
+            // After a list or a table.
+            self.text.push('\n');
+        }
+        self.text.push_str(std::mem::take(&mut self.mark));
+        if paragraph.is_item && paragraph.level.is_none() && !in_table {
+            self.text.push_str("- ");
+        }
+        paragraph.start = Some(self.text.len());
+    }
+
+    fn end_paragraph(&mut self) {
+        let Some(paragraph) = self.paragraphs.pop() else { return };
+        if !std::mem::take(&mut self.mark).is_empty() && paragraph.start.is_none() {
+            // A cell without text.
+            self.text.push_str(if self.text.is_empty() || self.text.ends_with('\n') {
+                "|"
+            } else {
+                " |"
+            });
+        }
+        let Some(start) = paragraph.start else { return };
+        let title = self.text.get(start..).unwrap_or_default();
+        let end = start + title.trim_end().len();
+        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let (Some(level), false, 0) = (paragraph.level, title.is_empty(), self.tables) {
+            let leading = self.text[start..end].len() - self.text[start..end].trim_start().len();
+            self.add_heading(level, title, start + leading..end);
+        }
+        if self.tables == 0 {
+            self.text.push_str(if paragraph.is_item { "\n" } else { "\n\n" });
+        }
+    }
+
+    /// Headings of a text box inside of a heading would stand within it; they are left out.
+    fn add_heading(&mut self, level: u8, title: String, span: Range<usize>) {
+        if self.headings.last().is_none_or(|last| last.span.end <= span.start) {
+            self.headings.push(Heading { level, title, span });
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+}

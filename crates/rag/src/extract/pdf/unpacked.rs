@@ -1,0 +1,95 @@
+//! How much the packed streams of a document hold, before anything unpacks them into memory.
+
+use std::io::Read;
+
+use flate2::read::{DeflateDecoder, ZlibDecoder};
+
+use super::super::{ExtractError, ExtractLimits};
+
+/// Unpacks every stream, keeps nothing, and counts. Streams are found by their keyword and not by the document's table,
+/// which may be damaged or lie.
+pub(super) fn check(bytes: &[u8], limits: &ExtractLimits) -> Result<(), ExtractError> {
+    let mut unpacked = 0;
+    let mut from = 0;
+    while let Some(found) = memchr::memmem::find(&bytes[from..], b"stream") {
+        let after = from + found + b"stream".len();
+        from = after;
+        let data = &bytes[after..];
+        let data = data.strip_prefix(b"\r").unwrap_or(data);
+        // `endstream` is followed by a line break as well, and then by no packed data.
+        let Some(data) = data.strip_prefix(b"\n") else { continue };
+        let Some(stage) = unpack(data) else { continue };
+        unpacked += count(stage, limits.max_unpacked_bytes - unpacked, 1);
+        limits.check_unpacked(unpacked)?;
+    }
+    Ok(())
+}
+
+/// A stream may be packed several times over.
+const MAX_STAGES: usize = 4;
+
+/// Counts what a stage gives, and what comes out of it in turn, up to one more than is allowed.
+fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize) -> u64 {
+    let mut start = [0; 2];
+    let mut got = 0;
+    while got < start.len() {
+        match stage.read(&mut start[got..]) {
+            Ok(0) | Err(_) => return got as u64,
+            Ok(more) => got += more,
+        }
+    }
+    let mut stage = start.as_slice().chain(stage);
+    if depth < MAX_STAGES && is_zlib(start) {
+        let mut counted = Counted { inner: stage, count: 0 };
+        let next = Box::new(ZlibDecoder::new(&mut counted));
+        let inner = count(next, allowed, depth + 1);
+        if inner > allowed {
+            return inner;
+        }
+        let (mut rest, so_far) = (counted.inner, counted.count);
+        return (inner + so_far)
+            .saturating_add(drain(&mut rest, allowed.saturating_sub(inner + so_far)));
+    }
+    drain(&mut stage, allowed)
+}
+
+/// How many bytes there are, up to one more than is allowed; what is damaged ends there.
+fn drain(stage: &mut dyn Read, allowed: u64) -> u64 {
+    let mut buffer = [0; 1 << 14];
+    let mut total = 0;
+    while total <= allowed {
+        match stage.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => total += more as u64,
+        }
+    }
+    total
+}
+
+fn unpack(data: &[u8]) -> Option<Box<dyn Read + '_>> {
+    let start = *data.first_chunk::<2>()?;
+    // What has no header may still be taken as packed by a lenient reader.
+    Some(if is_zlib(start) {
+        Box::new(ZlibDecoder::new(data))
+    } else {
+        Box::new(DeflateDecoder::new(data))
+    })
+}
+
+/// Deflate, with a checksum of the header (RFC 1950, 2.2).
+fn is_zlib(start: [u8; 2]) -> bool {
+    start[0] & 0x0F == 8 && u16::from_be_bytes(start).is_multiple_of(31)
+}
+
+struct Counted<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,151 @@
+//! PDF.
+
+use std::time::{Duration, Instant};
+
+use marquetry_rag::{ChunkOptions, ExtractError, Hint, Strategy, chunk_extracted, count_words};
+
+use super::{
+    file, refusal,
+    support::pdf::{Writer, deflate, pages},
+};
+
+#[test]
+fn pages_are_read_with_their_places() {
+    let mut writer = Writer::new();
+    writer.text_page(&["Bread is made of flour and of yeast (and of", "water). It rises."]);
+    let blank = writer.stream("", b" ");
+    writer.page(blank);
+    writer.text_page(&["Wine is made of grapes."]);
+    let info = writer.object("<< /Title (Food) /Author <FEFF00C400> >>");
+    let page = file("food.pdf", writer.finish(&format!("/Info {info} 0 R")));
+    assert_eq!(
+        page.content,
+        "Bread is made of flour and of yeast (and of\nwater). It rises.\n\nWine is made of grapes."
+    );
+    assert_eq!(page.page_count, Some(3));
+    let texts: Vec<_> = page.pages.iter().map(|found| &page.content[found.span.clone()]).collect();
+    assert_eq!(
+        texts,
+        [
+            "Bread is made of flour and of yeast (and of\nwater). It rises.",
+            "",
+            "Wine is made of grapes."
+        ]
+    );
+    assert_eq!(page.title.as_deref(), Some("Food"));
+    assert_eq!(page.mime_type, "application/pdf");
+
+    let chunks =
+        chunk_extracted(&page, &ChunkOptions::new(Strategy::Sentence, 1).unwrap(), count_words)
+            .unwrap();
+    let places: Vec<_> = chunks.iter().map(|chunk| chunk.page).collect();
+    assert_eq!(places, [Some(1), Some(1), Some(3)]);
+}
+
+#[test]
+fn words_and_lines_are_told_apart_by_their_places() {
+    let text = |content: &str| {
+        let mut writer = Writer::new();
+        let content = writer.stream("", format!("BT /F 10 Tf 72 700 Td {content} ET").as_bytes());
+        writer.page(content);
+        file("a.pdf", writer.finish("")).content
+    };
+    assert_eq!(text("[(H) -20 (ello) -300 (w) 30 (orld)] TJ"), "Hello world");
+    assert_eq!(text("(one) Tj 0 -12 Td (two) Tj 0 -40 Td (three) Tj"), "one\ntwo\n\nthree");
+    assert_eq!(text("(x) Tj 4 Ts (2) Tj 0 Ts ( + y) Tj"), "x2 + y");
+    assert_eq!(text("(left) Tj 200 0 Td (right) Tj"), "left right");
+    assert_eq!(text("2 Tr (bold) Tj"), "bold");
+    assert_eq!(text("(foot) Tj 0 300 Td (column) Tj"), "foot\n\ncolumn");
+}
+
+#[test]
+fn damaged_documents_are_told() {
+    let whole = pages(&[&["One"], &["Two"]]);
+    // The table at the end is gone; the pages are found without it.
+    assert_eq!(file("a.pdf", &whole[..whole.len() - 100]).content, "One\n\nTwo");
+    let error = refusal(&whole[..40], &Hint::file("a.pdf"));
+    assert_eq!(error.to_string(), "no valid PDF: no page was found; it may be truncated");
+    let error = refusal("Hello", &Hint::file("a.pdf"));
+    assert_eq!(error.to_string(), "no valid PDF: it does not begin with %PDF-");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let mut writer = Writer::new();
+    writer.text_page(&["secret"]);
+    let key = "00".repeat(32);
+    let encrypt = writer.object(format!(
+        "<< /Filter /Standard /V 2 /R 3 /Length 128 /P -1 /O <{key}> /U <{key}> >>"
+    ));
+    let document = writer.finish(&format!("/Encrypt {encrypt} 0 R /ID [<00> <00>]"));
+    assert_eq!(refusal(document, &Hint::file("a.pdf")), ExtractError::Encrypted);
+}
+
+#[test]
+fn limits_are_named() {
+    let mut hint = Hint::file("a.pdf");
+    hint.limits.max_pages = 2;
+    let error = refusal(pages(&[&["1"], &["2"], &["3"]]), &hint);
+    assert_eq!(error.to_string(), "the limit max_pages is 2, the document has 3 or more");
+
+    let mut hint = Hint::file("a.pdf");
+    hint.limits.max_content_bytes = 10;
+    let error = refusal(pages(&[&["more than ten", "characters"]]), &hint);
+    assert!(matches!(error, ExtractError::Limit { limit: "max_content_bytes", .. }), "{error}");
+}
+
+#[test]
+fn bombs_are_refused_before_they_fill_the_memory() {
+    let once = deflate(&vec![b' '; 64 << 20]);
+    let twice = deflate(&once);
+    for (filter, data) in [("/FlateDecode", &once), ("[/FlateDecode /FlateDecode]", &twice)] {
+        let mut writer = Writer::new();
+        let content = writer.stream(&format!("/Filter {filter}"), data);
+        writer.page(content);
+        let mut hint = Hint::file("a.pdf");
+        hint.limits.max_unpacked_bytes = 1 << 20;
+        let error = refusal(writer.finish(""), &hint);
+        assert!(
+            matches!(error, ExtractError::Limit { limit: "max_unpacked_bytes", .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn ten_thousand_pages_are_read() {
+    let lines: Vec<String> = (0..10_000).map(|page| format!("Page {page} of many.")).collect();
+    let lines: Vec<[&str; 1]> = lines.iter().map(|line| [line.as_str()]).collect();
+    let lines: Vec<&[&str]> = lines.iter().map(|page| page.as_slice()).collect();
+    let mut hint = Hint::file("a.pdf");
+    // Without optimization on a machine with other work.
+    hint.limits.max_time = Duration::from_secs(600);
+    let document = pages(&lines);
+    let page = super::extract(document, &hint);
+    assert_eq!(page.page_count, Some(10_000));
+    assert_eq!(&page.content[page.pages[9_999].span.clone()], "Page 9999 of many.");
+}
+
+/// A form that draws itself twice as often at each of many levels: more than anybody has time for.
+#[test]
+fn time_is_bounded() {
+    let mut writer = Writer::new();
+    let mut inner = writer.stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9]", b"0 0 1 1 re f");
+    for _ in 0..12 {
+        let entries = format!(
+            "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X {inner} 0 R >> >>"
+        );
+        inner = writer.stream(&entries, "/X Do ".repeat(100).as_bytes());
+    }
+    let content = writer.stream("", b"/X Do");
+    let page = writer.object(format!(
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents {content} 0 R /Resources << /XObject << /X {inner} 0 R >> >> >>"
+    ));
+    let document = writer.finish_with(&[page]);
+    let mut hint = Hint::file("a.pdf");
+    hint.limits.max_time = Duration::from_millis(500);
+    let started = Instant::now();
+    let error = refusal(document, &hint);
+    assert_eq!(error.to_string(), "the limit max_time is 0.5 seconds, the document takes longer");
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
