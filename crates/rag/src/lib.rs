@@ -44,6 +44,9 @@ mod chunk;
 mod embed;
 #[cfg(feature = "extract")]
 mod extract;
+#[cfg(all(any(test, fuzzing), feature = "docx"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod quotes;
 mod search;
 mod store;

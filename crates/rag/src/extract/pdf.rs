@@ -3,6 +3,7 @@
 //! A document is a program of sorts: it may need any time, and what reads it may panic. So it is read on a thread of its
 //! own, which is left to itself when the time is over, and ends at the next thing that it draws.
 
+mod filters;
 mod page;
 mod unpacked;
 

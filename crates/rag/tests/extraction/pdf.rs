@@ -98,7 +98,14 @@ fn limits_are_named() {
 fn bombs_are_refused_before_they_fill_the_memory() {
     let once = deflate(&vec![b' '; 64 << 20]);
     let twice = deflate(&once);
-    for (filter, data) in [("/FlateDecode", &once), ("[/FlateDecode /FlateDecode]", &twice)] {
+    let text: String = once.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!("{text}>").into_bytes();
+    let filters = [
+        ("/FlateDecode", &once),
+        ("[/FlateDecode /FlateDecode]", &twice),
+        ("[/ASCIIHexDecode /FlateDecode]", &text),
+    ];
+    for (filter, data) in filters {
         let mut writer = Writer::new();
         let content = writer.stream(&format!("/Filter {filter}"), data);
         writer.page(content);
@@ -148,4 +155,34 @@ fn time_is_bounded() {
     let error = refusal(document, &hint);
     assert_eq!(error.to_string(), "the limit max_time is 0.5 seconds, the document takes longer");
     assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn depth_overflows_nothing() {
+    const DEPTH: usize = 100_000;
+    let arrays = "[".repeat(DEPTH) + &"]".repeat(DEPTH);
+    let dictionaries = "<</A ".repeat(DEPTH) + "1" + &">>".repeat(DEPTH);
+    let blocks = "q ".repeat(DEPTH);
+    let marks = "/A BMC ".repeat(DEPTH);
+    for deep in [arrays, dictionaries, blocks, marks] {
+        let mut writer = Writer::new();
+        let info = writer.object(format!("<< /Title {deep} >>"));
+        let content =
+            writer.stream("", format!("{deep} BT /F 9 Tf 9 9 Td (core) Tj ET").as_bytes());
+        writer.page(content);
+        let page = writer.object(format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox {deep} /Contents {content} 0 R /Resources {deep} /Annots {deep} >>"
+        ));
+        let mut document = writer.finish_with(&[page]);
+        document.extend_from_slice(format!("trailer << /Info {info} 0 R /ID {deep} >>").as_bytes());
+        // What is found in it does not matter, but that there is somebody left to say.
+        let _ = marquetry_rag::extract(&document, &Hint::file("a.pdf"));
+    }
+    // Pages below pages, and each object the parent of the next.
+    let mut writer = Writer::new();
+    let mut below = writer.object("<< /Type /Page /MediaBox [0 0 9 9] >>");
+    for _ in 0..2_000 {
+        below = writer.object(format!("<< /Type /Pages /Count 1 /Kids [{below} 0 R] >>"));
+    }
+    let _ = marquetry_rag::extract(&writer.finish_with(&[below]), &Hint::file("a.pdf"));
 }

@@ -1,10 +1,13 @@
 //! How much the packed streams of a document hold, before anything unpacks them into memory.
 
-use std::io::Read;
+use std::{borrow::Cow, io::Read};
 
 use flate2::read::{DeflateDecoder, ZlibDecoder};
 
-use super::super::{ExtractError, ExtractLimits};
+use super::{
+    super::{ExtractError, ExtractLimits},
+    filters::{lzw_length, without_text_encodings},
+};
 
 /// Unpacks every stream, keeps nothing, and counts. Streams are found by their keyword and not by the document's table,
 /// which may be damaged or lie.
@@ -18,11 +21,35 @@ pub(super) fn check(bytes: &[u8], limits: &ExtractLimits) -> Result<(), ExtractE
         let data = data.strip_prefix(b"\r").unwrap_or(data);
         // `endstream` is followed by a line break as well, and then by no packed data.
         let Some(data) = data.strip_prefix(b"\n") else { continue };
-        let Some(stage) = unpack(data) else { continue };
-        unpacked += count(stage, limits.max_unpacked_bytes - unpacked, 1);
+        let is_text = may_be_encoded_as_text(dictionary_before(bytes, after));
+        let data = if is_text { without_text_encodings(data) } else { Cow::Borrowed(data) };
+        if is_text {
+            unpacked += data.len() as u64;
+            limits.check_unpacked(unpacked)?;
+        }
+        let Some(stage) = unpack(&data) else { continue };
+        let left = limits.max_unpacked_bytes - unpacked;
+        unpacked += count(stage, left, 1).max(lzw_length(&data, left));
         limits.check_unpacked(unpacked)?;
     }
     Ok(())
+}
+
+/// What stands between the beginning of an object and here.
+fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
+    const LONGEST: usize = 1 << 16;
+    let before = &bytes[here.saturating_sub(LONGEST)..here];
+    &before[memchr::memmem::rfind(before, b" obj").unwrap_or(0)..]
+}
+
+/// Whether a dictionary names a filter that encodes as text, or names its filters in a way that is not understood here:
+/// by a reference to another object, or with escapes.
+fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
+    let has = |name: &[u8]| memchr::memmem::find(dictionary, name).is_some();
+    let filter = memchr::memmem::find(dictionary, b"/Filter").map(|at| &dictionary[at + 7..]);
+    let is_reference =
+        filter.is_some_and(|it| it.trim_ascii_start().first().is_some_and(u8::is_ascii_digit));
+    is_reference || has(b"85") || has(b"Hex") || has(b"AHx") || has(b"#")
 }
 
 /// A stream may be packed several times over.

@@ -1,0 +1,62 @@
+//! What the fuzz targets of `fuzz/` do with their input. Built for them and for the test that replays their corpus; no
+//! part of the crate otherwise.
+
+use std::ops::Range;
+
+use crate::{ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_words, extract};
+
+/// The names that the first byte of the input chooses from. PDF is not among them: its reader may panic, which is caught
+/// where it is used, and libFuzzer counts it all the same.
+const NAMES: [&str; 10] =
+    ["a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx"];
+
+/// Any bytes become text or an error, and all places in the text are right.
+pub fn document(data: &[u8]) {
+    let Some((choice, bytes)) = data.split_first() else { return };
+    let name = NAMES[usize::from(*choice) % NAMES.len()];
+    let mut hint = Hint::file(name);
+    hint.limits.max_unpacked_bytes = 1 << 20;
+    hint.limits.max_content_bytes = 1 << 20;
+    if let Ok(extracted) = extract(bytes, &hint) {
+        places_are_right(&extracted);
+    }
+}
+
+fn places_are_right(extracted: &Extracted) {
+    let content = extracted.content.as_str();
+    assert_eq!(extracted.character_count, content.chars().count());
+    assert!(!content.contains('\0'));
+    let spans = |spans: &mut dyn Iterator<Item = &Range<usize>>| {
+        let mut last = 0;
+        for span in spans {
+            assert!(last <= span.start && content.get(span.clone()).is_some(), "{extracted:?}");
+            last = span.end;
+        }
+    };
+    spans(&mut extracted.pages.iter().map(|page| &page.span));
+    spans(&mut extracted.headings.iter().map(|heading| &heading.span));
+    for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
+        let options = ChunkOptions { strategy, ..ChunkOptions::default() };
+        let chunks = chunk_extracted(extracted, &options, count_words).unwrap_or_default();
+        assert!(chunks.iter().all(|chunk| content.get(chunk.span.clone()).is_some()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    #[test]
+    fn the_corpus_is_replayed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/extract");
+        let mut inputs = 0;
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            println!("{}", path.display());
+            super::document(&fs::read(&path).unwrap());
+            inputs += 1;
+        }
+        assert!(inputs > 0, "no corpus");
+    }
+}
