@@ -522,7 +522,7 @@ impl HttpEndpoint {
 
     #[cfg(test)]
     pub(super) fn session_of(&self, id: &str) -> Option<Arc<Session>> {
-        self.inner.sessions.get(id)
+        self.inner.sessions.get(id, None)
     }
 
     #[cfg(test)]
