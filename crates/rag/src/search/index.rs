@@ -303,10 +303,10 @@ impl Index {
     ) -> Vec<(f32, u32)> {
         let mut top = self.collector(query);
         // Rows and ranges come in the same order.
-        let mut runs = runs.iter().peekable();
-        scorer.scan(query.matching, |row, score| {
-            while runs.next_if(|run| run.end <= row).is_some() {}
-            if runs.peek().is_some_and(|run| run.start <= row) {
+        let mut rest = runs.iter().peekable();
+        scorer.scan(query.matching, runs, |row, score| {
+            while rest.next_if(|run| run.end <= row).is_some() {}
+            if rest.peek().is_some_and(|run| run.start <= row) {
                 top.see(score, row);
             }
         });

@@ -1,5 +1,7 @@
 //! Which rows have which terms, and BM25.
 
+use std::ops::Range;
+
 use crate::search::Matching;
 
 /// How soon more of the same word stops to count.
@@ -24,6 +26,28 @@ pub(crate) struct Postings {
 struct List {
     rows: Vec<u32>,
     counts: Vec<u8>,
+}
+
+impl List {
+    /// The places of the list that have rows of the ranges. The whole list, if finding them costs more than it saves.
+    fn within(&self, runs: &[Range<u32>]) -> Vec<Range<usize>> {
+        let mut parts = Vec::new();
+        // Finding a range takes some twenty steps.
+        if runs.len() * 20 > self.rows.len() {
+            parts.push(0..self.rows.len());
+            return parts;
+        }
+        let mut start = 0;
+        for run in runs {
+            start += self.rows[start..].partition_point(|&row| row < run.start);
+            let end = start + self.rows[start..].partition_point(|&row| row < run.end);
+            if start < end {
+                parts.push(start..end);
+            }
+            start = end;
+        }
+        parts
+    }
 }
 
 /// One term of a question: where it stands, and how rare it is.
@@ -129,8 +153,13 @@ impl Scorer<'_> {
         wanted.weight * count * (K1 + 1.0) / (count + norm)
     }
 
-    /// Shows rows with their BM25 to `see`, in their order.
-    pub(crate) fn scan(&self, matching: Matching, mut see: impl FnMut(u32, f32)) {
+    /// Shows rows with their BM25 to `see`, in their order: those of the ranges, which are in order, and maybe others.
+    pub(crate) fn scan(
+        &self,
+        matching: Matching,
+        runs: &[Range<u32>],
+        mut see: impl FnMut(u32, f32),
+    ) {
         if self.wanted.is_empty() {
             return;
         }
@@ -138,12 +167,18 @@ impl Scorer<'_> {
             Matching::Any => {
                 let mut scores = vec![0.0_f32; self.postings.lengths.len()];
                 for wanted in &self.wanted {
-                    for (&row, &count) in wanted.list.rows.iter().zip(&wanted.list.counts) {
-                        scores[row as usize] += self.score(wanted, row, count);
+                    for part in wanted.list.within(runs) {
+                        let List { rows, counts } = wanted.list;
+                        for (&row, &count) in rows[part.clone()].iter().zip(&counts[part]) {
+                            scores[row as usize] += self.score(wanted, row, count);
+                        }
                     }
                 }
-                for (row, score) in (0_u32..).zip(scores).filter(|(_, score)| *score > 0.0) {
-                    see(row, score);
+                for row in runs.iter().cloned().flatten() {
+                    let score = scores[row as usize];
+                    if score > 0.0 {
+                        see(row, score);
+                    }
                 }
             }
             Matching::All if !self.complete => {}
@@ -184,7 +219,9 @@ mod tests {
 
     fn found(postings: &Postings, terms: &[Option<Term>], matching: Matching) -> Vec<(u32, f32)> {
         let mut top = Top::new(10);
-        postings.scorer(terms, 3, None).scan(matching, |row, score| top.push(score, row));
+        postings
+            .scorer(terms, 3, None)
+            .scan(matching, &[0..2, 2..3], |row, score| top.push(score, row));
         top.into_sorted().into_iter().map(|(score, row)| (row, score)).collect()
     }
 
@@ -222,6 +259,13 @@ mod tests {
         let share = postings.scorer(&[Some(0), None], 3, None).share(0);
         assert!(share > 0.0 && share < 0.5, "{share}");
         assert_eq!(postings.scorer(&[None], 3, None).share(0), 0.0);
+    }
+
+    #[test]
+    fn only_the_places_of_the_ranges_are_looked_at() {
+        let list = List { rows: (0..100).map(|row| 3 * row).collect(), counts: vec![1; 100] };
+        assert_eq!(list.within(&[3..7, 9..10, 11..12, 290..900]), [1..3, 3..4, 97..100]);
+        assert_eq!(list.within(&vec![3..7; 6]).first(), Some(&(0..100)));
     }
 
     #[test]
