@@ -269,7 +269,8 @@ async fn work(
         outcome = client.request(method, Some(&params), options) => outcome,
         () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
     };
-    if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_))) {
+    // One whose connection is closed asks nothing any more either.
+    if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {
         place.answered();
     }
     outcome

@@ -83,6 +83,15 @@ impl InFlight {
         }
     }
 
+    /// A new process stands at the other end: it knows nothing of the calls that its predecessor left without an answer, and has asked nothing yet.
+    pub(super) fn begin_anew(&self) {
+        let mut table = self.table();
+        table.late.clear();
+        table.take_turns = false;
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
     /// Whom to ask what belongs to no call in particular: the only agent there is. Of its calls it is the oldest.
     ///
     /// # Errors
