@@ -8,7 +8,7 @@ use serde_json::{
 
 use super::{CallOptions, Client, ClientError};
 use crate::{
-    Revision,
+    Revision, error_code,
     types::{Prompt, Resource, ResourceTemplate, Tool},
 };
 
@@ -53,12 +53,21 @@ impl Client {
     /// # Errors
     /// As [`Self::list_tools`].
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, ClientError> {
-        // 2024-10-07 has them in the list of resources.
-        let method = match self.inner.server.revision {
-            Revision::V2024_10_07 => "resources/list",
-            _ => "resources/templates/list",
-        };
-        self.list(method, TEMPLATES).await
+        if self.inner.server.revision != Revision::V2024_10_07 {
+            return self.list("resources/templates/list", TEMPLATES).await;
+        }
+        // 2024-10-07 has them in the list of resources. Servers that only call themselves so, as those of the official
+        // SDKs, answer as its successor does.
+        let listed = self.list("resources/list", TEMPLATES).await?;
+        if !listed.is_empty() {
+            return Ok(listed);
+        }
+        match self.list("resources/templates/list", TEMPLATES).await {
+            Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
+                Ok(listed)
+            }
+            outcome => outcome,
+        }
     }
 
     pub(super) async fn list<T: DeserializeOwned>(
