@@ -256,14 +256,7 @@ async fn work(
 ) -> Outcome {
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
-    let Ok(place) = tokio::time::timeout(limit, upstream.in_flight.enter(session, &asker)).await
-    else {
-        return Err(ClientError::Rpc(RpcError::limit_exceeded(format!(
-            "upstream '{}' serves its clients in turn, as its questions do not say whose they are, and another's call has taken {} ms",
-            upstream.name,
-            limit.as_millis()
-        ))));
-    };
+    let place = upstream.in_flight.enter(session, &asker).await;
     let outcome = tokio::select! {
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,

@@ -2,8 +2,8 @@
 //!
 //! A question that comes on a call's own stream (Streamable HTTP), or as the call's result (2026-07-28), says whose it is.
 //! One on a pipe, or on a stream of announcements, does not: then it belongs to the only agent with a call in flight. With
-//! several it is refused, for nobody may be asked in another's name; and from then on agents take turns at that upstream, so
-//! that its next question finds its agent.
+//! several it is refused, for nobody may be asked in another's name. While an upstream asks such questions agents take turns
+//! at it, so that the next one finds its agent; but nobody waits long for a turn, whatever another's agent leaves open.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +17,13 @@ use super::asker::Asker;
 
 /// For so long after a call has ended without an answer, as by cancellation, the upstream may still ask on its behalf.
 const LATE: Duration = Duration::from_secs(5);
+
+/// For so long after the last question that did not say whose it was, agents take turns.
+const TURNS: Duration = Duration::from_secs(600);
+
+/// A call that has waited so long for its turn goes in without: its own work goes on, and questions that could be anybody's
+/// are refused meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whose call it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +47,8 @@ struct Table {
     /// Agents whose call has ended without an answer, and until when a question may still be theirs.
     late: Vec<(Agent, Instant)>,
     next: u64,
-    /// It has asked something that belonged to no call in particular.
-    take_turns: bool,
+    /// It has asked during a call what belonged to no call in particular: until then agents take turns.
+    turns_until: Option<Instant>,
 }
 
 struct Open {
@@ -59,26 +66,30 @@ pub(super) struct Place {
 }
 
 impl InFlight {
-    /// Enters a call, at once or when it is its agent's turn.
+    /// Enters a call: at once, when it is its agent's turn, or when it has waited long enough for that.
     pub(super) async fn enter(
         self: &Arc<Self>,
         session: Option<ConversationId>,
         asker: &Arc<Asker>,
     ) -> Place {
+        let patience = Instant::now() + PATIENCE;
         loop {
             let changed = self.changed.notified();
             let late = {
                 let mut table = self.table();
                 table.forget_late();
                 let agent = session.map_or(Agent::Call(table.next), Agent::Session);
-                if !table.take_turns || table.agents().all(|other| other == agent) {
+                let now = Instant::now();
+                let takes_turns = table.turns_until.is_some_and(|until| now < until);
+                let is_free = || table.agents().all(|other| other == agent);
+                if !takes_turns || now >= patience || is_free() {
                     return table.enter(self.clone(), agent, asker.clone());
                 }
                 table.late.iter().map(|(_, until)| *until).min()
             };
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
+                () = tokio::time::sleep_until(late.unwrap_or(patience).min(patience)) => {}
             }
         }
     }
@@ -87,7 +98,7 @@ impl InFlight {
     pub(super) fn begin_anew(&self) {
         let mut table = self.table();
         table.late.clear();
-        table.take_turns = false;
+        table.turns_until = None;
         drop(table);
         self.changed.notify_waiters();
     }
@@ -98,8 +109,10 @@ impl InFlight {
     /// Why nobody can be asked, for the upstream to read.
     pub(super) fn only_agent(&self) -> Result<(Agent, Arc<Asker>), RpcError> {
         let mut table = self.table();
-        table.take_turns = true;
         table.forget_late();
+        if !table.open.is_empty() {
+            table.turns_until = Some(Instant::now() + TURNS);
+        }
         let Some(oldest) = table.open.first() else {
             return Err(RpcError::invalid_request(
                 "no call is in flight, so there is no client to ask: several share this connection",
@@ -173,7 +186,10 @@ impl Drop for Place {
         let mut table = self.calls.table();
         table.open.retain(|call| call.number != self.number);
         if !self.answered {
-            table.late.push((self.agent, Instant::now() + LATE));
+            // One entry an agent, however many calls it gives up.
+            let agent = self.agent;
+            table.late.retain(|(other, _)| *other != agent);
+            table.late.push((agent, Instant::now() + LATE));
         }
         drop(table);
         self.calls.changed.notify_waiters();

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use marquetry_protocol::{
@@ -14,6 +15,9 @@ use marquetry_protocol::{
 use serde_json::{json, value::to_raw_value};
 
 use super::{Gateway, State, Upstream};
+
+/// How long anything waits for an upstream to take a log level.
+const LEVEL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The levels that sessions have asked for.
 #[derive(Default)]
@@ -42,11 +46,12 @@ impl Gateway {
         let Some(announcer) = cx.announcer() else { return };
         self.levels.set(cx.conversation(), announcer, level);
         let Some(least) = self.levels.least() else { return };
-        for upstream in &self.upstreams {
-            if let State::Ready(client) = upstream.state() {
-                upstream.want_level(&client, least).await;
-            }
-        }
+        let ready = self.upstreams.iter().filter_map(|upstream| match upstream.state() {
+            State::Ready(client) => Some((upstream, client)),
+            _ => None,
+        });
+        let all = ready.map(async |(upstream, client)| upstream.want_level(&client, least).await);
+        futures_util::future::join_all(all).await;
     }
 
     /// Tells an upstream that has just started.
@@ -84,11 +89,15 @@ impl Upstream {
             return;
         }
         let Ok(params) = to_raw_value(&json!({ "level": level })) else { return };
-        match client.request("logging/setLevel", Some(&params), CallOptions::default()).await {
-            Ok(_) => self.set_level(level),
-            Err(error) => {
+        // Nobody's work waits long for it, and one that does not take it is not asked for it with each call.
+        self.set_level(level);
+        let set = client.request("logging/setLevel", Some(&params), CallOptions::default());
+        match tokio::time::timeout(LEVEL_PATIENCE, set).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
                 tracing::debug!(upstream = self.name, %error, "log level cannot be set");
             }
+            Err(_) => tracing::debug!(upstream = self.name, "log level is not taken in time"),
         }
     }
 }
