@@ -52,7 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            eprintln!("error: {}", printable(&failure.message));
             ExitCode::from(failure.code)
         }
     }
@@ -282,5 +282,29 @@ impl From<StartError> for Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self { code: 2, message: error.to_string() }
+    }
+}
+
+/// A message without what would steer a terminal: parts of it may come from a server that is not ours.
+fn printable(message: &str) -> String {
+    let steers = |character: char| character.is_control() && character != '\n';
+    let mut printable = String::with_capacity(message.len());
+    for character in message.chars() {
+        if steers(character) {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_message_steers_no_terminal() {
+        assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
     }
 }

@@ -274,10 +274,15 @@ fn read(path: &Path) -> Result<(String, String), ConfigError> {
 fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     let path = error.span().map(|span| locate::toml_path_at(text, &span)).unwrap_or_default();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    const SECRET: [&str; 5] = ["command", "args", "env", "url", "headers"];
-    let is_secret =
-        path.first() == Some(&"mcp_servers") && path.get(2).is_some_and(|key| SECRET.contains(key));
+    const SECRET: [&str; 6] = ["command", "args", "auth", "env", "url", "headers"];
     let message = error.message();
+    let is_secret = message.starts_with("invalid ")
+        && match path.first() {
+            Some(&"mcp_servers") => path.get(2).is_some_and(|key| SECRET.contains(key)),
+            // Whoever writes a token where its variable should be named has written a token.
+            Some(&"auth") => true,
+            _ => false,
+        };
     let problem = problem(&if is_secret { without_value(message) } else { message.to_owned() });
     ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
 }
@@ -295,6 +300,10 @@ fn without_value(message: &str) -> String {
 
 /// What serde says, with its list of all known names turned into the nearest one.
 fn problem(message: &str) -> String {
+    // The name of a type of ours says nothing to anybody else.
+    if let Some((found, _)) = message.split_once(", expected struct ") {
+        return format!("{found}, expected a table");
+    }
     for kind in ["field", "variant"] {
         let unknown = message.strip_prefix("unknown ").and_then(|m| m.strip_prefix(kind));
         let Some(unknown) = unknown else { continue };
@@ -437,18 +446,26 @@ mod tests {
             "[mcp_servers.a]\ncommand = ['x', '--token=hush']\n",
             "[mcp_servers.a]\nurl = ['http://me:hush@x']\n",
             "[mcp_servers.a]\nurl = 'me:hush@x'\n",
+            "[mcp_servers.a]\nurl = 'http://x'\nauth = 'hush'\n",
+            "[auth]\ntokens = { ci = 'hush' }\n",
+            "[auth]\ntokens = 'hush'\n",
+            "[auth]\nissuer = ['hush']\n",
         ];
         check(
             &texts,
             expect![[r#"
-            m.toml:3:11: mcp_servers.a.headers: invalid type: string, expected a map
-            m.toml:3:29: mcp_servers.a.headers.Authorization: invalid type: integer, expected a string
-            m.toml:3:8: mcp_servers.a.args: invalid type: string, expected a sequence
-            m.toml:3:7: mcp_servers.a.env: invalid type: sequence, expected a map
-            m.toml:2:11: mcp_servers.a.command: invalid type: sequence, expected a string
-            m.toml:2:7: mcp_servers.a.url: invalid type: sequence, expected a string
-            m.toml:2:7: mcp_servers.a.url: expected a URL that begins with http:// or https://
-        "#]],
+                m.toml:3:11: mcp_servers.a.headers: invalid type: string, expected a map
+                m.toml:3:29: mcp_servers.a.headers.Authorization: invalid type: integer, expected a string
+                m.toml:3:8: mcp_servers.a.args: invalid type: string, expected a sequence
+                m.toml:3:7: mcp_servers.a.env: invalid type: sequence, expected a map
+                m.toml:2:11: mcp_servers.a.command: invalid type: sequence, expected a string
+                m.toml:2:7: mcp_servers.a.url: invalid type: sequence, expected a string
+                m.toml:2:7: mcp_servers.a.url: expected a URL that begins with http:// or https://
+                m.toml:3:8: mcp_servers.a.auth: invalid type: string, expected a table
+                m.toml:2:17: auth.tokens.ci: invalid type: string, expected a table
+                m.toml:2:10: auth.tokens: invalid type: string, expected a map
+                m.toml:2:10: auth.issuer: invalid type: sequence, expected a string
+            "#]],
         );
     }
 
