@@ -29,7 +29,7 @@
 //!   is not known: but not more often than every 30 s, whoever sends what.
 //! - A fixed token is kept as its hash alone. Tokens never appear in errors, logs or `Debug` forms.
 //! - A session belongs to whom it was opened by, whatever their token may do: see
-//!   [`Principal`](super::Principal).
+//!   [`Principal`].
 
 mod jwt;
 mod keys;
