@@ -290,7 +290,7 @@ fn each_crate() -> Result<Vec<Line>, Failed> {
     let metadata: Metadata = serde_json::from_slice(&output.stdout)
         .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
     let crates = root().join("crates");
-    Ok(metadata
+    let lines: Vec<Line> = metadata
         .packages
         .iter()
         .filter(|package| package.manifest_path.parent().is_some_and(|it| it.starts_with(&crates)))
@@ -307,7 +307,11 @@ fn each_crate() -> Result<Vec<Line>, Failed> {
                 cargo_line(&format!("test --package {name} --all-features")),
             ]
         })
-        .collect())
+        .collect();
+    if lines.is_empty() {
+        return Err(Failed::new(format!("no crate is below {}", crates.display())));
+    }
+    Ok(lines)
 }
 
 fn cargo_line(args: &str) -> Line {

@@ -97,6 +97,9 @@ struct Manner {
     seed: u64,
 }
 
+/// So many trials of a kind meet a call for certain.
+const ENOUGH: usize = 20;
+
 async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, Failed> {
     let seed = manner.seed;
     let started = Instant::now();
@@ -123,6 +126,7 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
         }
         outcomes.push((plan, outcome));
     }
+    let mut idle = Vec::new();
     println!("\n{:18} {:>6} {:>20} {:>7}", "killed", "trials", "with a call under way", "failed");
     for victim in Victim::ALL {
         let count = |wanted: fn(&Outcome) -> bool| {
@@ -131,13 +135,21 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
         };
         let (all, pending) = (count(|_| true), count(|it| matches!(it, Ok(true))));
         println!("{:18} {all:6} {pending:20} {:7}", victim.to_string(), count(Result::is_err));
+        // Of that many some must have met a call, or nothing was shown of what becomes of one.
+        if all >= ENOUGH && pending == 0 {
+            idle.push(victim.to_string());
+        }
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "\nkills: {} trials, {failures} failed, {seconds:.0} s, --seed {seed}",
         outcomes.len()
     );
-    Ok(if failures == 0 && !outcomes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !idle.is_empty() {
+        println!("FAILED: no call was under way when these were killed: {}", idle.join(", "));
+    }
+    let is_good = failures == 0 && !outcomes.is_empty() && idle.is_empty();
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Whether a call was under way at the kill, or what went wrong.

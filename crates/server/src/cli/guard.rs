@@ -4,7 +4,8 @@
 //! is started by a small process of its own. It waits for two ends, that of the program and that of the server, and brings about what is left of
 //! the other side. What the program starts is adopted by it (`PR_SET_CHILD_SUBREAPER`), even in a session of its own, so that nothing is missed.
 //!
-//! Only the SIGKILL of server and guard at the same moment defeats it; then a program is left that has lost its input.
+//! What it cannot do: where the guard itself is killed, its process group goes with it, but not what has left that group; and where server and
+//! guard are killed at the same moment, a program is left that has lost its input.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
