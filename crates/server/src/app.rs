@@ -166,6 +166,13 @@ impl AppBuilder {
         let Self { config, store } = self;
         config.check()?;
         let auth = config.resource_server()?.map(Arc::new);
+        if let Some(auth) = auth.clone() {
+            tokio::spawn(async move {
+                if let Err(problem) = auth.warm_up().await {
+                    tracing::warn!(problem, "issuer's keys cannot be had yet");
+                }
+            });
+        }
         let store = match store {
             Some(store) => store,
             None => open_store(&config.artifacts)?,

@@ -1,6 +1,6 @@
 //! Access tokens that are signed (RFC 9068, RFC 8725).
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jsonwebtoken::{Algorithm, Header, Validation, errors::ErrorKind};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) struct Claims {
 pub(super) async fn check(
     token: &str,
     issuer: &TokenIssuer,
-    keys: &Keys,
+    keys: &Arc<Keys>,
     skew: Duration,
 ) -> Result<Claims, Bad> {
     #[derive(Deserialize)]

@@ -13,7 +13,10 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse},
 };
 use serde::Deserialize;
-use tokio::sync::Mutex;
+use tokio::{
+    sync::{Mutex, OwnedMutexGuard},
+    task::JoinHandle,
+};
 
 use super::{Bad, KeySource, ResourceServerOptions, TokenIssuer};
 use crate::auth::{Fetcher, Reach};
@@ -25,10 +28,11 @@ pub(super) struct Keys {
     fetcher: Fetcher,
     most_bytes: usize,
     lifetime: Duration,
+    max_age: Duration,
     pause: Duration,
     known: std::sync::RwLock<Arc<Known>>,
     /// Held while they are fetched, with the time of the last try.
-    fetching: Mutex<Option<Instant>>,
+    fetching: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Default)]
@@ -56,35 +60,41 @@ impl Keys {
             fetcher,
             most_bytes: options.max_key_bytes,
             lifetime: options.key_lifetime,
+            max_age: options.key_max_age,
             pause: options.key_pause,
             known: Default::default(),
-            fetching: Mutex::default(),
+            fetching: Arc::default(),
         }
     }
 
     /// The key for a token with this header.
     pub(super) async fn find(
-        &self,
+        self: &Arc<Self>,
         algorithm: Algorithm,
         id: Option<&str>,
     ) -> Result<DecodingKey, Bad> {
-        let known = self.known();
-        let is_fresh = known.fetched.is_some_and(|fetched| fetched.elapsed() < self.lifetime);
-        if is_fresh && let Some(key) = known.find(algorithm, id) {
+        let before = self.known();
+        let age = before.fetched.map(|fetched| fetched.elapsed());
+        if let Some(age) = age.filter(|age| *age < self.max_age)
+            && let Some(key) = before.find(algorithm, id)
+        {
+            if age >= self.lifetime {
+                self.fetch_in_background(before.fetched);
+            }
             return Ok(key);
         }
-        self.fetch_unless_just_done(known.fetched).await;
+        self.fetch_unless_just_done(before.fetched).await;
         let known = self.known();
-        if known.fetched.is_none() {
+        let is_new = known.fetched != before.fetched;
+        if !is_new && known.fetched.is_none_or(|fetched| fetched.elapsed() >= self.max_age) {
             return Err(Bad::NoKeys);
         }
-        // Keys that are old, because the issuer does not answer, are better than none.
         known.find(algorithm, id).ok_or(Bad::Token("its key is not known"))
     }
 
+    /// A try that no token has caused: it does not count for the pause.
     pub(super) async fn warm_up(&self) -> Result<(), String> {
-        let mut last = self.fetching.lock().await;
-        *last = Some(Instant::now());
+        let _held = self.fetching.lock().await;
         self.fetch().await
     }
 
@@ -92,18 +102,42 @@ impl Keys {
         self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Fetches once for all who wait, and not again so soon: strangers must not make us knock at the issuer's door.
-    async fn fetch_unless_just_done(&self, seen: Option<Instant>) {
-        let mut last = self.fetching.lock().await;
+    /// Fetches once for all who wait.
+    async fn fetch_unless_just_done(self: &Arc<Self>, seen: Option<Instant>) {
+        let last = self.fetching.clone().lock_owned().await;
+        if let Some(fetch) = self.start(last, seen) {
+            // It has said itself what went wrong.
+            _ = fetch.await;
+        }
+    }
+
+    /// Fetches without anybody who waits, unless somebody fetches already.
+    fn fetch_in_background(self: &Arc<Self>, seen: Option<Instant>) {
+        if let Ok(last) = self.fetching.clone().try_lock_owned() {
+            self.start(last, seen);
+        }
+    }
+
+    /// Starts to fetch, but not again so soon: strangers must not make us knock at the issuer's door. It is a task of
+    /// its own, since it counts: whoever goes away meanwhile must not take it with them.
+    fn start(
+        self: &Arc<Self>,
+        mut last: OwnedMutexGuard<Option<Instant>>,
+        seen: Option<Instant>,
+    ) -> Option<JoinHandle<()>> {
         let somebody_else_did = self.known().fetched != seen;
         let too_soon = last.is_some_and(|last| last.elapsed() < self.pause);
         if somebody_else_did || too_soon {
-            return;
+            return None;
         }
         *last = Some(Instant::now());
-        if let Err(problem) = self.fetch().await {
-            tracing::warn!(issuer = self.issuer, problem, "keys cannot be had");
-        }
+        let keys = self.clone();
+        Some(tokio::spawn(async move {
+            let _held = last;
+            if let Err(problem) = keys.fetch().await {
+                tracing::warn!(issuer = keys.issuer, problem, "keys cannot be had");
+            }
+        }))
     }
 
     async fn fetch(&self) -> Result<(), String> {

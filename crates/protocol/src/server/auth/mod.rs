@@ -25,8 +25,9 @@
 //! # What to know
 //! - A JWT counts when an asymmetric key of its issuer has signed it, with an algorithm of that key, and it is for this
 //!   resource, from that issuer, of this time, for somebody (`sub`), and not bound to a key that we do not ask for.
-//! - The issuer's keys are fetched when the first token comes, again after ten minutes, and when a token names one that
-//!   is not known: but not more often than every 30 s, whoever sends what.
+//! - The issuer's keys are fetched when the first token comes, again after ten minutes (nobody waits for that), and when
+//!   a token names one that is not known: but not more often than every 30 s, whoever sends what. Where the issuer does
+//!   not answer, the keys that are known do for a day.
 //! - A fixed token is kept as its hash alone. Tokens never appear in errors, logs or `Debug` forms.
 //! - A session belongs to whom it was opened by, whatever their token may do: see
 //!   [`Principal`].
@@ -72,6 +73,8 @@ pub struct ResourceServerOptions {
     pub key_timeout: Duration,
     /// How long keys are used before they are fetched again: 10 minutes.
     pub key_lifetime: Duration,
+    /// How long keys count at most while they cannot be fetched again: 24 hours.
+    pub key_max_age: Duration,
     /// How long to wait at least between two fetches, whatever tokens come: 30 s.
     pub key_pause: Duration,
 }
@@ -137,6 +140,7 @@ impl Default for ResourceServerOptions {
             max_key_bytes: 256 << 10,
             key_timeout: Duration::from_secs(10),
             key_lifetime: Duration::from_secs(600),
+            key_max_age: Duration::from_secs(24 * 3600),
             key_pause: Duration::from_secs(30),
         }
     }
@@ -153,7 +157,7 @@ pub struct ResourceServer {
 
 struct Issued {
     issuer: TokenIssuer,
-    keys: Keys,
+    keys: Arc<Keys>,
 }
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -205,7 +209,7 @@ impl ResourceServer {
             metadata_url = Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"));
             metadata_path = Some(format!("{WELL_KNOWN}{path}"));
             let fetcher = Fetcher::new(options.max_key_bytes, options.key_timeout);
-            let keys = Keys::new(issuer, fetcher, &options);
+            let keys = Arc::new(Keys::new(issuer, fetcher, &options));
             issued = Some(Issued { issuer: issuer.clone(), keys });
         }
         Ok(Self { options, issued, metadata_url, metadata_path })

@@ -65,7 +65,7 @@ async fn place() -> (Issuer, Site) {
     let (listener, url) = reserve().await;
     let mut options = options(&issuer, &url, KeySource::Discovered);
     // It asks for the keys with each request.
-    (options.key_pause, options.key_lifetime) = (Duration::ZERO, Duration::ZERO);
+    (options.key_pause, options.key_max_age) = (Duration::ZERO, Duration::ZERO);
     (issuer, open(listener, url.clone(), options))
 }
 

@@ -436,6 +436,39 @@ async fn new_keys_are_fetched_but_not_for_everybody() {
 }
 
 #[tokio::test]
+async fn whoever_goes_away_takes_no_keys_along() {
+    let issuer = Issuer::start().await;
+    issuer.set(|state| state.delay = Duration::from_millis(300));
+    let url = "https://tools.example/mcp";
+    let resource = ResourceServer::new(options(&issuer, url, KeySource::Discovered)).unwrap();
+    let token = format!("Bearer {}", issuer.token(url));
+    let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
+    let gone = Duration::from_millis(50);
+    assert!(tokio::time::timeout(gone, resource.authenticate(&headers)).await.is_err());
+    assert!(resource.authenticate(&headers).await.is_ok());
+    assert_eq!(issuer.count("/jwks"), 1);
+}
+
+#[tokio::test]
+async fn old_keys_do_for_a_while() {
+    let issuer = Issuer::start().await;
+    let url = "https://tools.example/mcp";
+    let mut options = options(&issuer, url, KeySource::Discovered);
+    (options.key_lifetime, options.key_pause) = (Duration::ZERO, Duration::ZERO);
+    options.key_max_age = Duration::from_millis(600);
+    options.key_timeout = Duration::from_millis(50);
+    let resource = ResourceServer::new(options).unwrap();
+    resource.warm_up().await.unwrap();
+    let token = format!("Bearer {}", issuer.token(url));
+    let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
+    issuer.set(|state| state.delay = Duration::from_secs(60));
+    assert!(resource.authenticate(&headers).await.is_ok());
+    tokio::time::sleep(Duration::from_millis(650)).await;
+    let denial = resource.authenticate(&headers).await.unwrap_err();
+    assert_eq!(denial.status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn without_keys_nobody_is_blamed() {
     let elsewhere = Issuer::start().await;
     for (what, status, headers, body) in [
