@@ -4,6 +4,8 @@ use serde_json::Value;
 
 /// The key of a property's schema that names its header.
 const KEY: &str = "x-mcp-header";
+/// Of one tool: each is a header of every call, and servers take about a hundred headers.
+const MOST: usize = 64;
 
 /// An argument that the header `Mcp-Param-…` repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +109,9 @@ fn mark(
             "{KEY} '{name}' is on a property that is no string, integer or boolean"
         ));
     }
+    if found.len() == MOST {
+        return Err(format!("{KEY} is on more than {MOST} properties"));
+    }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase());
     if found.iter().any(|other| other.header == header) {
         return Err(format!("{KEY} '{name}' is there twice"));
@@ -150,6 +155,19 @@ mod tests {
         for arguments in [json!({}), json!({ "region": null, "options": 3 }), json!(null)] {
             assert!(marks.iter().all(|marked| marked.text(&arguments).is_none()), "{arguments}");
         }
+    }
+
+    #[test]
+    fn marks_are_bounded() {
+        let schema = |count: usize| {
+            let properties: serde_json::Map<_, _> = (0..count)
+                .map(|n| (format!("p{n}"), json!({ "type": "string", KEY: format!("P{n}") })))
+                .collect();
+            json!({ "properties": properties })
+        };
+        assert_eq!(marked(&schema(64)).unwrap().len(), 64);
+        let why = marked(&schema(100_000)).unwrap_err();
+        assert_eq!(why, "x-mcp-header is on more than 64 properties");
     }
 
     #[test]

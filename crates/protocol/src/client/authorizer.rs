@@ -234,7 +234,16 @@ pub(super) async fn authorized<T>(
     options: &ClientOptions,
     authorizations: &mut usize,
 ) -> Result<Option<T>, ClientError> {
-    match (outcome, &options.authorizer) {
+    authorized_by(outcome, options.authorizer.as_deref(), authorizations).await
+}
+
+/// As [`authorized`].
+pub(super) async fn authorized_by<T>(
+    outcome: Result<T, ClientError>,
+    authorizer: Option<&dyn Authorizer>,
+    authorizations: &mut usize,
+) -> Result<Option<T>, ClientError> {
+    match (outcome, authorizer) {
         (Err(ClientError::Unauthorized(refusal)), Some(authorizer))
             if *authorizations < MOST_AUTHORIZATIONS =>
         {

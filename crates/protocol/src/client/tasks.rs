@@ -162,8 +162,8 @@ impl TaskHandle {
     /// client's [handler](super::ClientHandler). Dropping the future leaves the task alone.
     ///
     /// # Errors
-    /// The error that the task ended with; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`]; as
-    /// [`Self::get`].
+    /// The error that the task ended with; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];
+    /// [`ClientError::TooManyRounds`]; as [`Self::get`].
     pub async fn result(&self) -> Result<Box<RawValue>, ClientError> {
         self.follow(None).await
     }
@@ -177,6 +177,8 @@ impl TaskHandle {
         let mut answered = HashSet::new();
         let mut said = None;
         let (mut failures, mut steps) = (0, 0.0);
+        let most_rounds = self.client.inner.options.max_rounds;
+        let mut rounds = 0;
         loop {
             tokio::time::sleep(pause).await;
             let task = match self.get().await {
@@ -208,11 +210,31 @@ impl TaskHandle {
                 (TaskStatus::InputRequired, ..) => {
                     let mut asked = task.input_requests;
                     // What was answered may still be shown for a while.
-                    asked.retain(|key, _| answered.insert(key.clone()));
+                    asked.retain(|key, _| !answered.contains(key));
                     if !asked.is_empty() {
-                        self.update(&self.answers(&asked).await?).await?;
+                        if rounds == most_rounds {
+                            return Err(ClientError::TooManyRounds(most_rounds));
+                        }
+                        rounds += 1;
+                        self.deliver(&self.answers(&asked).await?).await?;
+                        answered.extend(asked.into_keys());
                     }
                 }
+            }
+        }
+    }
+
+    /// Hands in answers, again where that fails for a while: to hand them in twice does no harm.
+    async fn deliver(&self, answers: &BTreeMap<String, Box<RawValue>>) -> Result<(), ClientError> {
+        let mut failures = 0;
+        loop {
+            match self.update(answers).await {
+                Err(error) if passing(&error) && failures < MOST_FAILURES => {
+                    tracing::debug!(%error, "answers did not reach a task");
+                    failures += 1;
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+                outcome => return outcome,
             }
         }
     }

@@ -6,17 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use marquetry_protocol::{
-    Revision,
+    Revision, RpcError,
     client::{
-        CallOptions, Client, ClientError, ClientOptions, CloseReason, HttpTarget, RevisionChoice,
+        AuthorizationError, Authorizer, CallOptions, Client, ClientError, ClientHandler,
+        ClientOptions, CloseReason, HttpTarget, Interaction, Refusal, RevisionChoice,
     },
     server::http::{ServeOptions, serve},
-    types::{CallToolParams, ClientCapabilities},
+    types::{CallToolParams, ClientCapabilities, ListRootsResult},
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::mpsc};
@@ -263,6 +265,150 @@ async fn a_stateless_server_is_asked_again_in_a_revision_that_it_names() {
     let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
     let client = Client::http(target, ClientOptions::default()).await.unwrap();
     assert_eq!(client.server().revision, Revision::V2026_07_28);
+}
+
+/// Has something new to show each time that it is asked for it.
+#[derive(Default)]
+struct Tokens(Mutex<usize>);
+
+#[async_trait]
+impl Authorizer for Tokens {
+    async fn sign(&self, request: &mut Parts) -> Result<(), AuthorizationError> {
+        let token = format!("Bearer {}", self.0.lock().unwrap()).parse().unwrap();
+        request.headers.insert("authorization", token);
+        Ok(())
+    }
+
+    async fn authorize(&self, _: &Refusal, _: Interaction) -> Result<(), AuthorizationError> {
+        *self.0.lock().unwrap() += 1;
+        Ok(())
+    }
+}
+
+/// The call is still running then: sent again, it would be done twice.
+#[tokio::test]
+async fn a_refusal_of_a_broken_answer_does_not_send_the_call_again() {
+    for (refusals, authorizes) in [(1, true), (100, true), (100, false)] {
+        let server = script(move |seen, log| match (&seen.last_event_id, rpc(seen)) {
+            (_, "tools/call") => events("id: 7\nretry: 50\ndata:\n\n"),
+            (Some(_), _)
+                if log.iter().filter(|seen| seen.last_event_id.is_some()).count() < refusals =>
+            {
+                status(StatusCode::UNAUTHORIZED)
+            }
+            (Some(_), _) => {
+                let call = log.iter().find(|seen| rpc(seen) == "tools/call").unwrap();
+                events(&event(&result(call, json!({ "content": [] }))))
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let mut options = options(Revision::V2025_11_25, 5);
+        if authorizes {
+            options.authorizer = Some(Arc::new(Tokens::default()));
+        }
+        let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+        let client = Client::http(target, options).await.unwrap();
+        match call(&client).await {
+            Ok(answer) if refusals == 1 => assert_eq!(answer, json!({ "content": [] })),
+            Err(ClientError::Protocol(why)) if refusals == 100 => {
+                assert!(why.contains("is not to be had again: server "), "{why}");
+            }
+            other => panic!("{refusals} {authorizes}: {other:?}"),
+        }
+        assert_eq!(server.find(|seen| rpc(seen) == "tools/call").len(), 1);
+        let resumed = server.find(|seen| seen.last_event_id.is_some()).len();
+        let want = match (refusals, authorizes) {
+            (1, _) => 2,
+            (_, true) => 3,
+            (_, false) => 1,
+        };
+        assert_eq!(resumed, want, "{refusals} {authorizes}");
+    }
+}
+
+/// A task that asks `asks` times; its first `broken` updates are answered with status 503.
+async fn asking_task(asks: usize, broken: usize) -> Script {
+    script(move |seen, log| {
+        let updates = || log.iter().filter(|seen| rpc(seen) == "tasks/update").count();
+        let task = |status: &str, more: Value| {
+            let mut task = json!({
+                "resultType": "task", "taskId": "t", "status": status, "pollIntervalMs": 10, "ttlMs": 60_000,
+                "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
+            });
+            task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            task
+        };
+        match rpc(seen) {
+            "server/discover" => answer(
+                seen,
+                json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {
+                        "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} },
+                    },
+                }),
+            ),
+            "tools/call" => answer(seen, task("working", json!({}))),
+            "tasks/get" => {
+                let answered = updates().saturating_sub(broken);
+                let mut shown = match answered < asks {
+                    true => task(
+                        "input_required",
+                        json!({ "inputRequests": { format!("k{answered}"): { "method": "roots/list" } } }),
+                    ),
+                    false => task("completed", json!({ "result": { "content": [] } })),
+                };
+                shown["resultType"] = "complete".into();
+                answer(seen, shown)
+            }
+            "tasks/update" if updates() < broken => status(StatusCode::SERVICE_UNAVAILABLE),
+            "tasks/update" | "tasks/cancel" => answer(seen, json!({ "resultType": "complete" })),
+            _ => status(StatusCode::METHOD_NOT_ALLOWED),
+        }
+    })
+    .await
+}
+
+struct Roots;
+
+#[async_trait]
+impl ClientHandler for Roots {
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        Ok(serde_json::from_value(json!({ "roots": [] })).unwrap())
+    }
+}
+
+async fn connect_with_tasks(server: &Script) -> Client {
+    let mut options = options(Revision::V2026_07_28, 5);
+    options.handler = Arc::new(Roots);
+    options.max_rounds = 3;
+    let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+    Client::http(target, options).await.unwrap()
+}
+
+#[tokio::test]
+async fn answers_to_a_task_are_handed_in_again_where_that_failed() {
+    let server = asking_task(1, 1).await;
+    let client = connect_with_tasks(&server).await;
+    assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));
+    let updates = server.find(|seen| rpc(seen) == "tasks/update");
+    assert_eq!(updates.len(), 2);
+    for update in updates {
+        assert_eq!(update.body["params"]["inputResponses"]["k0"]["roots"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_asks_for_ever_is_given_up() {
+    let server = asking_task(3, 0).await;
+    let client = connect_with_tasks(&server).await;
+    assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));
+    let server = asking_task(usize::MAX, 0).await;
+    let client = connect_with_tasks(&server).await;
+    let error = call(&client).await.unwrap_err();
+    assert!(matches!(error, ClientError::TooManyRounds(3)), "{error}");
+    assert_eq!(server.find(|seen| rpc(seen) == "tasks/update").len(), 3);
 }
 
 /// Opens sessions `s1`, `s2`, …, takes notifications and `DELETE`, and knows nothing else.

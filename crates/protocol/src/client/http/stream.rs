@@ -13,6 +13,7 @@ use crate::{
     Era, Message, RequestId, Revision,
     client::{
         ClientError,
+        authorizer::authorized_by,
         link::{Outgoing, Own, Progress, each},
         sse::{Event, SseParser, TooLong},
     },
@@ -63,7 +64,7 @@ impl Endpoint {
         let mut found = None;
         let mut parser = SseParser::new(self.most);
         let mut response = Some(response);
-        let mut attempts = 0;
+        let (mut attempts, mut authorizations) = (0, 0);
         loop {
             let before = parser.last_id.clone();
             if let Some(response) = response.take() {
@@ -101,7 +102,7 @@ impl Endpoint {
             tokio::time::sleep(pause(parser.retry, attempts)).await;
             attempts += 1;
             let last_id = parser.last_id.as_deref().unwrap_or_default();
-            match self.resume(revision, last_id).await {
+            match self.resume(revision, last_id, &mut authorizations).await {
                 Ok(resumed) if resumed.status().is_success() && is_events(&resumed) => {
                     parser.begin_anew();
                     response = Some(resumed);
@@ -121,16 +122,32 @@ impl Endpoint {
         }
     }
 
+    /// Asks for the rest of a stream; gets authorization for that if it is wanted by now. A refusal is never handed out
+    /// as [`ClientError::Unauthorized`]: whoever sees that sends the call again, and this one is still running.
     async fn resume(
         &self,
         revision: Revision,
         last_id: &str,
+        authorizations: &mut usize,
     ) -> Result<Response<Incoming>, ClientError> {
-        let mut request = self.get(revision);
         let id = HeaderValue::from_str(last_id)
             .map_err(|_| ClientError::Protocol("an event's id fits no header".to_owned()))?;
-        request.headers_mut().insert(LAST_EVENT_ID, id);
-        self.send(request).await
+        loop {
+            let mut request = self.get(revision);
+            request.headers_mut().insert(LAST_EVENT_ID, id.clone());
+            let sent = self.send(request).await;
+            let again = authorized_by(sent, self.authorizer.as_deref(), authorizations).await;
+            match again {
+                Ok(None) => {}
+                Ok(Some(response)) => return Ok(response),
+                Err(ClientError::Unauthorized(refusal)) => {
+                    return Err(ClientError::Protocol(format!(
+                        "stream ended before the answer, and is not to be had again: {refusal}"
+                    )));
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here; on the stream
