@@ -380,13 +380,24 @@ impl RequestContext {
                 })?;
                 Ok(answer)
             }
-            (Era::Stateless, None) if let Some(job) = &self.inner.job => loop {
-                let answer = job.ask(key, method, params.to_owned()).await?;
-                // An answer that is not valid is asked for again (2026-07-28).
-                if question.check(&answer).is_ok() {
-                    return Ok(answer);
+            (Era::Stateless, None) if let Some(job) = &self.inner.job => {
+                const MOST_TRIES: usize = 5;
+                let mut tries = 0;
+                loop {
+                    let answer = job.ask(key, method, params.to_owned()).await?;
+                    tries += 1;
+                    match question.check(&answer) {
+                        Ok(()) => return Ok(answer),
+                        // An answer that is not valid is asked for again (2026-07-28), but not for ever.
+                        Err(error) if tries == MOST_TRIES => {
+                            return Err(RpcError::internal(format!(
+                                "{MOST_TRIES} answers to '{method}' were not valid: {error}"
+                            )));
+                        }
+                        Err(_) => {}
+                    }
                 }
-            },
+            }
             (Era::Stateless, Some(rounds)) => {
                 // An answer that is not valid is asked for again (2026-07-28).
                 if let Some(answer) = rounds.answer(key)

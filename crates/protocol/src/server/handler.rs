@@ -41,6 +41,10 @@ pub struct ServerDescription {
 ///
 /// A call ends early when its future is dropped: the client cancelled it, or went away in the stateless era.
 /// [`RequestContext::cancelled`] tells it beforehand when there is something to clean up.
+///
+/// A call first runs where its client's messages are read, up to its first wait: a method that computes for long before
+/// it awaits anything holds up the client's other messages (on a pipe, cancellations too). Such work belongs in
+/// `tokio::task::spawn_blocking`.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// Who the server is; asked for at each `initialize` and `server/discover`.

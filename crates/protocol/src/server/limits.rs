@@ -38,7 +38,8 @@ pub struct Limits {
     /// oldest is forgotten first.
     pub replay_bytes: usize,
     /// What all HTTP sessions of an endpoint keep together, in bytes: 64 MiB. Beyond it the streams that ended first are
-    /// forgotten.
+    /// forgotten, then the oldest events of the largest sessions; the newest event of each running stream stays all the
+    /// same.
     pub replay_total_bytes: usize,
     /// How long a stream is kept after its end: 5 minutes.
     pub replay_time: Duration,

@@ -60,6 +60,7 @@ impl Handler for Worker {
         let soon = Duration::from_millis(20);
         match tool {
             "late" => None,
+            "for ever" => Some(TaskOptions::default().time_to_live(Duration::MAX)),
             "must" => Some(TaskOptions::required().poll_interval(soon)),
             "short" => Some(
                 TaskOptions::default().time_to_live(Duration::from_millis(60)).poll_interval(soon),
@@ -279,6 +280,31 @@ async fn answers_may_come_one_by_one_and_wrong_ones_are_asked_for_again() {
     answer("a-2", json!({ "action": "decline" })).await;
     let result = soon("the result", task.result()).await.unwrap();
     assert_eq!(said(&result), r#"[{"n":1},null]"#);
+}
+
+#[tokio::test]
+async fn answers_that_are_never_valid_end_the_question() {
+    let (_guard, client, _) = worker(Transport::Pipe, STATELESS, Limits::default()).await;
+    let task = started(&client, "ask").await;
+    let failed = async {
+        loop {
+            let shown = task.get().await.unwrap();
+            if let Some(error) = shown.error {
+                return error;
+            }
+            let wrong = to_raw_value("no object").unwrap();
+            let keys = shown.input_requests.into_keys();
+            task.update(&keys.map(|key| (key, wrong.clone())).collect()).await.unwrap();
+        }
+    };
+    let error = soon("the end of the task", failed).await;
+    assert!(error.message.starts_with("5 answers to 'elicitation/create' were not valid: "));
+}
+
+#[tokio::test]
+async fn a_task_can_be_kept_as_long_as_can_be_said() {
+    let (_guard, client, _) = worker(Transport::Pipe, STATELESS, Limits::default()).await;
+    assert_eq!(call(&client, "for ever").await.unwrap(), "task true");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ use crate::server::{
 pub(super) struct ReplayRoom {
     replays: Mutex<Vec<Weak<Replay>>>,
     bytes: AtomicUsize,
+    /// With no more bytes than these it is not tried again to make room: the last time there was too little to forget.
+    not_before: AtomicUsize,
     most_bytes: usize,
     most_bytes_each: usize,
     time: Duration,
@@ -81,6 +83,7 @@ impl ReplayRoom {
         Arc::new(Self {
             replays: Mutex::default(),
             bytes: AtomicUsize::new(0),
+            not_before: AtomicUsize::new(0),
             most_bytes: limits.replay_total_bytes,
             most_bytes_each: limits.replay_bytes,
             time: limits.replay_time,
@@ -106,25 +109,38 @@ impl ReplayRoom {
         }
     }
 
-    /// Makes room for the next eighth: sessions forget what has ended, the one first whose streams ended first.
+    /// Makes room for the next eighth: sessions forget what has ended, the one first whose streams ended first; then
+    /// the largest sessions forget the oldest events of what still runs. The newest event of each running stream stays,
+    /// as does its place in the books, so very many running streams may keep more than is wanted.
     fn make_room(&self) {
         let enough = self.most_bytes - self.most_bytes / 8;
-        let mut replays: Vec<(Instant, Arc<Replay>)> = self
-            .all()
-            .into_iter()
-            .filter_map(|replay| {
-                let oldest = locked(&replay.state).ended.front()?.0;
-                Some((oldest, replay))
-            })
+        let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
+        let all = self.all();
+        let mut with_ended: Vec<(Instant, &Arc<Replay>)> = all
+            .iter()
+            .filter_map(|replay| Some((locked(&replay.state).ended.front()?.0, replay)))
             .collect();
-        replays.sort_by_key(|(oldest, _)| *oldest);
-        for (_, replay) in replays {
-            while self.bytes.load(Ordering::Relaxed) > enough {
-                if !replay.forget_first_ended(&mut locked(&replay.state), None) {
-                    break;
-                }
+        with_ended.sort_by_key(|(oldest, _)| *oldest);
+        for (_, replay) in with_ended {
+            while !is_enough() && replay.forget_first_ended(&mut locked(&replay.state), None) {}
+        }
+        if !is_enough() {
+            let mut by_size: Vec<(usize, &Arc<Replay>)> =
+                all.iter().map(|replay| (locked(&replay.state).bytes, replay)).collect();
+            by_size.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            for (_, replay) in by_size {
+                replay.trim(&mut locked(&replay.state), |_| is_enough());
             }
         }
+        let kept = self.bytes.load(Ordering::Relaxed);
+        let next = if kept <= enough { 0 } else { kept.saturating_add(self.most_bytes / 8) };
+        self.not_before.store(next, Ordering::Relaxed);
+    }
+
+    /// Whether there is too much, and something may be done about it.
+    fn is_full(&self) -> bool {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        bytes > self.most_bytes && bytes > self.not_before.load(Ordering::Relaxed)
     }
 
     #[cfg(test)]
@@ -184,7 +200,7 @@ impl Replay {
         tokio::spawn(async move {
             loop {
                 let changed = log.changed.notified();
-                let (event, ended) = log.event(number);
+                let (event, ended) = log.event(&mut number);
                 match event {
                     Some(bytes) => {
                         let event = Outgoing::event(bytes, EventId { stream: log.stream, number });
@@ -213,10 +229,15 @@ impl Replay {
         if state.bytes <= most {
             return;
         }
+        self.trim(state, |bytes| bytes <= most);
+    }
+
+    /// Forgets the oldest events of each stream but for its newest, until the session's bytes are few enough.
+    fn trim(&self, state: &mut Streams, is_enough: impl Fn(usize) -> bool) {
         let Streams { known, bytes, .. } = state;
         for log in known.values() {
             let mut events = locked(&log.state);
-            while *bytes > most && events.kept.len() > 1 {
+            while !is_enough(*bytes) && events.kept.len() > 1 {
                 let gone = events.kept.pop_front().map_or(0, |event| event.len());
                 events.first += 1;
                 *bytes -= gone;
@@ -280,7 +301,7 @@ impl Log {
                 replay.make_room(&mut state);
             }
             drop(state);
-            if replay.room.bytes.load(Ordering::Relaxed) > replay.room.most_bytes {
+            if replay.room.is_full() {
                 replay.room.make_room();
             }
         }
@@ -296,6 +317,8 @@ impl Log {
         self.changed.notify_waiters();
         if let Some(replay) = self.replay.upgrade() {
             locked(&replay.state).ended.push_back((Instant::now(), self.stream));
+            // Here is something to forget.
+            replay.room.not_before.store(0, Ordering::Relaxed);
             replay.forget_old();
         }
     }
@@ -313,8 +336,11 @@ impl Log {
         });
     }
 
-    fn event(&self, number: u64) -> (Option<Bytes>, bool) {
+    /// The event of that number, or the first that is still there after it; and whether there are no more to come.
+    fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
         let events = locked(&self.state);
+        // What a slow reader did not fetch in time is gone; the rest, the answer above all, is not.
+        *number = (*number).max(events.first);
         let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
         (index.and_then(|index| events.kept.get(index).cloned()), events.ended)
     }
@@ -418,6 +444,55 @@ mod tests {
         drop(sessions);
         // Those who resumed hold the logs, not the sessions.
         assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn the_largest_session_makes_room_where_nothing_has_ended() {
+        let limits =
+            Limits { replay_bytes: 1_000_000, replay_total_bytes: 8_000, ..Limits::default() };
+        let room = ReplayRoom::new(&limits);
+        let (small, large) = (room.replay(), room.replay());
+        let (quiet, talks) = (small.open(), large.open());
+        for _ in 0..5 {
+            quiet.append(&Bytes::from_static(b"quiet"));
+        }
+        for _ in 0..1_000 {
+            talks.append(&Bytes::from(vec![b'x'; 100]));
+            assert!(room.bytes() <= 8_000, "{}", room.bytes());
+        }
+        assert!(small.resume(quiet.opening(), 1).is_some());
+        assert!(large.resume(talks.opening(), 1).is_none());
+        assert!(large.resume("0-999".parse().unwrap(), 1).is_some());
+        // Nothing is left to forget but newest events: it is not tried each time.
+        let logs: Vec<_> = (0..100).map(|_| small.open()).collect();
+        let mut tries = 0;
+        for log in &logs {
+            let before = room.not_before.load(Ordering::Relaxed);
+            log.append(&Bytes::from_static(b"an answer"));
+            tries += usize::from(room.not_before.load(Ordering::Relaxed) != before);
+        }
+        assert!((1..5).contains(&tries), "{tries}");
+        assert_eq!(locked(&small.state).known.len(), 101);
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_gets_the_answer_though_it_has_missed_some() {
+        let replay = room(STREAM_BYTES + 10, Duration::from_secs(60)).replay();
+        let log = replay.open();
+        let mut events = replay.resume(log.opening(), 1).unwrap();
+        for text in ["11111", "22222", "33333", "44444", "55555"] {
+            log.append(&Bytes::from_static(text.as_bytes()));
+            tokio::task::yield_now().await;
+        }
+        log.end();
+        let mut last = None;
+        let all = async {
+            while let Some(event) = events.recv().await {
+                last = Some((event.id.unwrap().to_string(), event.bytes));
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), all).await.unwrap();
+        assert_eq!(last, Some(("0-5".to_owned(), Bytes::from_static(b"55555"))));
     }
 
     fn room(most_bytes_each: usize, time: Duration) -> Arc<ReplayRoom> {

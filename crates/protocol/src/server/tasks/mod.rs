@@ -96,6 +96,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a task that ran out of time can still be asked what became of it.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
+/// The longest that a task is kept, whatever is asked for: ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 impl Tasks {
     pub(super) fn new(limits: &Limits, handler: Arc<dyn Handler>) -> Arc<Self> {
         let stop = CancellationToken::new();
@@ -144,27 +147,28 @@ impl Tasks {
         F: FnOnce(RequestContext) -> Fut,
         Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
     {
-        let time = options.time_to_live.unwrap_or(self.time);
-        let job = {
+        // An instant further away may be none that the clock knows.
+        let time = options.time_to_live.unwrap_or(self.time).min(LONGEST);
+        let id = random_id()?;
+        let job = Job::new(
+            id.clone(),
+            time,
+            options.poll_interval.unwrap_or(POLL_INTERVAL),
+            self.stop.child_token(),
+            self.watchers.clone(),
+        );
+        let job = Arc::new(job.of(cx.principal().cloned()));
+        let expires = Instant::now() + time;
+        // Before the task has its place, which nobody would give back after a panic here.
+        let work = work(cx.of_job(job.clone()));
+        {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.jobs.len() >= self.most {
                 let message = format!("more than {} tasks are kept (max_tasks)", self.most);
                 return Err(RpcError::limit_exceeded(message));
             }
-            let id = random_id()?;
-            let job = Job::new(
-                id.clone(),
-                time,
-                options.poll_interval.unwrap_or(POLL_INTERVAL),
-                self.stop.child_token(),
-                self.watchers.clone(),
-            );
-            let job = Arc::new(job.of(cx.principal().cloned()));
             kept.jobs.insert(id, job.clone());
-            job
-        };
-        let expires = Instant::now() + time;
-        let work = work(cx.of_job(job.clone()));
+        }
         tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, work));
         Ok(job)
     }
