@@ -52,6 +52,8 @@ fn options(assignment: &Assignment) -> Result<OAuthOptions, Failed> {
             (_, Ok(pem)) => ClientProof::Key(SigningKey::from_pem(&pem, Algorithm::ES256)?),
             _ => ClientProof::None,
         };
+        // The suite has scenarios with a secret that do not tell whose it is.
+        options.secret_for_first_issuer = true;
         options.client = Some(RegisteredClient { id, proof, issuer: told("issuer").ok() });
     }
     options.grant = match assignment.scenario.as_str() {

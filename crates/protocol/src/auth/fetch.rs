@@ -80,6 +80,9 @@ impl Fetcher {
 }
 
 /// Which addresses may be turned to on the word of a server: whoever is far away must not make us look around at home.
+///
+/// Judged is what the URL itself says: literal addresses, and `localhost`. Other names are not looked up, so that one may
+/// still lead home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// The one who names the address is on this machine.
@@ -113,6 +116,9 @@ impl Reach {
         if authority.as_str().contains('@') {
             return Err("it has a user in it");
         }
+        if is_odd_number(uri.host().unwrap_or_default()) {
+            return Err("its host is a number, and no address");
+        }
         let there = Self::of(&uri);
         match (uri.scheme_str(), there) {
             (Some("https"), _) | (Some("http"), Self::Loopback) => {}
@@ -129,6 +135,17 @@ impl Reach {
             _ => Ok(uri),
         }
     }
+}
+
+/// Whether resolvers may read it as an IPv4 address though it does not look like one: `127.1`, `2130706433`, `0x7f.1`
+/// (the URL standard, "ends in a number").
+fn is_odd_number(host: &str) -> bool {
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    let is_number = match last.strip_prefix("0x").or(last.strip_prefix("0X")) {
+        Some(hex) => hex.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    is_number && host.parse::<std::net::Ipv4Addr>().is_err()
 }
 
 fn is_localhost(host: &str) -> bool {
@@ -158,6 +175,7 @@ mod tests {
     #[test]
     fn nobody_sends_us_home() {
         let home = "it is at home, and whoever names it is not";
+        let number = "its host is a number, and no address";
         for (server, url, want) in [
             ("https://a.example/mcp", "https://b.example/x", Ok(())),
             (
@@ -168,6 +186,12 @@ mod tests {
             ("https://a.example/mcp", "http://localhost:1/x", Err(home)),
             ("https://a.example/mcp", "https://127.0.0.1/x", Err(home)),
             ("https://a.example/mcp", "https://[::1]/x", Err(home)),
+            ("https://a.example/mcp", "https://127.1/x", Err(number)),
+            ("https://a.example/mcp", "https://127.0.0.1./x", Err(number)),
+            ("https://a.example/mcp", "https://2130706433/x", Err(number)),
+            ("https://a.example/mcp", "https://0x7f.0x1/x", Err(number)),
+            ("https://a.example/mcp", "https://1.example/x", Ok(())),
+            ("https://a.example/mcp", "https://93.184.216.34/x", Ok(())),
             ("https://a.example/mcp", "https://[::ffff:127.0.0.1]/x", Err(home)),
             ("https://a.example/mcp", "https://0.0.0.0/x", Err(home)),
             ("https://a.example/mcp", "https://169.254.169.254/latest", Err(home)),

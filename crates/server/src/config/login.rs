@@ -23,7 +23,7 @@ pub struct LoginConfig {
     pub client_id: Option<String>,
     /// The environment variable with the secret that goes with the id.
     pub client_secret_env: Option<String>,
-    /// The issuer that gave the id; no other one sees it. When absent, the first that the upstream names.
+    /// The issuer that gave the id; no other one sees it. Needed with a secret; else, when absent, the first that the upstream names.
     pub issuer: Option<String>,
     /// The URL of a document about this server, which is its id where authorization servers read such documents.
     pub client_metadata_url: Option<String>,
@@ -87,6 +87,10 @@ impl LoginConfig {
                 Err("grant \"client_credentials\" needs \"client_id\" and \"client_secret_env\"")
             }
             (_, None, Some(_)) => Err("\"client_secret_env\" needs \"client_id\""),
+            // Else the upstream could name one that is only after the secret.
+            (_, _, Some(_)) if self.issuer.is_none() => {
+                Err("\"client_secret_env\" needs \"issuer\", the authorization server that gave it")
+            }
             _ => Ok(()),
         }
     }

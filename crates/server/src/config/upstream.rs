@@ -242,8 +242,8 @@ pub(crate) struct UpstreamTable {
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
     /// With `url`: get in by OAuth 2.1, with the token that `marquetry login NAME` has got; `{}` where the server's authorization server needs
-    /// no more. Other keys: `issuer`, `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
-    #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET"}))]
+    /// no more. Other keys: `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
+    #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET", "issuer": "https://login.example"}))]
     auth: Option<LoginConfig>,
     /// "stdio", "http", "streamable-http" or "sse"; without it, `command` means stdio and `url` means http.
     #[serde(rename = "type")]

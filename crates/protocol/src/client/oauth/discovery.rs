@@ -74,7 +74,7 @@ impl Discovery<'_> {
         if !covers(&found.resource, server) {
             return Err(AuthorizationError::ResourceMismatch {
                 server: format!("{origin}{}", server.path()),
-                named: found.resource,
+                named: crate::error::shortened(&found.resource).to_owned(),
             });
         }
         if found.authorization_servers.is_empty() {
@@ -108,7 +108,7 @@ impl Discovery<'_> {
             if found.issuer != issuer {
                 return Err(AuthorizationError::IssuerMismatch {
                     expected: issuer.to_owned(),
-                    found: found.issuer,
+                    found: crate::error::shortened(&found.issuer).to_owned(),
                 });
             }
             let endpoints = [&found.authorization_endpoint, &found.registration_endpoint];
@@ -134,13 +134,22 @@ impl Discovery<'_> {
         url: &str,
     ) -> Result<Option<T>, AuthorizationError> {
         let uri = self.checked(what, url)?;
-        let failed = |problem: String| AuthorizationError::Fetch { url: url.to_owned(), problem };
+        // Both may hold what a stranger has written.
+        let failed = |problem: String| AuthorizationError::Fetch {
+            url: crate::error::shortened(url).to_owned(),
+            problem: crate::error::shortened(&problem).to_owned(),
+        };
         let answer = self.fetcher.get(&uri).await.map_err(|error| failed(error.to_string()))?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body)
                 .map(Some)
                 .map_err(|error| failed(format!("is no {what}: {error}"))),
-            status if status.is_client_error() => Ok(None),
+            // What servers say of a path that they do not have, or keep to themselves.
+            StatusCode::UNAUTHORIZED
+            | StatusCode::FORBIDDEN
+            | StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::GONE => Ok(None),
             status => Err(failed(format!("answers with status {}", status.as_u16()))),
         }
     }

@@ -49,7 +49,7 @@ use std::{
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use self::{
     discovery::{AuthorizationServer, Discovery, Resource, same_origin},
@@ -66,7 +66,9 @@ use super::{AuthorizationError, Authorizer, Interaction, Refusal};
 use crate::auth::{Fetcher, Reach, Secret, SigningKey, base64url};
 
 /// Authorization for one server.
-pub struct OAuth {
+pub struct OAuth(Arc<Inner>);
+
+struct Inner {
     /// The server's URL as it was given, which its credentials are kept under.
     server: String,
     uri: Uri,
@@ -77,7 +79,9 @@ pub struct OAuth {
     /// What is shown with each request.
     shown: RwLock<Option<Arc<Shown>>>,
     /// Held while tokens are got, so that this happens once for all who wait.
-    work: Mutex<Work>,
+    work: Arc<Mutex<Work>>,
+    /// Whether a person is asked to log in now.
+    asking: watch::Sender<bool>,
 }
 
 /// What is shown with each request.
@@ -89,6 +93,30 @@ struct Shown {
     source: Source,
     /// Whether the server has taken it at least once.
     accepted: AtomicBool,
+}
+
+impl Shown {
+    fn has_ended(&self) -> bool {
+        /// A token that ends sooner than this has ended, in seconds.
+        const MARGIN: u64 = 30;
+        self.expires_at.is_some_and(|expires_at| expires_at <= now() + MARGIN)
+    }
+}
+
+/// While a person is asked to log in.
+struct Asking<'a>(&'a watch::Sender<bool>);
+
+impl<'a> Asking<'a> {
+    fn begin(asking: &'a watch::Sender<bool>) -> Self {
+        asking.send_replace(true);
+        Self(asking)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
+    }
 }
 
 /// Where a token is from.
@@ -111,7 +139,8 @@ impl OAuth {
     /// Authorization for the server at `url`.
     ///
     /// # Errors
-    /// When the URL is not valid, or neither `https:` nor on this machine: a token would be there for all to read.
+    /// When the URL is not valid, or neither `https:` nor on this machine: a token would be there for all to read. When
+    /// a client has a secret and no issuer that it is for.
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
         let refused = |why| AuthorizationError::Url {
             what: "server",
@@ -121,8 +150,16 @@ impl OAuth {
         let parsed: Uri = url.parse().map_err(|_| refused("it is no URL"))?;
         let reach = Reach::of(&parsed);
         let uri = reach.check(url).map_err(refused)?;
+        if let Some(RegisteredClient { id, proof: ClientProof::Secret(_), issuer: None }) =
+            &options.client
+            && !options.secret_for_first_issuer
+        {
+            return Err(AuthorizationError::Credentials(format!(
+                "the secret of client '{id}' needs the issuer that gave it: the server could name any"
+            )));
+        }
         let fetcher = Fetcher::new(options.max_document_bytes, options.document_timeout);
-        Ok(Self {
+        Ok(Self(Arc::new(Inner {
             server: url.to_owned(),
             uri,
             reach,
@@ -130,10 +167,13 @@ impl OAuth {
             fetcher,
             nonces: Nonces::default(),
             shown: RwLock::default(),
-            work: Mutex::default(),
-        })
+            work: Arc::default(),
+            asking: watch::Sender::new(false),
+        })))
     }
+}
 
+impl Inner {
     fn discovery(&self) -> Discovery<'_> {
         Discovery { fetcher: &self.fetcher, reach: self.reach }
     }
@@ -147,12 +187,16 @@ impl OAuth {
         if work.loaded {
             return Ok(());
         }
-        let kept = self.options.store.load(&self.server).await.map_err(|source| {
-            AuthorizationError::Io { what: "stored credentials".to_owned(), source }
-        })?;
-        work.credentials = kept.unwrap_or_default();
+        work.credentials = self.stored().await?.unwrap_or_default();
         work.loaded = true;
         self.show(work.credentials.tokens.as_ref(), Source::Store)
+    }
+
+    async fn stored(&self) -> Result<Option<Credentials>, AuthorizationError> {
+        self.options.store.load(&self.server).await.map_err(|source| AuthorizationError::Io {
+            what: "stored credentials".to_owned(),
+            source,
+        })
     }
 
     async fn save(&self, work: &Work) -> Result<(), AuthorizationError> {
@@ -187,8 +231,46 @@ impl OAuth {
         Ok(())
     }
 
+    /// Takes what another process has got since, if it has; false where there is nothing new.
+    async fn take_newer(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
+        let Some(kept) = self.stored().await? else { return Ok(false) };
+        let (Some(theirs), Some(ours)) = (&kept.tokens, &work.credentials.tokens) else {
+            return Ok(false);
+        };
+        let of = |tokens: &Tokens| {
+            let refresh = tokens.refresh.as_ref().map(|refresh| refresh.expose().to_owned());
+            (tokens.access.expose().to_owned(), refresh)
+        };
+        if of(theirs) == of(ours) {
+            return Ok(false);
+        }
+        self.show(Some(theirs), Source::Store)?;
+        work.credentials = kept;
+        Ok(true)
+    }
+
+    /// [`Self::refresh`] as a task of its own, which does not end with the request that has caused it: the old token may
+    /// be worth nothing once the authorization server has given a new one.
+    async fn refresh_apart(
+        self: &Arc<Self>,
+        mut work: OwnedMutexGuard<Work>,
+    ) -> Result<(OwnedMutexGuard<Work>, bool), AuthorizationError> {
+        let inner = self.clone();
+        let task = tokio::spawn(async move {
+            let refreshed = inner.refresh(&mut work).await?;
+            Ok((work, refreshed))
+        });
+        task.await.unwrap_or_else(|error| {
+            let source = std::io::Error::other(error);
+            Err(AuthorizationError::Io { what: "refresh of tokens".to_owned(), source })
+        })
+    }
+
     /// Gets new tokens for the old ones without asking anybody; false where that cannot be.
     async fn refresh(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
+        if self.take_newer(work).await? && !self.shown().is_some_and(|shown| shown.has_ended()) {
+            return Ok(true);
+        }
         let Some(old) = work.credentials.tokens.clone() else { return Ok(false) };
         let Some(refresh) = &old.refresh else { return Ok(false) };
         let Some(client) = self.identity_of(work, &old) else { return Ok(false) };
@@ -206,8 +288,11 @@ impl OAuth {
         };
         let answer = match endpoint.ask(&params).await {
             Ok(answer) => answer,
-            // It has ended: from here on there are no tokens.
-            Err(AuthorizationError::Denied { error, .. }) => {
+            // It has ended: from here on there are no tokens, unless another process was faster.
+            Err(AuthorizationError::Denied { error, .. }) if error == "invalid_grant" => {
+                if self.take_newer(work).await? {
+                    return Ok(true);
+                }
                 tracing::debug!(error, "tokens cannot be refreshed");
                 work.credentials.tokens = None;
                 self.show(None, Source::Refresh)?;
@@ -222,6 +307,7 @@ impl OAuth {
         tokens.scope = tokens.scope.or(scope);
         tokens.refresh = tokens.refresh.or(old.refresh);
         self.show(Some(&tokens), Source::Refresh)?;
+        work.widened = None;
         work.credentials.tokens = Some(tokens);
         self.save(work).await?;
         Ok(true)
@@ -231,7 +317,13 @@ impl OAuth {
     fn identity_of(&self, work: &Work, tokens: &Tokens) -> Option<ClientIdentity> {
         let proof = match (&self.options.client, tokens.method) {
             (_, Method::None) => ClientProof::None,
-            (Some(client), _) if client.id == tokens.client_id => client.proof.clone(),
+            // An id may be the same at two issuers; the secret is not.
+            (Some(client), _)
+                if client.id == tokens.client_id
+                    && client.issuer.as_ref().is_none_or(|issuer| *issuer == tokens.issuer) =>
+            {
+                client.proof.clone()
+            }
             _ => {
                 let known = work.credentials.registrations.get(&tokens.issuer)?;
                 let secret = known.client_secret.clone()?;
@@ -274,14 +366,14 @@ impl OAuth {
 
     /// Gets tokens for what was refused.
     async fn obtain(
-        &self,
-        work: &mut Work,
+        self: &Arc<Self>,
+        mut work: OwnedMutexGuard<Work>,
         refusal: &Refusal,
         interaction: Interaction,
     ) -> Result<(), AuthorizationError> {
         let discovery = self.discovery();
         let found = discovery.resource(&self.uri, refusal).await?;
-        let (server, described) = self.authorization_server(work, &discovery, found).await?;
+        let (server, described) = self.authorization_server(&work, &discovery, found).await?;
         let resource = described.as_ref().map(|described| described.resource.clone());
         let insufficient = refusal.is_insufficient_scope();
         // What one authorization server gave is nothing to another one.
@@ -289,8 +381,12 @@ impl OAuth {
         let refused_anew = self.shown().is_some_and(|shown| {
             shown.source == Source::Refresh && !shown.accepted.load(Ordering::Relaxed)
         });
-        if is_same && !insufficient && !refused_anew && self.refresh(work).await? {
-            return Ok(());
+        if is_same && !insufficient && !refused_anew {
+            let refreshed;
+            (work, refreshed) = self.refresh_apart(work).await?;
+            if refreshed {
+                return Ok(());
+            }
         }
         if matches!(self.options.grant, Grant::Login)
             && (interaction == Interaction::Forbidden || self.options.user_agent.is_none())
@@ -298,22 +394,22 @@ impl OAuth {
             return Err(AuthorizationError::LoginRequired { issuer: server.issuer });
         }
 
-        let scopes = self.scopes(work, &server, described.as_ref(), refusal, is_same);
-        if insufficient && is_same {
-            if work.widened.as_ref() == Some(&scopes) {
+        let scopes = self.scopes(&work, &server, described.as_ref(), refusal, is_same);
+        let widened = (insufficient && is_same).then(|| scopes.clone());
+        if widened.is_some() {
+            if work.widened == widened {
                 let wanted = refusal.parameter("scope").unwrap_or_default();
                 return Err(AuthorizationError::ScopeLoop(
                     crate::error::shortened(wanted).to_owned(),
                 ));
             }
-            work.widened = Some(scopes.clone());
         }
         let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
         let scope = Some(scope).filter(|scope| !scope.is_empty());
 
         let key = self.proves_possession(&server, described.as_ref(), refusal);
         let key = key.then(SigningKey::generate);
-        let client = self.client(&server, &discovery, work).await?;
+        let client = self.client(&server, &discovery, &mut work).await?;
         let endpoint = TokenEndpoint {
             discovery: &discovery,
             issuer: &server.issuer,
@@ -328,7 +424,23 @@ impl OAuth {
         tokens.scope = tokens.scope.or(scope);
         self.show(Some(&tokens), Source::Grant)?;
         work.credentials.tokens = Some(tokens);
-        self.save(work).await
+        if widened.is_some() {
+            work.widened = widened;
+        }
+        self.save(&work).await
+    }
+
+    /// Loads what is stored, and refreshes it if it has ended.
+    async fn prepare(
+        self: &Arc<Self>,
+        mut work: OwnedMutexGuard<Work>,
+    ) -> Result<(), AuthorizationError> {
+        self.load(&mut work).await?;
+        // Somebody else may have done it while we waited.
+        if self.shown().is_some_and(|shown| shown.has_ended()) {
+            self.refresh_apart(work).await?;
+        }
+        Ok(())
     }
 
     /// The authorization server to turn to: one that knows us already before one that does not.
@@ -449,6 +561,7 @@ impl OAuth {
         let assertion;
         let mut params = match &self.options.grant {
             Grant::Login => {
+                let _asking = Asking::begin(&self.asking);
                 return login::login(&self.options, server, endpoint, resource, scope).await;
             }
             Grant::ClientCredentials => vec![("grant_type", "client_credentials")],
@@ -514,39 +627,36 @@ impl OAuth {
 #[async_trait]
 impl Authorizer for OAuth {
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError> {
-        /// A token that ends sooner than this has ended, in seconds.
-        const MARGIN: u64 = 30;
-        if !same_origin(&request.uri, &self.uri) {
+        let inner = &self.0;
+        if !same_origin(&request.uri, &inner.uri) {
             return Ok(());
         }
-        let has_ended = |shown: &Option<Arc<Shown>>| {
-            shown.as_ref().is_some_and(|shown| {
-                shown.expires_at.is_some_and(|expires_at| expires_at <= now() + MARGIN)
-            })
-        };
-        let mut shown = self.shown();
-        if shown.is_none() || has_ended(&shown) {
-            let mut work = self.work.lock().await;
-            self.load(&mut work).await?;
-            // Somebody else may have done it while we waited.
-            if has_ended(&self.shown()) {
-                self.refresh(&mut work).await?;
-            }
-            shown = self.shown();
+        let is_good = |shown: &Arc<Shown>| !shown.has_ended();
+        let mut shown = inner.shown().filter(is_good);
+        if shown.is_none() {
+            // A person takes their time: what is sent meanwhile is refused, and waits for them then.
+            let mut asking = inner.asking.subscribe();
+            let work = tokio::select! {
+                biased;
+                work = inner.work.clone().lock_owned() => work,
+                _ = asking.wait_for(|asking| *asking) => return Ok(()),
+            };
+            inner.prepare(work).await?;
+            shown = inner.shown();
         }
         let Some(shown) = shown else { return Ok(()) };
         request.headers.insert(header::AUTHORIZATION, shown.authorization.clone());
         if let Some(key) = &shown.key {
             let (method, uri) = (&request.method, &request.uri);
-            let proof = possession::proof(key, &self.nonces, method, uri, Some(&shown.token))?;
+            let proof = possession::proof(key, &inner.nonces, method, uri, Some(&shown.token))?;
             request.headers.insert("dpop", proof);
         }
         Ok(())
     }
 
     fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
-        let is_new = self.nonces.learn(uri, headers);
-        let shown = self.shown();
+        let is_new = self.0.nonces.learn(uri, headers);
+        let shown = self.0.shown();
         if let Some(shown) = &shown
             && !matches!(status, StatusCode::UNAUTHORIZED)
         {
@@ -561,9 +671,10 @@ impl Authorizer for OAuth {
         refusal: &Refusal,
         interaction: Interaction,
     ) -> Result<(), AuthorizationError> {
-        let mut work = self.work.lock().await;
-        self.load(&mut work).await?;
-        if let Some(shown) = self.shown() {
+        let inner = &self.0;
+        let mut work = inner.work.clone().lock_owned().await;
+        inner.load(&mut work).await?;
+        if let Some(shown) = inner.shown() {
             let was_shown = refusal.presented() == Some(&shown.authorization);
             if !was_shown {
                 // Somebody else has got something better meanwhile.
@@ -578,7 +689,7 @@ impl Authorizer for OAuth {
                 ));
             }
         }
-        self.obtain(&mut work, refusal, interaction).await
+        inner.obtain(work, refusal, interaction).await
     }
 }
 

@@ -22,6 +22,9 @@ pub struct OAuthOptions {
     pub store: Arc<dyn CredentialStore>,
     /// Who we are, where an authorization server knows us already.
     pub client: Option<RegisteredClient>,
+    /// Whether a client's secret without an [`issuer`](RegisteredClient::issuer) goes to whichever authorization server
+    /// the MCP server names first: no. It is for whoever trusts the MCP server with that secret.
+    pub secret_for_first_issuer: bool,
     /// An `https:` URL with a document about us, which is our id where an authorization server reads such documents
     /// (Client ID Metadata Document).
     pub client_metadata_url: Option<String>,
@@ -49,6 +52,7 @@ impl Default for OAuthOptions {
             user_agent: None,
             store: Arc::new(MemoryStore::default()),
             client: None,
+            secret_for_first_issuer: false,
             client_metadata_url: None,
             client_name: "marquetry".to_owned(),
             scopes: Vec::new(),
@@ -98,8 +102,8 @@ pub struct RegisteredClient {
     pub id: String,
     /// How it proves to be the one.
     pub proof: ClientProof,
-    /// The issuer of the authorization server that knows it. Where this is absent, it is the first one that the client
-    /// is sent to; another one never sees the id or the secret.
+    /// The issuer of the authorization server that knows it, needed with a secret. Where this is absent, it is the first
+    /// one that the client is sent to; another one never sees the id.
     pub issuer: Option<String>,
 }
 

@@ -15,7 +15,10 @@ use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use marquetry_protocol::{
     client::{
         AuthorizationError, CallOptions, Client, ClientError, ClientOptions, HttpTarget,
-        oauth::{DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions, UserAgent},
+        oauth::{
+            ClientProof, DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions,
+            RegisteredClient, UserAgent,
+        },
     },
     server::auth::KeySource,
     types::CallToolParams,
@@ -152,6 +155,56 @@ async fn a_login_outlives_the_process() {
     issuer.set(|state| state.instead.clear());
     connect(&site.url, stored(Some(Arc::new(Headless)))).await.unwrap();
     assert_eq!((issuer.count("/register"), issuer.count("/authorize")), (1, 2));
+}
+
+#[tokio::test]
+async fn a_failure_ends_no_login() {
+    let (issuer, site) = place().await;
+    let client = connect(&site.url, with_somebody()).await.unwrap();
+    for (status, error) in [(503, "temporarily_unavailable"), (401, "invalid_client")] {
+        issuer.set(|state| {
+            state.keys = vec![Key::es256("two")];
+            let denied = json!({ "error": error }).to_string();
+            let denied = (StatusCode::from_u16(status).unwrap(), vec![], denied);
+            state.instead.insert("/token".to_owned(), denied);
+        });
+        let call = CallToolParams::new("whoami", &json!({})).unwrap();
+        let failed = client.call_tool(&call, CallOptions::default()).await.unwrap_err();
+        assert!(failed.to_string().contains(error), "{failed}");
+    }
+    issuer.set(|state| state.instead.clear());
+    assert_eq!(whoami(&client).await, "ann extra+tools");
+    assert_eq!(issuer.count("/authorize"), 1);
+    assert_eq!(issuer.last("/token")["grant_type"], "refresh_token");
+}
+
+#[tokio::test]
+async fn what_another_process_has_got_is_taken() {
+    let (issuer, site) = place().await;
+    let directory = tempfile::tempdir().unwrap();
+    let stored = || {
+        let mut options = with_somebody();
+        options.store = Arc::new(DirectoryStore::new(directory.path()));
+        options
+    };
+    let one = connect(&site.url, stored()).await.unwrap();
+    let other = connect(&site.url, stored()).await.unwrap();
+    issuer.set(|state| state.keys = vec![Key::es256("two")]);
+    assert_eq!(whoami(&one).await, "ann extra+tools");
+    let before = issuer.count("/token");
+    assert_eq!(whoami(&other).await, "ann extra+tools");
+    assert_eq!((issuer.count("/token"), issuer.count("/authorize")), (before, 1));
+}
+
+#[test]
+fn a_secret_needs_its_issuer() {
+    let mut options = OAuthOptions::default();
+    let proof = ClientProof::Secret("hush".into());
+    options.client = Some(RegisteredClient { id: "me".to_owned(), proof, issuer: None });
+    let error = OAuth::new("https://a.example/mcp", options.clone()).err().unwrap().to_string();
+    assert!(error.contains("client 'me' needs the issuer") && !error.contains("hush"), "{error}");
+    options.secret_for_first_issuer = true;
+    assert!(OAuth::new("https://a.example/mcp", options).is_ok());
 }
 
 #[tokio::test]
