@@ -396,13 +396,9 @@ impl Inner {
 
         let scopes = self.scopes(&work, &server, described.as_ref(), refusal, is_same);
         let widened = (insufficient && is_same).then(|| scopes.clone());
-        if widened.is_some() {
-            if work.widened == widened {
-                let wanted = refusal.parameter("scope").unwrap_or_default();
-                return Err(AuthorizationError::ScopeLoop(
-                    crate::error::shortened(wanted).to_owned(),
-                ));
-            }
+        if widened.is_some() && work.widened == widened {
+            let wanted = refusal.parameter("scope").unwrap_or_default();
+            return Err(AuthorizationError::ScopeLoop(crate::error::shortened(wanted).to_owned()));
         }
         let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
         let scope = Some(scope).filter(|scope| !scope.is_empty());
