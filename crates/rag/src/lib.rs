@@ -47,6 +47,8 @@ mod extract;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "extract")]
+mod pipeline;
 mod quotes;
 mod search;
 mod store;
@@ -64,9 +66,11 @@ pub use crate::{
         ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
         Registry, Source, extract,
     },
+    pipeline::{Pipeline, PipelineError},
 };
 pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
+    embed::{EmbedError, Embedder},
     quotes::straighten_quotes,
     search::{Fusion, Hit, Matching, SearchRequest},
     store::{

@@ -2,9 +2,11 @@
 
 use std::sync::LazyLock;
 
+use async_trait::async_trait;
 use serde::Deserialize;
 
-use super::wordpiece::WordPiece;
+use super::{EmbedError, Embedder, wordpiece::WordPiece};
+use crate::store::EmbeddingModel;
 
 /// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million tokens a second.
 ///
@@ -97,5 +99,21 @@ impl StaticModel {
             && vocabulary.lines().count() == count;
         let weights = weights.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         fits.then(|| Self { tokens: WordPiece::new(vocabulary), rows, weights })
+    }
+}
+
+#[async_trait]
+impl Embedder for &'static StaticModel {
+    fn model(&self) -> &EmbeddingModel {
+        static MODEL: LazyLock<EmbeddingModel> = LazyLock::new(EmbeddingModel::default);
+        &MODEL
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        Ok(texts.iter().map(|text| StaticModel::embed(self, text)).collect())
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        StaticModel::count_tokens(self, text)
     }
 }

@@ -289,6 +289,7 @@ async fn filters_are_exact(store: &impl ChunkStore) {
             let mut document = Document::new(uri);
             document.kind = kind.map(str::to_owned);
             document.owner = owner.map(str::to_owned);
+            document.readers = owner.into_iter().chain(["everybody"]).map(str::to_owned).collect();
             document.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
             document.metadata =
                 serde_json::Value::as_object(&metadata).cloned().unwrap_or_default();
@@ -320,6 +321,9 @@ async fn filters_are_exact(store: &impl ChunkStore) {
             Filter { owners: strings(&["alice", "bob"]), tags: strings(&["y"]), ..none() },
             &["1", "2"],
         ),
+        (Filter { readers: strings(&["alice"]), ..none() }, &["1"]),
+        (Filter { readers: strings(&["alice", "bob", "carol"]), ..none() }, &["1", "2"]),
+        (Filter { readers: strings(&["everybody"]), ..none() }, &["1", "2", "3", "4"]),
         (Filter { tags: strings(&["x", "y"]), ..none() }, &["1"]),
         (Filter { tags: strings(&["x", "x"]), ..none() }, &["1"]),
         (Filter { tags: strings(&["alice"]), ..none() }, &["4"]),
@@ -660,6 +664,7 @@ async fn nothing_is_syntax(store: &impl ChunkStore) {
         let filter = Filter {
             tags: vec![text.to_owned()],
             owners: vec![text.to_owned()],
+            readers: vec![text.to_owned()],
             types: vec![text.to_owned()],
             vector_models: vec![text.to_owned()],
             metadata: [(text.to_owned(), json!(text))].into_iter().collect(),
@@ -671,6 +676,7 @@ async fn nothing_is_syntax(store: &impl ChunkStore) {
         let mut document = Document::new(text);
         document.kind = Some(text.to_owned());
         document.owner = Some(text.to_owned());
+        document.readers.insert(text.to_owned());
         document.tags.insert(text.to_owned());
         document.vector_model = text.to_owned();
         document.metadata.insert(text.to_owned(), json!(text));

@@ -23,6 +23,10 @@ pub struct Document {
     pub vector_model: String,
     /// Whose it is.
     pub owner: Option<String>,
+    /// Who may read it: URIs of users and groups, the owner among them. What nobody is named for is found only by
+    /// whoever filters by no reader.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub readers: BTreeSet<String>,
     /// Names or URIs of tags.
     pub tags: BTreeSet<String>,
     /// Anything else to filter by or to show.
@@ -47,6 +51,7 @@ impl Document {
             object_id: None,
             vector_model: Self::VECTOR_MODEL.to_owned(),
             owner: None,
+            readers: BTreeSet::new(),
             tags: BTreeSet::new(),
             metadata: Map::new(),
             media_type: None,

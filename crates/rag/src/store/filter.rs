@@ -18,6 +18,8 @@ pub struct Filter {
     pub vector_models: Vec<String>,
     /// One of these owners.
     pub owners: Vec<String>,
+    /// One of these may read it: whoever asks, and the groups that they belong to.
+    pub readers: Vec<String>,
     /// All of these tags.
     pub tags: Vec<String>,
     /// Each of these keys with just this value.
@@ -50,6 +52,7 @@ impl Filter {
             any(Kind::Type, &self.types),
             any(Kind::VectorModel, &self.vector_models),
             any(Kind::Owner, &self.owners),
+            any(Kind::Reader, &self.readers),
         ];
         let all_of = self.tags.iter().map(|tag| label(Kind::Tag, &[tag])).chain(
             self.metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])),
@@ -93,6 +96,7 @@ pub(crate) enum Kind {
     Owner = 3,
     Tag = 4,
     Metadata = 5,
+    Reader = 6,
 }
 
 pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
@@ -108,10 +112,11 @@ pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
 
 /// All labels of a document but that of its URI, sorted.
 pub(crate) fn labels(document: &Document) -> Vec<Label> {
-    let Document { kind, vector_model, owner, tags, metadata, .. } = document;
+    let Document { kind, vector_model, owner, readers, tags, metadata, .. } = document;
     let mut labels = vec![label(Kind::VectorModel, &[vector_model])];
     labels.extend(kind.iter().map(|kind| label(Kind::Type, &[kind])));
     labels.extend(owner.iter().map(|owner| label(Kind::Owner, &[owner])));
+    labels.extend(readers.iter().map(|reader| label(Kind::Reader, &[reader])));
     labels.extend(tags.iter().map(|tag| label(Kind::Tag, &[tag])));
     labels.extend(metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])));
     labels.sort_unstable();

@@ -1,0 +1,145 @@
+//! The stages put together: what was extracted becomes chunks, vectors, and something to be found.
+
+use std::sync::Arc;
+
+use crate::{
+    chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted},
+    embed::{EmbedError, Embedder},
+    extract::Extracted,
+    search::{Hit, SearchRequest},
+    store::{ChunkStore, Document, NewChunk, StoreError},
+};
+
+/// A store with the model that fills it and asks it.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use marquetry_rag::{
+///     ChunkOptions, Document, EmbeddingModel, Hint, MemoryStore, Pipeline, SearchRequest, StaticModel, extract,
+/// };
+///
+/// let store = MemoryStore::new(EmbeddingModel::default());
+/// let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in()))?;
+/// let bread = extract(b"# Bread\n\nBread is made of flour and water.", &Hint::file("bread.md"))?;
+/// pipeline.index(Document::new("bread.md"), &bread, &ChunkOptions::default()).await?;
+///
+/// let hits = pipeline.search(SearchRequest::new("What is in bread?", None)).await?;
+/// assert_eq!(hits[0].chunk.document, "bread.md");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Pipeline {
+    store: Arc<dyn ChunkStore>,
+    embedder: Arc<dyn Embedder>,
+}
+
+/// Why a document was not indexed, or nothing was found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// The document cannot be cut as asked.
+    #[error(transparent)]
+    Chunk(#[from] ChunkError),
+    /// There are no vectors.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// The store failed, or is filled by another model.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Pipeline {
+    /// A store and the model that it was opened for.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherModel`] if the store is another model's.
+    pub fn new(
+        store: Arc<dyn ChunkStore>,
+        embedder: Arc<dyn Embedder>,
+    ) -> Result<Self, PipelineError> {
+        if store.model() != embedder.model() {
+            let (stored, wanted) = (store.model().clone(), embedder.model().clone());
+            return Err(StoreError::OtherModel { stored, wanted }.into());
+        }
+        Ok(Self { store, embedder })
+    }
+
+    /// Where the chunks are.
+    pub fn store(&self) -> &Arc<dyn ChunkStore> {
+        &self.store
+    }
+
+    /// What makes the vectors.
+    pub fn embedder(&self) -> &Arc<dyn Embedder> {
+        &self.embedder
+    }
+
+    /// The chunks that a document would have; nothing is stored.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk_extracted`].
+    pub fn preview(
+        &self,
+        extracted: &Extracted,
+        options: &ChunkOptions,
+    ) -> Result<Vec<Chunk>, ChunkError> {
+        chunk_extracted(extracted, options, |text| self.embedder.count_tokens(text))
+    }
+
+    /// Keeps a document, in the place of what it had before, and says how many chunks it has.
+    ///
+    /// # Errors
+    ///
+    /// Any stage fails; the document then has what it had before.
+    pub async fn index(
+        &self,
+        document: Document,
+        extracted: &Extracted,
+        options: &ChunkOptions,
+    ) -> Result<u64, PipelineError> {
+        let chunks = self.prepare(extracted, options).await?;
+        Ok(self.store.replace(document, chunks).await?)
+    }
+
+    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`].
+    ///
+    /// # Errors
+    ///
+    /// The document cannot be cut as asked, or there are no vectors.
+    pub async fn prepare(
+        &self,
+        extracted: &Extracted,
+        options: &ChunkOptions,
+    ) -> Result<Vec<NewChunk>, PipelineError> {
+        let chunks = self.preview(extracted, options)?;
+        let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
+        let vectors = self.embedder.embed(&texts).await?;
+        if vectors.len() != texts.len() {
+            let model = self.embedder.model().identity.clone();
+            let (wanted, got) = (texts.len(), vectors.len());
+            return Err(EmbedError::Count { model, wanted, got }.into());
+        }
+        Ok(chunks
+            .into_iter()
+            .zip(vectors)
+            .map(|(chunk, vector)| NewChunk::new(chunk, vector))
+            .collect())
+    }
+
+    /// Finds chunks by words and meaning. A request without a vector gets that of its text.
+    ///
+    /// # Errors
+    ///
+    /// The question has no vector, or the store refuses it.
+    pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
+        if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
+            let texts = [request.text.clone()];
+            request.vector = self.embedder.embed(&texts).await?.pop();
+        }
+        Ok(self.store.search(&request).await?)
+    }
+}
