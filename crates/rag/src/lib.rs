@@ -50,6 +50,7 @@ pub mod fuzz;
 #[cfg(feature = "extract")]
 mod pipeline;
 mod quotes;
+mod record;
 mod search;
 mod store;
 
@@ -72,6 +73,12 @@ pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
     embed::{EmbedError, Embedder},
     quotes::straighten_quotes,
+    record::{
+        AttributeKind, AttributeType, Caller, ContentChange, Expected, MemoryRecords, ModelType,
+        NewRecord, Put, Record, RecordChange, RecordError, RecordEvent, RecordFilter, RecordLimits,
+        RecordPage, RecordPatch, RecordStore, RecordStoreError, Records, ResourceView,
+        administrators, everyone,
+    },
     search::{Fusion, Hit, Matching, SearchRequest},
     store::{
         ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,

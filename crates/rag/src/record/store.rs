@@ -1,0 +1,323 @@
+//! Where records are kept.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+
+use super::{Record, model::GROUP, path};
+use crate::StoreError;
+
+/// A place that keeps records with their contents. It knows nothing of who asks: that is `Records`.
+///
+/// What is put at once appears at once or not at all, also when the process dies in between. Whoever writes a store
+/// proves it with `record_conformance::check`, behind the feature `conformance`.
+#[async_trait]
+pub trait RecordStore: Send + Sync + 'static {
+    /// Keeps records, each new or in the place of the one with its URI, and says what is kept now: with the revision
+    /// that it got, 1 for a new one, and for one that was there when it was made. Later ones see earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RecordStoreError`]; nothing is kept of any of them then.
+    async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError>;
+
+    /// Keeps one record, as [`Self::put_all`] does.
+    async fn put(&self, put: Put) -> Result<Record, RecordStoreError> {
+        let kept = self.put_all(vec![put]).await?.pop();
+        kept.ok_or_else(|| {
+            StoreError::Damaged("a record was kept and not given back".to_owned()).into()
+        })
+    }
+
+    /// The record with this URI, in the form that [`Record::uri`] gives.
+    async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError>;
+
+    /// The bytes of a record; None if it has none, or is not there.
+    async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError>;
+
+    /// Removes a record, of this revision if one is given, and gives it back; None if it was not there.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordStoreError::Conflict`], and [`RecordStoreError::NotEmpty`] for a group in which something lies.
+    async fn delete(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+    ) -> Result<Option<Record>, RecordStoreError>;
+
+    /// Records that pass the filter, in the order of the bytes of their URIs.
+    async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError>;
+
+    /// How many records pass the filter, its `after` and `limit` left aside.
+    async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
+}
+
+/// A record that is to be kept.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Put {
+    /// The record; its revision and, if it is there already, its `created` do not count.
+    pub record: Record,
+    /// What becomes of its bytes.
+    pub content: ContentChange,
+    /// What must be there before.
+    pub expected: Expected,
+}
+
+impl Put {
+    /// A record that must not be there yet.
+    pub fn new(record: Record) -> Self {
+        Self { record, content: ContentChange::Keep, expected: Expected::Absent }
+    }
+
+    /// A record in the place of the one of this revision, with its bytes.
+    pub fn update(record: Record, revision: u64) -> Self {
+        Self { expected: Expected::Revision(revision), ..Self::new(record) }
+    }
+
+    /// A record, whatever is there now.
+    pub fn any(record: Record) -> Self {
+        Self { expected: Expected::Any, ..Self::new(record) }
+    }
+
+    /// The same with bytes.
+    #[must_use]
+    pub fn with_content(self, content: impl Into<Vec<u8>>) -> Self {
+        Self { content: ContentChange::Set(content.into()), ..self }
+    }
+}
+
+/// What becomes of the bytes of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ContentChange {
+    /// They stay as they are.
+    #[default]
+    Keep,
+    /// They become these.
+    Set(Vec<u8>),
+    /// There are none any more.
+    Remove,
+}
+
+/// What must be there for a record to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Anything.
+    Any,
+    /// Nothing.
+    Absent,
+    /// The record with this revision.
+    Revision(u64),
+}
+
+/// Which records are meant. What is empty or None does not restrict, with the exception of the organisation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordFilter {
+    /// Of this organisation.
+    pub organization: String,
+    /// Of one of these types.
+    pub types: Vec<String>,
+    /// Directly in the group of this path, written as records have it.
+    pub group: Option<String>,
+    /// With just this name.
+    pub name: Option<String>,
+    /// With all of these tags.
+    pub tags: Vec<String>,
+    /// Of one of these owners.
+    pub owners: Vec<String>,
+    /// Anywhere but in the home of this owner: what others share with them.
+    pub not_in_home_of: Option<String>,
+    /// For one of these: as owner, reader, writer, or reader of the place where it lies (`Records::principals`).
+    /// Some without any: there are none.
+    pub readers: Option<BTreeSet<String>>,
+    /// Groups with one of these among their `members`.
+    pub members: Vec<String>,
+    /// After this URI.
+    pub after: Option<String>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+impl RecordFilter {
+    /// All records of an organisation.
+    pub fn new(organization: impl Into<String>) -> Self {
+        Self { organization: organization.into(), ..Self::default() }
+    }
+
+    /// Whether a record passes, whatever `after` and `limit` are. This is what each store's queries must agree with.
+    pub fn matches(&self, record: &Record) -> bool {
+        let any = |values: &[String], value: Option<&String>| {
+            values.is_empty() || value.is_some_and(|value| values.contains(value))
+        };
+        record.organization == self.organization
+            && any(&self.types, Some(&record.kind))
+            && self.group.as_ref().is_none_or(|group| record.group.as_ref() == Some(group))
+            && self.name.as_ref().is_none_or(|name| record.name == *name)
+            && self.tags.iter().all(|tag| record.tags.contains(tag))
+            && any(&self.owners, record.owner.as_ref())
+            && self.not_in_home_of.as_ref().is_none_or(|owner| home_of(record) != Some(owner))
+            && self.readers.as_ref().is_none_or(|readers| {
+                record_readers(record).iter().any(|reader| readers.contains(reader))
+            })
+            && (self.members.is_empty()
+                || members(record).any(|member| self.members.iter().any(|one| one == member)))
+    }
+}
+
+/// All who may read a record, its organisation's administrators left aside: owner, readers, writers, and those who
+/// read the place where it lies.
+pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
+    let Record { owner, readers, writers, .. } = record;
+    let named = owner.iter().chain(readers).chain(writers).cloned();
+    named.chain(record.lies_in()).collect()
+}
+
+/// The members that a group names.
+pub(crate) fn members(record: &Record) -> impl Iterator<Item = &str> {
+    let members = record.attributes.get("members").filter(|_| record.kind == GROUP);
+    members
+        .and_then(|members| members.as_array())
+        .into_iter()
+        .flatten()
+        .filter_map(|one| one.as_str())
+}
+
+/// In whose home a record lies.
+pub(crate) fn home_of(record: &Record) -> Option<&String> {
+    record
+        .owner
+        .as_ref()
+        .filter(|_| record.group.as_ref().is_some_and(|path| path.starts_with('~')))
+}
+
+/// What every store refuses to keep; the URI of a record that it does not.
+pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, RecordStoreError> {
+    let record = &put.record;
+    let uri = record.uri().ok_or_else(|| RecordStoreError::NoUri {
+        organization: record.organization.clone(),
+        kind: record.kind.clone(),
+        object_id: record.object_id.clone(),
+    })?;
+    if let Some(group) = &record.group {
+        if !path::is_stored(group) {
+            return Err(RecordStoreError::Path(group.clone()));
+        }
+        if group.starts_with('~') && record.owner.is_none() {
+            return Err(RecordStoreError::NoOwner(uri));
+        }
+        if record.kind == GROUP && (record.name.is_empty() || record.name.contains('/')) {
+            return Err(RecordStoreError::Path(path::join(group, &record.name)));
+        }
+    }
+    if let ContentChange::Set(content) = &put.content {
+        let bytes = content.len() as u64;
+        if bytes > max_content_bytes {
+            return Err(RecordStoreError::ContentTooLarge { bytes, max: max_content_bytes });
+        }
+    }
+    Ok(uri)
+}
+
+/// That what is there is what is expected.
+pub(crate) fn check_expected(
+    uri: &str,
+    expected: Expected,
+    found: Option<u64>,
+) -> Result<(), RecordStoreError> {
+    let fits = match expected {
+        Expected::Any => true,
+        Expected::Absent => found.is_none(),
+        Expected::Revision(revision) => found == Some(revision),
+    };
+    let expected = match expected {
+        Expected::Revision(revision) => Some(revision),
+        Expected::Any | Expected::Absent => None,
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(RecordStoreError::Conflict { uri: uri.to_owned(), expected, found })
+    }
+}
+
+/// Why a store of records did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordStoreError {
+    /// Another revision is there than the one that was expected.
+    #[error("{}", conflict(uri, *expected, *found))]
+    Conflict {
+        /// Of which record.
+        uri: String,
+        /// The revision that should be there; None: nothing should be.
+        expected: Option<u64>,
+        /// The revision that is there; None: nothing is.
+        found: Option<u64>,
+    },
+    /// There is a group with this path already.
+    #[error("there is a group {path} already")]
+    PathTaken {
+        /// The path.
+        path: String,
+    },
+    /// A record is to lie in a group that is not there.
+    #[error("there is no group {path}")]
+    NoGroup {
+        /// The path of the group.
+        path: String,
+    },
+    /// Something lies in a group that is to be removed, renamed or moved.
+    #[error("the group {path} is not empty")]
+    NotEmpty {
+        /// The path of the group.
+        path: String,
+    },
+    /// A record whose parts make no URI.
+    #[error(
+        "a record needs an organisation, a type and an object id that may stand in a URI, not {organization:?}, {kind:?} and {object_id:?}"
+    )]
+    NoUri {
+        /// The organisation.
+        organization: String,
+        /// The type.
+        kind: String,
+        /// The object id.
+        object_id: String,
+    },
+    /// A record in a home that has no owner.
+    #[error("{0} lies in a home (~) and has no owner")]
+    NoOwner(String),
+    /// This cannot be the path of a group.
+    #[error("{0:?} is not the path of a group: it begins with ~ or /, and has no empty names")]
+    Path(String),
+    /// The bytes of a record are more than the store takes.
+    #[error("the content has {bytes} bytes, more than max_content_bytes ({max})")]
+    ContentTooLarge {
+        /// How many it has.
+        bytes: u64,
+        /// How many it may have.
+        max: u64,
+    },
+    /// The database could not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RecordStoreError {
+    /// Whether another revision is there than the one that was expected.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+}
+
+fn conflict(uri: &str, expected: Option<u64>, found: Option<u64>) -> String {
+    match (expected, found) {
+        (Some(expected), Some(found)) => {
+            format!("{uri} was changed meanwhile: it has revision {found}, not {expected}")
+        }
+        (Some(_), None) => format!("{uri} was removed meanwhile"),
+        (None, _) => format!("{uri} is there already"),
+    }
+}

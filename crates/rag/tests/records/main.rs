@@ -1,0 +1,16 @@
+//! Records: their URIs, their types, and who may do what with them.
+
+mod access;
+mod seed;
+
+use std::sync::Arc;
+
+use marquetry_rag::{Caller, MemoryRecords, Records};
+
+fn records() -> Records {
+    Records::new(Arc::new(MemoryRecords::new()))
+}
+
+fn user(id: &str) -> Caller {
+    Caller::new("default", id).unwrap()
+}
