@@ -30,6 +30,8 @@ mod front;
 mod gateway;
 mod health;
 mod http;
+#[allow(dead_code, reason = "the tools and the command line are about to use it")]
+mod knowledge;
 mod logging;
 mod rest;
 mod tools;
@@ -38,8 +40,8 @@ pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
         ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, GatewayConfig,
-        IntelligentProcessing, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
-        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
-        ToolConfig, Transport, UpstreamConfig,
+        IntelligentProcessing, KnowledgeConfig, Limits, LogConfig, LogFormat, LoginConfig,
+        LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind,
+        TestingConfig, TokenConfig, ToolConfig, Transport, UpstreamConfig,
     },
 };

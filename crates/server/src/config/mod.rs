@@ -8,6 +8,7 @@ mod capture;
 mod error;
 mod expand;
 mod gateway;
+mod knowledge;
 mod limits;
 mod locate;
 mod login;
@@ -31,13 +32,15 @@ pub use self::{
     capture::Capture,
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
+    knowledge::KnowledgeConfig,
     limits::Limits,
     login::{LoginConfig, LoginGrant},
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
-    capture::Level, error::nearest, gateway::is_name_char, sections::parse_listen,
+    capture::Level, error::nearest, gateway::is_name_char, knowledge::KnowledgePlace,
+    sections::parse_listen,
 };
 
 use self::{expand::Variables, upstream::UpstreamTable};
@@ -70,6 +73,8 @@ pub struct Config {
     pub artifacts: ArtifactsConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
+    /// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
+    pub knowledge: KnowledgeConfig,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
     /// What makes a run repeatable; for tests only.

@@ -1,0 +1,130 @@
+//! Where knowledge is kept.
+
+use std::{ffi::OsString, num::NonZeroU64, path::PathBuf};
+
+use marquetry_context_blocks::Am7Uri;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+
+/// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct KnowledgeConfig {
+    /// Whether there is any: without, no tool `am7_*` is listed, and nothing is opened.
+    pub enabled: bool,
+    /// Where it is kept: a file, which is made when something is first kept. Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`,
+    /// or below `~/.local/share`.
+    #[schemars(example = &"knowledge.db")]
+    pub database: Option<String>,
+    /// The first part of the URIs of records that do not say another; an agent works in no other.
+    #[serde(deserialize_with = "organization")]
+    pub organization: String,
+    /// The largest content of one record, in bytes.
+    pub max_content_bytes: NonZeroU64,
+}
+
+impl Default for KnowledgeConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            database: None,
+            organization: "default".to_owned(),
+            max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+        }
+    }
+}
+
+/// Where knowledge is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KnowledgePlace {
+    /// In a file.
+    File(PathBuf),
+    /// In a PostgreSQL database with this URL.
+    Postgres(String),
+}
+
+impl KnowledgeConfig {
+    /// Where it is kept.
+    ///
+    /// # Errors
+    ///
+    /// Nothing says where: neither the configuration nor the environment.
+    #[allow(dead_code, reason = "only what opens knowledge asks for it")]
+    pub(crate) fn place(&self) -> Result<KnowledgePlace, String> {
+        self.place_with(&|name| std::env::var_os(name))
+    }
+
+    fn place_with(
+        &self,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<KnowledgePlace, String> {
+        if let Some(database) = &self.database {
+            let is_server =
+                ["postgres://", "postgresql://"].iter().any(|scheme| database.starts_with(scheme));
+            return Ok(match is_server {
+                true => KnowledgePlace::Postgres(database.clone()),
+                false => KnowledgePlace::File(database.into()),
+            });
+        }
+        // A relative path in these variables does not count (XDG Base Directory Specification).
+        let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let data = folder("XDG_DATA_HOME")
+            .or_else(|| folder("HOME").map(|home| home.join(".local/share")))
+            .ok_or("neither it nor $XDG_DATA_HOME nor $HOME says where")?;
+        Ok(KnowledgePlace::File(data.join("marquetry/knowledge.db")))
+    }
+}
+
+fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let uri = Am7Uri::builder().organization(&name).object_type("data.data").id("id").build();
+    uri.map(|_| name.clone()).map_err(|error| {
+        D::Error::custom(format!("{name:?} cannot be the first part of a URI: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_or_a_server() {
+        let place = |database: Option<&str>, variables: &[(&str, &str)]| {
+            let config =
+                KnowledgeConfig { database: database.map(str::to_owned), ..Default::default() };
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            config.place_with(&variable)
+        };
+        let file = |path: &str| Ok(KnowledgePlace::File(path.into()));
+        assert_eq!(place(Some("k.db"), &[]), file("k.db"));
+        let server = "postgres://me@127.0.0.1/k";
+        assert_eq!(place(Some(server), &[]), Ok(KnowledgePlace::Postgres(server.to_owned())));
+        let home = ("HOME", "/home/a");
+        assert_eq!(
+            place(None, &[("XDG_DATA_HOME", "/data"), home]),
+            file("/data/marquetry/knowledge.db")
+        );
+        for unset in ["", "data"] {
+            assert_eq!(
+                place(None, &[("XDG_DATA_HOME", unset), home]),
+                file("/home/a/.local/share/marquetry/knowledge.db")
+            );
+        }
+        assert!(place(None, &[]).is_err());
+    }
+
+    #[test]
+    fn an_organization_can_stand_in_a_uri() {
+        let read = |name: &str| {
+            toml::from_str::<KnowledgeConfig>(&format!("organization = '{name}'")).map(|_| ())
+        };
+        read("acme").unwrap();
+        for bad in ["", "..", "a b/../c", "a/media", "<x>"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}
