@@ -56,8 +56,6 @@ mod store;
 
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
-#[cfg(feature = "conformance")]
-pub use crate::store::conformance;
 #[cfg(feature = "libsql")]
 pub use crate::store::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "extract")]
@@ -85,3 +83,5 @@ pub use crate::{
         StoredChunk,
     },
 };
+#[cfg(feature = "conformance")]
+pub use crate::{record::conformance as record_conformance, store::conformance};

@@ -199,3 +199,13 @@ impl State {
         old
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        crate::record::conformance::check(async || MemoryRecords::new()).await;
+    }
+}

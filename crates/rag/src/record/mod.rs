@@ -19,6 +19,12 @@
 
 mod caller;
 mod check;
+#[cfg(any(test, feature = "conformance"))]
+#[cfg_attr(
+    not(feature = "conformance"),
+    expect(unreachable_pub, reason = "public with the feature")
+)]
+pub mod conformance;
 mod error;
 mod event;
 mod facade;
