@@ -56,8 +56,6 @@ mod store;
 
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
-#[cfg(feature = "libsql")]
-pub use crate::store::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,
@@ -85,3 +83,8 @@ pub use crate::{
 };
 #[cfg(feature = "conformance")]
 pub use crate::{record::conformance as record_conformance, store::conformance};
+#[cfg(feature = "libsql")]
+pub use crate::{
+    record::{LibsqlRecords, LibsqlRecordsOptions},
+    store::{LibsqlOptions, LibsqlStore},
+};

@@ -37,6 +37,7 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     groups_keep_what_lies_in_them(&make().await).await;
     homes_are_apart(&make().await).await;
     what_has_no_uri_is_refused(&make().await).await;
+    depth_is_refused(&make().await).await;
     members_are_found(&make().await).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
     one_of_many_gets_the_path(Arc::new(make().await)).await;
@@ -545,6 +546,21 @@ async fn what_has_no_uri_is_refused(store: &impl RecordStore) {
         assert!(matches!(error, RecordStoreError::NoUri { .. }), "{error}");
     }
     assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
+}
+
+async fn depth_is_refused(store: &impl RecordStore) {
+    let nested = |depth: usize| (1..depth).fold(json!(7), |inner, _| Value::Array(vec![inner]));
+    let with = |value: Value| {
+        let mut record = note("a");
+        record.attributes.insert("deep".to_owned(), value);
+        record
+    };
+    let kept = put(store, with(nested(100))).await;
+    assert_eq!(get(store, &kept).await, Some(kept));
+    for depth in [101, 10_000] {
+        let error = store.put(Put::any(with(nested(depth)))).await.expect_err("too deep");
+        assert!(matches!(error, RecordStoreError::TooDeep { max: 100 }), "{error}");
+    }
 }
 
 async fn members_are_found(store: &impl RecordStore) {

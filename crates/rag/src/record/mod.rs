@@ -28,6 +28,10 @@ pub mod conformance;
 mod error;
 mod event;
 mod facade;
+#[cfg(feature = "libsql")]
+mod labels;
+#[cfg(feature = "libsql")]
+mod libsql;
 mod limits;
 mod memory;
 mod model;
@@ -37,6 +41,8 @@ mod store;
 mod types;
 mod view;
 
+#[cfg(feature = "libsql")]
+pub use self::libsql::{LibsqlRecords, LibsqlRecordsOptions};
 pub use self::{
     caller::{Caller, administrators, everyone},
     error::RecordError,

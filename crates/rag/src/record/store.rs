@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::{Record, model::GROUP, path};
 use crate::StoreError;
@@ -211,6 +212,9 @@ pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, Rec
             return Err(RecordStoreError::Path(path::join(group, &record.name)));
         }
     }
+    if !is_shallow(record) {
+        return Err(RecordStoreError::TooDeep { max: MAX_DEPTH });
+    }
     if let ContentChange::Set(content) = &put.content {
         let bytes = content.len() as u64;
         if bytes > max_content_bytes {
@@ -218,6 +222,25 @@ pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, Rec
         }
     }
     Ok(uri)
+}
+
+/// How deep attributes may be nested: JSON that is deeper does not read.
+const MAX_DEPTH: usize = 100;
+
+/// Whether attributes are not nested deeper than [`MAX_DEPTH`]. It walks without recursion.
+fn is_shallow(record: &Record) -> bool {
+    let mut next: Vec<(usize, &Value)> = record.attributes.values().map(|one| (1, one)).collect();
+    while let Some((depth, value)) = next.pop() {
+        if depth > MAX_DEPTH {
+            return false;
+        }
+        match value {
+            Value::Array(list) => next.extend(list.iter().map(|one| (depth + 1, one))),
+            Value::Object(values) => next.extend(values.values().map(|one| (depth + 1, one))),
+            _ => {}
+        }
+    }
+    true
 }
 
 /// That what is there is what is expected.
@@ -292,6 +315,12 @@ pub enum RecordStoreError {
     /// This cannot be the path of a group.
     #[error("{0:?} is not the path of a group: it begins with ~ or /, and has no empty names")]
     Path(String),
+    /// The attributes of a record are nested too deep.
+    #[error("the attributes are nested deeper than {max} levels")]
+    TooDeep {
+        /// How deep they may be.
+        max: usize,
+    },
     /// The bytes of a record are more than the store takes.
     #[error("the content has {bytes} bytes, more than max_content_bytes ({max})")]
     ContentTooLarge {

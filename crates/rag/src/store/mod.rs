@@ -9,7 +9,7 @@ pub mod conformance;
 mod document;
 pub(crate) mod filter;
 #[cfg(feature = "libsql")]
-mod libsql;
+pub(crate) mod libsql;
 mod memory;
 
 use async_trait::async_trait;

@@ -29,7 +29,7 @@ async fn a_note_lives_from_creation_to_removal() {
     assert_eq!(records.list(&bob, &RecordFilter::default()).await.unwrap().records, []);
 
     let found = records.find(&alice, "~/Notes/Bread", "Flour").await.unwrap();
-    assert_eq!(found, [note.clone()]);
+    assert_eq!(found, std::slice::from_ref(&note));
     let changed = records.update(&alice, &uri, patch.clone().revision(1)).await.unwrap();
     assert_eq!((changed.text(), changed.revision), (Some("Type 1050."), 2));
     let late = records.update(&alice, &uri, patch.revision(1)).await.unwrap_err();

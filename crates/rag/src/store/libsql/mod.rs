@@ -1,7 +1,7 @@
 //! A store in one libSQL file, with everything that is searched in memory.
 
 mod codec;
-mod schema;
+pub(crate) mod schema;
 mod writer;
 
 use std::{
@@ -419,7 +419,7 @@ impl Chunks {
 }
 
 /// All rows of an answer.
-fn select<T>(
+pub(crate) fn select<T>(
     connection: &Connection,
     sql: &str,
     params: impl libsql::params::IntoParams,
@@ -454,12 +454,15 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
 }
 
 /// A text that is kept as a blob.
-fn text(row: &Row, column: i32) -> Result<String, StoreError> {
+pub(crate) fn text(row: &Row, column: i32) -> Result<String, StoreError> {
     let bytes: Vec<u8> = row.get(column).map_err(error)?;
     String::from_utf8(bytes).map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row, column: i32) -> Result<T, StoreError> {
+pub(crate) fn json<T: serde::de::DeserializeOwned>(
+    row: &Row,
+    column: i32,
+) -> Result<T, StoreError> {
     let text: String = row.get(column).map_err(error)?;
     serde_json::from_str(&text).map_err(|error| StoreError::Damaged(error.to_string()))
 }
@@ -474,7 +477,7 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
 }
 
 /// What the future gives. Those of a local database do their work while they are asked for the first time.
-fn wait<F: Future>(future: F) -> F::Output {
+pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {

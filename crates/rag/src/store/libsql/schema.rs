@@ -40,7 +40,7 @@ INSERT INTO rag_setting VALUES ('schema', 1), ('revision', 0);
 ";
 
 /// What [`StoreError`] an engine's error is.
-pub(super) fn error(error: Error) -> StoreError {
+pub(crate) fn error(error: Error) -> StoreError {
     match &error {
         Error::SqliteFailure(code, message) => match code & 0xff {
             5 | 6 => StoreError::Busy,
@@ -53,7 +53,7 @@ pub(super) fn error(error: Error) -> StoreError {
 }
 
 /// What each connection needs.
-pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn prepare(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY).map_err(error)?;
     // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits, and damages nothing.
     let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
@@ -108,7 +108,7 @@ pub(super) fn check(
 }
 
 /// Keeps this connection from making the database larger than this.
-pub(super) fn limit(connection: &Connection, bytes: u64) -> Result<(), StoreError> {
+pub(crate) fn limit(connection: &Connection, bytes: u64) -> Result<(), StoreError> {
     let page = number(connection, "PRAGMA page_size")?.unwrap_or(4_096).max(1);
     let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page;
     wait(connection.query(&format!("PRAGMA max_page_count = {}", pages.max(1)), ()))
@@ -129,7 +129,7 @@ pub(super) fn stored_model(connection: &Connection) -> Result<Option<EmbeddingMo
     Ok(Some(EmbeddingModel { identity, dimension }))
 }
 
-pub(super) fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, StoreError> {
+pub(crate) fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, StoreError> {
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     match wait(rows.next()).map_err(error)? {
         Some(row) => row.get(0).map(Some).map_err(error),
@@ -138,11 +138,11 @@ pub(super) fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, 
 }
 
 /// Does all of it or nothing.
-pub(super) fn transaction<T>(
+pub(crate) fn transaction<T, E: From<StoreError>>(
     connection: &Connection,
     begin: &str,
-    work: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     wait(connection.execute(begin, ())).map_err(error)?;
     let done = work().and_then(|done| {
         wait(connection.execute("COMMIT", ())).map_err(error)?;

@@ -1,0 +1,82 @@
+//! What records are found by, as hashes.
+
+use super::{
+    Record, RecordFilter,
+    store::{home_of, members, record_readers},
+};
+
+/// What a record can be found by: a hash of its organisation, the kind and the value.
+///
+/// Cryptographic, since a name that collides with another's would pass the other's filters. Nobody gains by making two
+/// of their own collide, so 64 bits are enough.
+pub(super) type Label = i64;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Type = 0,
+    Group = 1,
+    Name = 2,
+    Tag = 3,
+    Owner = 4,
+    Reader = 5,
+    Member = 6,
+    Home = 7,
+}
+
+fn label(organization: &str, kind: Kind, value: &str) -> Label {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&[kind as u8]);
+    hasher.update(&(organization.len() as u64).to_le_bytes());
+    hasher.update(organization.as_bytes());
+    hasher.update(value.as_bytes());
+    let hash = hasher.finalize();
+    Label::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
+/// All labels of a record, sorted.
+pub(super) fn labels(record: &Record) -> Vec<Label> {
+    let of = |kind, value: &str| label(&record.organization, kind, value);
+    let mut labels = vec![of(Kind::Type, &record.kind), of(Kind::Name, &record.name)];
+    labels.extend(record.group.iter().map(|group| of(Kind::Group, group)));
+    labels.extend(record.tags.iter().map(|tag| of(Kind::Tag, tag)));
+    labels.extend(record.owner.iter().map(|owner| of(Kind::Owner, owner)));
+    labels.extend(record_readers(record).iter().map(|reader| of(Kind::Reader, reader)));
+    labels.extend(members(record).map(|member| of(Kind::Member, member)));
+    labels.extend(home_of(record).map(|owner| of(Kind::Home, owner)));
+    labels.sort_unstable();
+    labels.dedup();
+    labels
+}
+
+/// A [`RecordFilter`] over [`labels`].
+pub(super) struct Labels {
+    /// One of each of these.
+    pub(super) groups: Vec<Vec<Label>>,
+    /// Not this one.
+    pub(super) not: Option<Label>,
+}
+
+impl Labels {
+    pub(super) fn of(filter: &RecordFilter) -> Self {
+        let of = |kind, value: &str| label(&filter.organization, kind, value);
+        let any = |kind, values: &[String]| -> Vec<Label> {
+            values.iter().map(|value| of(kind, value)).collect()
+        };
+        let one = |kind, value: &Option<String>| value.as_ref().map(|value| vec![of(kind, value)]);
+        let lists = [
+            any(Kind::Type, &filter.types),
+            any(Kind::Owner, &filter.owners),
+            any(Kind::Member, &filter.members),
+        ];
+        let readers = filter.readers.as_ref();
+        let readers = readers.map(|all| all.iter().map(|one| of(Kind::Reader, one)).collect());
+        let groups = lists.into_iter().filter(|list| !list.is_empty());
+        let groups = groups
+            .chain(filter.tags.iter().map(|tag| vec![of(Kind::Tag, tag)]))
+            .chain(one(Kind::Group, &filter.group))
+            .chain(one(Kind::Name, &filter.name))
+            .chain(readers);
+        let not = filter.not_in_home_of.as_ref().map(|owner| of(Kind::Home, owner));
+        Self { groups: groups.collect(), not }
+    }
+}

@@ -1,0 +1,239 @@
+//! Records in one libSQL file.
+
+mod query;
+mod schema;
+mod write;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use libsql::{Builder, Connection, Database, params};
+
+use super::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
+use crate::{
+    StoreError,
+    store::{
+        blocking,
+        libsql::{
+            schema::{error, limit, prepare},
+            select,
+        },
+    },
+};
+
+/// Records in one file, which may be that of a [`LibsqlStore`](crate::LibsqlStore), and which several processes may
+/// use at once.
+///
+/// Nothing is kept in memory. A process that is killed while it writes leaves the old records or the new ones. Its
+/// tables have names that begin with `record_`, and leave the rest of the file alone.
+pub struct LibsqlRecords {
+    database: Database,
+    /// Connections that nobody reads from at the moment.
+    idle: Arc<Mutex<Vec<Connection>>>,
+    /// The one that writes; others wait here rather than for the lock of the file.
+    writer: Arc<tokio::sync::Mutex<Connection>>,
+    max_content_bytes: u64,
+}
+
+/// How a database of records is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibsqlRecordsOptions {
+    /// How large this process may make the database by way of records, in bytes; more is [`StoreError::Full`]. No
+    /// limit by default.
+    pub max_bytes: Option<u64>,
+    /// How many bytes a record may have; 64 MiB by default. SQLite itself takes no more than 1 GB.
+    pub max_content_bytes: u64,
+}
+
+impl Default for LibsqlRecordsOptions {
+    fn default() -> Self {
+        Self { max_bytes: None, max_content_bytes: 64 << 20 }
+    }
+}
+
+/// How many connections wait for the next readers.
+const MAX_IDLE: usize = 4;
+
+impl LibsqlRecords {
+    /// Opens the records in this file, or makes it. The directory must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NewerSchema`] if a newer version of this program wrote them, [`StoreError::Damaged`] for what is
+    /// no database.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
+        Self::open_with(path, LibsqlRecordsOptions::default()).await
+    }
+
+    /// Opens the records in this file, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: LibsqlRecordsOptions,
+    ) -> Result<Self, RecordStoreError> {
+        let database = Builder::new_local(path.as_ref()).build().await.map_err(error)?;
+        let opened = blocking(move || {
+            let connection = database.connect().map_err(error)?;
+            prepare(&connection)?;
+            schema::check(&connection)?;
+            if let Some(bytes) = options.max_bytes {
+                limit(&connection, bytes)?;
+            }
+            Ok(Self {
+                database,
+                idle: Arc::default(),
+                writer: Arc::new(tokio::sync::Mutex::new(connection)),
+                max_content_bytes: options.max_content_bytes,
+            })
+        });
+        Ok(opened.await?)
+    }
+
+    /// Reads from the database where that holds nobody up.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, RecordStoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let fresh = idle.is_none();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.database.connect().map_err(error)?,
+        };
+        let all_idle = Arc::clone(&self.idle);
+        let done = blocking(move || {
+            if fresh {
+                prepare(&connection)?;
+            }
+            let done = work(&connection)?;
+            let mut idle = all_idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(connection);
+            }
+            Ok(done)
+        });
+        Ok(done.await?)
+    }
+
+    /// Writes, one after the other.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, RecordStoreError> + Send + 'static,
+    ) -> Result<T, RecordStoreError> {
+        let connection = Arc::clone(&self.writer).lock_owned().await;
+        blocking(move || Ok(work(&connection))).await?
+    }
+}
+
+#[async_trait]
+impl RecordStore for LibsqlRecords {
+    async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError> {
+        let check = |put: &Put| check_put(put, self.max_content_bytes);
+        let uris = puts.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let puts: Vec<_> = uris.into_iter().zip(puts).collect();
+        if puts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(move |connection| write::put_all(connection, puts)).await
+    }
+
+    async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
+        let uri = uri.to_owned();
+        self.read(move |connection| Ok(query::find(connection, &uri)?.map(|found| found.record)))
+            .await
+    }
+
+    async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
+        let uri = uri.to_owned();
+        self.read(move |connection| {
+            let sql = "SELECT c.bytes FROM record_item i JOIN record_content c ON c.item = i.number \
+                WHERE i.uri = ?";
+            let bytes = |row: &libsql::Row| row.get::<Vec<u8>>(0).map_err(error);
+            Ok(select(connection, sql, params![uri.as_bytes()], bytes)?.pop())
+        })
+        .await
+    }
+
+    async fn delete(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        let uri = uri.to_owned();
+        self.write(move |connection| write::delete(connection, &uri, revision)).await
+    }
+
+    async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
+        let filter = filter.clone();
+        self.read(move |connection| query::list(connection, &filter)).await
+    }
+
+    async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        let filter = filter.clone();
+        self.read(move |connection| query::count(connection, &filter)).await
+    }
+}
+
+impl std::fmt::Debug for LibsqlRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LibsqlRecords")
+            .field("max_content_bytes", &self.max_content_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::conformance;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        conformance::check(async || {
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            LibsqlRecords::open(folder.path().join(format!("{number}.db"))).await.unwrap()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn databases_of_newer_programs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(LibsqlRecords::open(&path).await.unwrap());
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        let newer = "UPDATE record_setting SET value = 2 WHERE name = 'schema'";
+        connection.execute(newer, ()).await.unwrap();
+        let error = LibsqlRecords::open(&path).await.unwrap_err();
+        let RecordStoreError::Store(StoreError::NewerSchema { found: 2, known: 1 }) = error else {
+            panic!("{error}");
+        };
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let records = LibsqlRecords::open(&path).await.unwrap();
+        let record = Record::new("data.note", "x").with_object_id("a");
+        records.put(Put::new(record)).await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.execute("UPDATE record_item SET fields = '{'", ()).await.unwrap();
+        let error = records.get("am7://default/data.note/a").await.unwrap_err();
+        assert!(error.to_string().starts_with("the database is damaged: "), "{error}");
+
+        let text = folder.path().join("text.db");
+        std::fs::write(&text, "This is no database at all. ".repeat(100)).unwrap();
+        let error = LibsqlRecords::open(&text).await.unwrap_err();
+        assert!(error.to_string().starts_with("the database is damaged: "), "{error}");
+    }
+}
