@@ -1,96 +1,40 @@
 //! Models of providers, against a provider of our own on this machine.
-#![cfg(feature = "remote")]
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use axum::{
-    Router,
-    body::Body,
-    extract::{Request, State},
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse, Response},
-};
 use marquetry_llm::{
     ApiKey, ChatError, ChatModel, ChatRequest, Finish, Format, Message, ModelConfig, Provider,
-    RemoteModel, Tool, ToolCall, Usage,
+    ProviderAnswer, RemoteModel, ScriptedProvider, Tool, ToolCall, Usage,
 };
 use serde_json::{Value, json};
 
 const KEY: &str = "sk-a-key-that-nobody-may-see";
 
-/// A provider that gives prepared answers and keeps what it was sent.
-#[derive(Clone, Default)]
-struct Backend(Arc<Mutex<Kept>>);
-
-#[derive(Default)]
-struct Kept {
-    answers: VecDeque<Response>,
-    seen: Vec<(String, HeaderMap, Value)>,
+async fn started(answers: impl IntoIterator<Item = ProviderAnswer>) -> ScriptedProvider {
+    ScriptedProvider::start(answers).await.unwrap()
 }
 
-impl Backend {
-    fn new(answers: impl IntoIterator<Item = Response>) -> Self {
-        let answers = answers.into_iter().collect();
-        Self(Arc::new(Mutex::new(Kept { answers, seen: Vec::new() })))
-    }
-
-    async fn model(&self, provider: Provider) -> RemoteModel {
-        RemoteModel::new(self.config(provider).await).unwrap()
-    }
-
-    async fn config(&self, provider: Provider) -> ModelConfig {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut config = ModelConfig::new(provider, "small-model");
-        config.base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
-        config.api_key = Some(ApiKey::new(KEY));
-        let app = Router::new().fallback(answer).with_state(self.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        config
-    }
-
-    fn seen(&self) -> Vec<(String, HeaderMap, Value)> {
-        self.0.lock().unwrap().seen.clone()
-    }
+fn model_of(backend: &ScriptedProvider, provider: Provider) -> RemoteModel {
+    RemoteModel::new(config_of(backend, provider)).unwrap()
 }
 
-async fn answer(State(backend): State<Backend>, request: Request) -> Response {
-    let (head, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-    let body = serde_json::from_slice(&body).unwrap_or_default();
-    let mut kept = backend.0.lock().unwrap();
-    kept.seen.push((head.uri.path().to_owned(), head.headers, body));
-    kept.answers.pop_front().unwrap_or_else(|| StatusCode::IM_A_TEAPOT.into_response())
+fn config_of(backend: &ScriptedProvider, provider: Provider) -> ModelConfig {
+    let mut config = ModelConfig::new(provider, "small-model");
+    config.base_url = Some(backend.base_url());
+    config.api_key = Some(ApiKey::new(KEY));
+    config
 }
 
-fn said(text: &str) -> Response {
-    let answer = json!({
-        "id": "c1", "object": "chat.completion", "model": "small-model-2026",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14},
-    });
-    axum::Json(answer).into_response()
+fn said(text: &str) -> ProviderAnswer {
+    ProviderAnswer::text(text)
 }
 
-fn failed(status: u16, headers: &[(&'static str, &str)], message: &str) -> Response {
-    let status = StatusCode::from_u16(status).unwrap();
-    let body = axum::Json(json!({"error": {"message": message, "type": "x"}}));
-    let mut response = (status, body).into_response();
-    for (name, value) in headers {
-        response.headers_mut().insert(*name, value.parse().unwrap());
-    }
-    response
-}
-
-fn events(events: &[Value], done: bool) -> Response {
-    let mut text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    if done {
-        text.push_str("data: [DONE]\n\n");
-    }
-    ([("content-type", "text/event-stream")], text).into_response()
+fn failed(
+    status: u16,
+    headers: impl IntoIterator<Item = (&'static str, &'static str)>,
+    message: &str,
+) -> ProviderAnswer {
+    ProviderAnswer::error(status, headers, message)
 }
 
 fn question() -> ChatRequest {
@@ -100,18 +44,19 @@ fn question() -> ChatRequest {
 #[tokio::test]
 async fn an_openai_model_answers() {
     for provider in [Provider::OpenAi, Provider::Ollama, Provider::Custom] {
-        let backend = Backend::new([said("Four.")]);
+        let backend = started([said("Four.")]).await;
         let mut request = question();
         request.temperature = Some(0.0);
         request.max_tokens = Some(20);
         request.seed = Some(7);
-        let answer = backend.model(provider).await.chat(&request).await.unwrap();
+        let answer = model_of(&backend, provider).chat(&request).await.unwrap();
         assert_eq!((&*answer.text, &answer.finish), ("Four.", &Finish::Stop));
         assert_eq!(answer.usage, Usage { input_tokens: Some(11), output_tokens: Some(3) });
         assert_eq!(answer.model, "small-model-2026");
-        let (path, headers, body) = backend.seen().remove(0);
-        assert_eq!(path, "/v1/chat/completions");
-        assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
+        let request = backend.requests().remove(0);
+        let body = &request.body;
+        assert_eq!(request.path, "/v1/chat/completions");
+        assert_eq!(request.header("authorization"), Some(&*format!("Bearer {KEY}")));
         assert_eq!(body["model"], "small-model");
         assert_eq!(body["messages"][0], json!({"role": "system", "content": "Be brief."}));
         assert_eq!(body["messages"][1], json!({"role": "user", "content": "Two and two?"}));
@@ -132,8 +77,8 @@ async fn an_anthropic_model_answers_and_calls_tools() {
         "content": [{"type": "text", "text": "Four."}],
         "stop_reason": "end_turn", "usage": {"input_tokens": 30, "output_tokens": 2},
     });
-    let backend = Backend::new([called, done].map(|answer| axum::Json(answer).into_response()));
-    let model = backend.model(Provider::Anthropic).await;
+    let backend = started([called, done].map(|answer| ProviderAnswer::json(&answer))).await;
+    let model = model_of(&backend, Provider::Anthropic);
     let mut request = question();
     request.tools = vec![add_tool()];
     let answer = model.chat(&request).await.unwrap();
@@ -144,11 +89,11 @@ async fn an_anthropic_model_answers_and_calls_tools() {
     request.messages.push(answer.to_message());
     request.messages.push(Message::tool(&answer.tool_calls[0], "4"));
     assert_eq!(model.chat(&request).await.unwrap().text, "Four.");
-    let seen = backend.seen();
-    assert_eq!(seen[0].0, "/v1/messages");
-    assert_eq!(seen[0].1["x-api-key"], KEY);
-    assert_eq!(seen[0].2["tools"][0]["name"], "add");
-    let messages = &seen[1].2["messages"];
+    let seen = backend.requests();
+    assert_eq!(seen[0].path, "/v1/messages");
+    assert_eq!(seen[0].header("x-api-key"), Some(KEY));
+    assert_eq!(seen[0].body["tools"][0]["name"], "add");
+    let messages = &seen[1].body["messages"];
     assert_eq!(messages[1]["content"][1]["id"], "t1", "{messages}");
     assert_eq!(messages[2]["content"][0]["tool_use_id"], "t1", "{messages}");
 }
@@ -160,8 +105,8 @@ async fn an_openai_model_calls_tools() {
         "model": "small-model",
         "choices": [{"message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"}],
     });
-    let backend = Backend::new([axum::Json(called).into_response(), said("Four.")]);
-    let model = backend.model(Provider::OpenAi).await;
+    let backend = started([ProviderAnswer::json(&called), said("Four.")]).await;
+    let model = model_of(&backend, Provider::OpenAi);
     let mut request = question();
     request.tools = vec![add_tool()];
     let answer = model.chat(&request).await.unwrap();
@@ -170,7 +115,7 @@ async fn an_openai_model_calls_tools() {
     request.messages.push(answer.to_message());
     request.messages.push(Message::tool(&answer.tool_calls[0], "4"));
     model.chat(&request).await.unwrap();
-    let body = &backend.seen()[1].2;
+    let body = &backend.requests()[1].body;
     assert_eq!(body["messages"][2]["tool_calls"][0]["id"], "t1");
     assert_eq!(body["messages"][3]["tool_call_id"], "t1");
     assert_eq!(body["messages"][3]["content"], "4");
@@ -194,12 +139,12 @@ async fn a_schema_goes_along() {
     let schema =
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     for provider in [Provider::OpenAi, Provider::Ollama] {
-        let backend = Backend::new([said("{\"sum\":4}")]);
+        let backend = started([said("{\"sum\":4}")]).await;
         let mut request = question();
         request.format = Format::Schema { name: "sum".to_owned(), schema: schema.clone() };
-        let answer = backend.model(provider).await.chat(&request).await.unwrap();
+        let answer = model_of(&backend, provider).chat(&request).await.unwrap();
         assert_eq!(answer.text, "{\"sum\":4}");
-        let format = &backend.seen()[0].2["response_format"];
+        let format = &backend.requests()[0].body["response_format"];
         assert_eq!(format["type"], "json_schema", "{format}");
         assert_eq!(format["json_schema"]["schema"]["required"], json!(["sum"]));
     }
@@ -208,7 +153,7 @@ async fn a_schema_goes_along() {
 #[tokio::test]
 async fn text_comes_as_it_is_written() {
     let delta = |delta: Value, finish: Value| json!({"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-    let backend = Backend::new([events(
+    let backend = started([ProviderAnswer::events(
         &[
             delta(json!({"role": "assistant", "content": "Fo"}), Value::Null),
             delta(json!({"content": "ur."}), Value::Null),
@@ -216,9 +161,10 @@ async fn text_comes_as_it_is_written() {
             json!({"model": "m", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}),
         ],
         true,
-    )]);
+    )])
+    .await;
     let mut pieces = Vec::new();
-    let model = backend.model(Provider::OpenAi).await;
+    let model = model_of(&backend, Provider::OpenAi);
     let answer = model.stream(&question(), &mut |text| pieces.push(text.to_owned())).await.unwrap();
     assert_eq!(pieces, ["Fo", "ur."]);
     assert_eq!((&*answer.text, &answer.finish), ("Four.", &Finish::Length));
@@ -227,23 +173,24 @@ async fn text_comes_as_it_is_written() {
 
 #[tokio::test]
 async fn a_busy_provider_is_asked_again_after_the_wait_that_it_wants() {
-    let backend = Backend::new([
-        failed(429, &[("retry-after-ms", "200")], "slow down"),
-        failed(503, &[("retry-after", "0")], "restarting"),
+    let backend = started([
+        failed(429, [("retry-after-ms", "200")], "slow down"),
+        failed(503, [("retry-after", "0")], "restarting"),
         said("Four."),
-    ]);
+    ])
+    .await;
     let start = Instant::now();
-    let answer = backend.model(Provider::OpenAi).await.chat(&question()).await.unwrap();
+    let answer = model_of(&backend, Provider::OpenAi).chat(&question()).await.unwrap();
     assert_eq!(answer.text, "Four.");
-    assert_eq!(backend.seen().len(), 3);
+    assert_eq!(backend.requests().len(), 3);
     assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn it_is_not_asked_for_ever_and_waits_are_bounded() {
-    let busy = || failed(429, &[("retry-after", "0")], "slow down");
-    let backend = Backend::new([busy(), busy(), busy()]);
-    let mut config = backend.config(Provider::OpenAi).await;
+    let busy = || failed(429, [("retry-after", "0")], "slow down");
+    let backend = started([busy(), busy(), busy()]).await;
+    let mut config = config_of(&backend, Provider::OpenAi);
     config.retries = 2;
     let error = RemoteModel::new(config).unwrap().chat(&question()).await.unwrap_err();
     let wanted = Some(Duration::ZERO);
@@ -251,12 +198,12 @@ async fn it_is_not_asked_for_ever_and_waits_are_bounded() {
         error,
         ChatError::RateLimited { retry_after: wanted, message: "slow down".to_owned() }
     );
-    assert_eq!(backend.seen().len(), 3);
+    assert_eq!(backend.requests().len(), 3);
 
-    let backend = Backend::new([failed(503, &[("retry-after", "86400")], "come back tomorrow")]);
-    let error = backend.model(Provider::OpenAi).await.chat(&question()).await.unwrap_err();
+    let backend = started([failed(503, [("retry-after", "86400")], "come back tomorrow")]).await;
+    let error = model_of(&backend, Provider::OpenAi).chat(&question()).await.unwrap_err();
     assert!(matches!(error, ChatError::Failed { status: 503, .. }), "{error:?}");
-    assert_eq!(backend.seen().len(), 1, "nobody waits a day");
+    assert_eq!(backend.requests().len(), 1, "nobody waits a day");
 }
 
 #[tokio::test]
@@ -265,26 +212,26 @@ async fn what_is_wrong_with_a_request_is_said_once_and_without_the_key() {
         (401, "provider does not accept the key (status 401): bad key …"),
         (400, "provider refuses the request (status 400): bad key …"),
     ] {
-        let backend = Backend::new([failed(status, &[], &format!("bad key {KEY}"))]);
-        let config = backend.config(Provider::OpenAi).await;
+        let backend = started([failed(status, [], &format!("bad key {KEY}"))]).await;
+        let config = config_of(&backend, Provider::OpenAi);
         assert!(!format!("{config:?}").contains(KEY));
         let error = RemoteModel::new(config).unwrap().chat(&question()).await.unwrap_err();
         assert_eq!(error.to_string(), expected);
         assert!(!format!("{error:?}").contains(KEY));
-        assert_eq!(backend.seen().len(), 1);
+        assert_eq!(backend.requests().len(), 1);
     }
 }
 
 #[tokio::test]
 async fn answers_that_make_no_sense_are_errors() {
     for answer in [
-        "<html>".into_response(),
-        axum::Json(json!({})).into_response(),
-        axum::Json(json!({"choices": []})).into_response(),
-        axum::Json(json!({"choices": [{"message": {}}]})).into_response(),
+        ProviderAnswer::http(200, [("content-type", "text/html")], "<html>"),
+        ProviderAnswer::json(&json!({})),
+        ProviderAnswer::json(&json!({"choices": []})),
+        ProviderAnswer::json(&json!({"choices": [{"message": {}}]})),
     ] {
-        let backend = Backend::new([answer]);
-        let mut config = backend.config(Provider::OpenAi).await;
+        let backend = started([answer]).await;
+        let mut config = config_of(&backend, Provider::OpenAi);
         config.retries = 0;
         let outcome = RemoteModel::new(config).unwrap().chat(&question()).await;
         assert!(
@@ -313,12 +260,10 @@ async fn a_provider_that_is_silent_or_gone_is_an_error() {
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_an_error() {
-    let body = Body::from(
-        "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Fo\"}}]}\n\n",
-    );
-    let backend = Backend::new([([("content-type", "text/event-stream")], body).into_response()]);
+    let piece = json!({"model": "m", "choices": [{"index": 0, "delta": {"content": "Fo"}}]});
+    let backend = started([ProviderAnswer::events(&[piece], false)]).await;
     let mut text = String::new();
-    let model = backend.model(Provider::OpenAi).await;
+    let model = model_of(&backend, Provider::OpenAi);
     let outcome = model.stream(&question(), &mut |piece| text.push_str(piece)).await;
     assert_eq!(text, "Fo");
     assert!(matches!(outcome, Err(ChatError::Connection(_))), "{outcome:?}");
@@ -326,16 +271,14 @@ async fn a_stream_that_breaks_off_is_an_error() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Backend::new([said("Caught.")]);
-    let target = elsewhere.config(Provider::Custom).await.base_url.unwrap();
-    let mut redirect = StatusCode::TEMPORARY_REDIRECT.into_response();
-    redirect
-        .headers_mut()
-        .insert("location", format!("{target}/chat/completions").parse().unwrap());
-    let backend = Backend::new([redirect]);
-    let outcome = backend.model(Provider::OpenAi).await.chat(&question()).await;
+    let elsewhere = started([said("Caught.")]).await;
+    let target = config_of(&elsewhere, Provider::Custom).base_url.unwrap();
+    let target = format!("{target}/chat/completions");
+    let redirect = ProviderAnswer::http(307, [("location", target.as_str())], "");
+    let backend = started([redirect]).await;
+    let outcome = model_of(&backend, Provider::OpenAi).chat(&question()).await;
     assert!(outcome.is_err(), "{outcome:?}");
-    assert_eq!(elsewhere.seen().len(), 0, "the key would have gone there");
+    assert_eq!(elsewhere.requests().len(), 0, "the key would have gone there");
 }
 
 #[test]

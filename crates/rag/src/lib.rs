@@ -41,6 +41,8 @@
 //! stack or expands without bound, and every limit is one of `ExtractLimits`.
 
 mod chunk;
+#[cfg(feature = "extract")]
+mod cite;
 mod embed;
 #[cfg(feature = "extract")]
 mod extract;
@@ -59,6 +61,10 @@ pub use crate::embed::StaticModel;
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,
+    cite::{
+        CitationBlock, CitationLimits, CitationResolver, Citations, CiteError, CiteRequest, Cited,
+        CitedMessage, Offsets, Passage, ReferenceProblem,
+    },
     extract::{
         ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
         Registry, Source, extract,

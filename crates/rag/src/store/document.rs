@@ -42,6 +42,8 @@ pub struct Document {
 impl Document {
     /// Where chunks belong that are not said to belong elsewhere.
     pub const VECTOR_MODEL: &str = "common.vectorModelStore";
+    /// Where the chunks of chats belong.
+    pub const CHAT_HISTORY: &str = "olio.vectorChatHistory";
 
     /// A document of which nothing but its URI is known.
     pub fn new(uri: impl Into<String>) -> Self {

@@ -1,0 +1,48 @@
+//! The messages of a chat as it is kept in a record.
+
+use serde_json::Value;
+
+use super::{CitationLimits, block::CitedMessage, known::Known};
+use crate::record::Record;
+
+/// The newest messages of a chat, the oldest of them first, and how many older ones there are.
+///
+/// What is known is left out, but takes no room from the others.
+pub(super) fn newest(
+    record: &Record,
+    limits: &CitationLimits,
+    known: &mut Known,
+    mut room: usize,
+) -> (Vec<CitedMessage>, usize) {
+    let messages = record.attributes.get("messages").and_then(Value::as_array);
+    let messages: Vec<CitedMessage> = messages.into_iter().flatten().filter_map(message).collect();
+    room = room.min(limits.max_chat_bytes);
+    let mut newest = Vec::new();
+    let mut seen = 0;
+    for message in messages.iter().rev() {
+        if newest.len() == limits.max_chat_messages || room == 0 {
+            break;
+        }
+        let mut message = message.clone();
+        let fits = message.content.floor_char_boundary(room.min(limits.max_passage_bytes));
+        if fits == 0 {
+            break;
+        }
+        seen += 1;
+        if !known.is_new_text(&message.content) {
+            continue;
+        }
+        message.content.truncate(fits);
+        room -= fits;
+        newest.push(message);
+    }
+    newest.reverse();
+    (newest, messages.len() - seen)
+}
+
+/// What a person or the model said; what the system was told concerns no other chat.
+fn message(value: &Value) -> Option<CitedMessage> {
+    let role = value["role"].as_str().filter(|role| matches!(*role, "user" | "assistant"))?;
+    let content = value["content"].as_str().filter(|content| !content.trim().is_empty())?;
+    Some(CitedMessage { role: role.to_owned(), content: content.to_owned() })
+}

@@ -1,0 +1,98 @@
+//! What the model sees already, so that nothing is told twice.
+
+use std::collections::HashSet;
+
+use marquetry_context_blocks::blocks;
+use serde_json::Value;
+
+use super::block::{Offsets, Passage};
+
+/// Below this length a text that occurs in a message says nothing: "Yes." is in most of them.
+const TELLING_BYTES: usize = 32;
+
+/// What stands in messages, and what was taken for this answer.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// By document and place in it.
+    places: HashSet<(String, Offsets)>,
+    /// Texts of passages and whole messages.
+    contents: HashSet<String>,
+    /// Messages in which a passage may be quoted.
+    messages: Vec<String>,
+}
+
+impl Known {
+    pub(super) fn of_messages(messages: &[String]) -> Self {
+        let mut known = Self::default();
+        for message in messages {
+            let mut plain = String::new();
+            let mut from = 0;
+            for block in blocks(message) {
+                let span = block.span();
+                plain.push_str(&message[from..span.start]);
+                plain.push('\n');
+                from = span.end;
+                known.add_cited(&block.payload().data);
+            }
+            plain.push_str(&message[from..]);
+            let plain = plain_words(&plain);
+            if !plain.is_empty() {
+                known.contents.insert(plain.clone());
+                known.messages.push(plain);
+            }
+        }
+        known
+    }
+
+    /// What a block of an earlier answer cites.
+    fn add_cited(&mut self, data: &Value) {
+        let items = |name: &str| data[name].as_array().into_iter().flatten();
+        for result in items("results") {
+            if let Some(content) = result["content"].as_str() {
+                self.contents.insert(plain_words(content));
+            }
+            let offsets = serde_json::from_value::<Offsets>(result["offsets"].clone());
+            if let (Some(uri), Ok(offsets)) = (result["uri"].as_str(), offsets) {
+                self.places.insert((uri.to_owned(), offsets));
+            }
+        }
+        for message in items("messages") {
+            if let Some(content) = message["content"].as_str() {
+                self.contents.insert(plain_words(content));
+            }
+        }
+    }
+
+    /// Takes note of a passage; false if it was known.
+    pub(super) fn is_new(&mut self, passage: &Passage) -> bool {
+        let place = passage.offsets.map(|offsets| (passage.uri.clone(), offsets));
+        if place.as_ref().is_some_and(|place| self.places.contains(place)) {
+            return false;
+        }
+        if !self.is_new_text(&passage.content) {
+            return false;
+        }
+        self.places.extend(place);
+        true
+    }
+
+    /// Takes note of a text; false if it was known.
+    pub(super) fn is_new_text(&mut self, content: &str) -> bool {
+        let content = plain_words(content);
+        let is_quoted = content.len() >= TELLING_BYTES
+            && self.messages.iter().any(|message| message.contains(&content));
+        !content.is_empty() && !is_quoted && self.contents.insert(content)
+    }
+}
+
+/// Words with one space between them: line breaks and indentation make no other text.
+fn plain_words(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !plain.is_empty() {
+            plain.push(' ');
+        }
+        plain.push_str(word);
+    }
+    plain
+}

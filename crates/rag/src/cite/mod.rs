@@ -1,0 +1,394 @@
+//! Citations: what is known of a question, in blocks for a chat model.
+
+mod block;
+mod chat;
+mod known;
+mod limits;
+mod reference;
+mod search;
+
+use std::collections::BTreeSet;
+
+use marquetry_context_blocks::Builder;
+
+pub use self::{
+    block::{CitationBlock, Cited, CitedMessage, Offsets, Passage},
+    limits::CitationLimits,
+    reference::ReferenceProblem,
+};
+use self::{known::Known, reference::Reference, search::Search};
+use crate::{
+    embed::EmbedError,
+    pipeline::{Pipeline, PipelineError},
+    record::{Caller, Record, RecordError, Records},
+    store::StoreError,
+};
+
+/// Finds what is known of a question in what somebody refers to.
+///
+/// | reference | what is cited |
+/// |---|---|
+/// | tags | chunks with all of the tags, of documents and of chats |
+/// | `olio.llm.chatRequest` | the newest messages of the chat |
+/// | `olio.charPerson` | chunks of chats in which the character took part, and of the character itself |
+/// | anything else | its chunks; its text if it has none; and the note `~/Notes/Summaries/NAME - Summary` |
+///
+/// Several references give a block each, and all tags together one. Nothing is cited that the caller may not read, not
+/// even if its chunks say otherwise since rights have changed; nothing is cited twice, nor what the messages hold already.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # use std::sync::Arc;
+/// # use marquetry_rag::{EmbeddingModel, MemoryRecords, MemoryStore, Pipeline, Records, StaticModel};
+/// # let pipeline = Pipeline::new(Arc::new(MemoryStore::new(EmbeddingModel::default())), Arc::new(StaticModel::built_in()))?;
+/// # let records = Records::new(Arc::new(MemoryRecords::new()));
+/// use marquetry_rag::{Caller, CitationResolver, CiteRequest, NewRecord};
+///
+/// let alice = Caller::new("default", "alice")?;
+/// let note = NewRecord::new("data.note", "Bread").attribute("text", "Bread is flour and water.");
+/// let note = records.create(&alice, note).await?;
+///
+/// let resolver = CitationResolver::new(records, pipeline);
+/// let request = CiteRequest::new("What is bread?").about("chat-1").reference(note.uri().unwrap());
+/// let citations = resolver.resolve(&alice, &request).await?;
+/// assert_eq!(citations.blocks[0].passages()[0].content, "Bread is flour and water.");
+/// assert!(citations.text().starts_with(r#"<mcp:context type="resource" uri="am7://default/vector/citations/chat-1" ephemeral="true" trust="untrusted">"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct CitationResolver {
+    records: Records,
+    pipeline: Pipeline,
+    limits: CitationLimits,
+}
+
+/// What is to be cited, and for what.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CiteRequest {
+    /// What is asked. If it is blank, the leading passages of each reference are cited.
+    pub query: String,
+    /// `am7://` URIs, URIs of documents of the store, or serialised references
+    /// (`{"schema": "data.data", "objectId": "…"}`). Those that name nothing are passed over and reported.
+    pub references: Vec<String>,
+    /// Messages that the model sees in any case: what they hold is not cited again.
+    pub messages: Vec<String>,
+    /// What the citations are for, mostly the id of a chat; the last part of the URIs of the blocks.
+    pub about: String,
+    /// How the model is to use what is cited; it stands in each block.
+    pub instruction: Option<String>,
+    /// Whether the blocks are datamarked ([`Context::datamarked`](marquetry_context_blocks::Context::datamarked)).
+    pub datamark: bool,
+}
+
+impl CiteRequest {
+    /// A question without references.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self { query: query.into(), about: "question".to_owned(), ..Self::default() }
+    }
+
+    /// The same for something with this id.
+    #[must_use]
+    pub fn about(self, about: impl Into<String>) -> Self {
+        Self { about: about.into(), ..self }
+    }
+
+    /// The same with one more reference.
+    #[must_use]
+    pub fn reference(mut self, reference: impl Into<String>) -> Self {
+        self.references.push(reference.into());
+        self
+    }
+
+    /// The same with one more message that the model sees in any case.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.messages.push(message.into());
+        self
+    }
+
+    /// The same with datamarked blocks.
+    #[must_use]
+    pub fn datamarked(self) -> Self {
+        Self { datamark: true, ..self }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Citations {
+    /// The blocks, in the order of the references.
+    pub blocks: Vec<CitationBlock>,
+    /// The references of which nothing came, each (shortened if it is very long) with the reason.
+    pub problems: Vec<(String, ReferenceProblem)>,
+    /// How many passages were left out for [`CitationLimits::max_passages`] or [`CitationLimits::max_bytes`].
+    pub omitted: usize,
+}
+
+impl Citations {
+    /// The blocks as text, to stand before a message; the empty text if there are none.
+    pub fn text(&self) -> String {
+        let mut builder = Builder::new();
+        self.blocks.iter().for_each(|block| block.write(&mut builder));
+        builder.build()
+    }
+
+    /// How many passages there are in all blocks.
+    pub fn passages(&self) -> usize {
+        self.blocks.iter().map(|block| block.passages().len()).sum()
+    }
+}
+
+/// Why nothing could be looked up. References that cannot be used are no errors: see [`Citations::problems`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CiteError {
+    /// The records cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// The chunks cannot be searched.
+    #[error(transparent)]
+    Search(#[from] PipelineError),
+}
+
+impl From<StoreError> for CiteError {
+    fn from(error: StoreError) -> Self {
+        Self::Search(error.into())
+    }
+}
+
+impl From<EmbedError> for CiteError {
+    fn from(error: EmbedError) -> Self {
+        Self::Search(error.into())
+    }
+}
+
+/// What was found for one reference, before what is too much is left out.
+struct Found {
+    references: Vec<String>,
+    kind: FoundKind,
+}
+
+enum FoundKind {
+    Passages(Vec<Passage>),
+    Chat(Box<Record>),
+}
+
+impl CitationResolver {
+    /// A resolver for these records and their chunks.
+    pub fn new(records: Records, pipeline: Pipeline) -> Self {
+        Self { records, pipeline, limits: CitationLimits::default() }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(self, limits: CitationLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Looks up what the references say to the question, as far as the caller may read it.
+    ///
+    /// # Errors
+    ///
+    /// The records or the store of chunks fail, or the question has no vector.
+    pub async fn resolve(
+        &self,
+        caller: &Caller,
+        request: &CiteRequest,
+    ) -> Result<Citations, CiteError> {
+        let mut problems = Vec::new();
+        let mut tags = BTreeSet::new();
+        let mut targets = Vec::new();
+        let mut seen = BTreeSet::new();
+        let most = self.limits.max_references;
+        for (place, text) in request.references.iter().enumerate() {
+            let target = if place < most {
+                self.target(caller, text).await?
+            } else {
+                Err(ReferenceProblem::TooMany(most))
+            };
+            match target {
+                Ok(Target::Record(record)) if record.kind == TAG => {
+                    tags.extend(record.uri());
+                }
+                Ok(target) if seen.insert(target.uri()) => targets.push((text, target)),
+                Ok(_) => {}
+                Err(problem) => problems.push((shortened(text), problem)),
+            }
+        }
+        if tags.is_empty() && targets.is_empty() {
+            return Ok(Citations { problems, ..Citations::default() });
+        }
+        let search = Search::begin(self, caller, &request.query).await?;
+        let mut found = Vec::new();
+        for (text, target) in targets {
+            let uri = target.uri();
+            let kind = match target {
+                Target::Record(record) if record.kind == CHAT => self.chat(caller, *record).await?,
+                Target::Record(record) if record.kind == CHARACTER => {
+                    FoundKind::Passages(search.character(&uri, &record).await?)
+                }
+                Target::Record(record) => FoundKind::Passages(search.general(&uri, &record).await?),
+                Target::Document(_) => FoundKind::Passages(search.document(&uri).await?),
+            };
+            if matches!(&kind, FoundKind::Passages(passages) if passages.is_empty()) {
+                problems.push((shortened(text), ReferenceProblem::NoText));
+            } else {
+                found.push(Found { references: vec![uri], kind });
+            }
+        }
+        if !tags.is_empty() {
+            let tags: Vec<String> = tags.into_iter().collect();
+            let passages = search.tags(&tags).await?;
+            found.push(Found { references: tags, kind: FoundKind::Passages(passages) });
+        }
+        let (cited, omitted) = self.choose(&request.messages, found);
+        let uri = block_uri(caller, &request.about);
+        let blocks = cited.into_iter().map(|(references, cited)| CitationBlock {
+            uri: uri.clone(),
+            references,
+            query: request.query[..request.query.floor_char_boundary(self.limits.max_query_bytes)]
+                .to_owned(),
+            instruction: request.instruction.clone(),
+            cited,
+            datamark: request.datamark,
+        });
+        Ok(Citations { blocks: blocks.collect(), problems, omitted })
+    }
+
+    /// What a reference names, if it is there for the caller.
+    async fn target(
+        &self,
+        caller: &Caller,
+        text: &str,
+    ) -> Result<Result<Target, ReferenceProblem>, CiteError> {
+        let reference = match Reference::read(text, &caller.organization) {
+            Ok(reference) => reference,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        Ok(match reference {
+            Reference::Record(uri) => match self.record(caller, &uri).await? {
+                Some(record) => Ok(Target::Record(Box::new(record))),
+                None => Err(ReferenceProblem::NotFound),
+            },
+            Reference::Document(uri) => {
+                let document = self.pipeline.store().document(&uri).await?;
+                let readers = document.map(|document| document.readers).unwrap_or_default();
+                let names = self.records.principals(caller).await?;
+                if readers.iter().any(|reader| names.contains(reader)) {
+                    Ok(Target::Document(uri))
+                } else {
+                    Err(ReferenceProblem::NotFound)
+                }
+            }
+        })
+    }
+
+    /// A record, if it is there for the caller.
+    async fn record(&self, caller: &Caller, uri: &str) -> Result<Option<Record>, CiteError> {
+        match self.records.get(caller, uri).await {
+            Ok(record) => Ok(Some(record)),
+            // An organisation of its own may have URIs that records do not.
+            Err(
+                RecordError::NotFound(_)
+                | RecordError::Uri { .. }
+                | RecordError::UnknownType { .. },
+            ) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A chat, with its messages where they stand in a session of their own.
+    async fn chat(&self, caller: &Caller, mut chat: Record) -> Result<FoundKind, CiteError> {
+        let session = chat.attributes.get("session").and_then(|session| session.as_str());
+        if !chat.attributes.contains_key("messages")
+            && let Some(session) = session.map(str::to_owned)
+            && let Some(mut session) = self.record(caller, &session).await?
+            && let Some(messages) = session.attributes.remove("messages")
+        {
+            chat.attributes.insert("messages".to_owned(), messages);
+        }
+        Ok(FoundKind::Chat(Box::new(chat)))
+    }
+
+    /// What fits: chats first, since they are bounded themselves, then the best passage of each reference, then the
+    /// second best of each, so that no reference has all the room.
+    fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
+        let mut known = Known::of_messages(messages);
+        let mut room = self.limits.max_bytes;
+        let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
+        let mut waiting = Vec::new();
+        for Found { references, kind } in found {
+            let cited = match kind {
+                FoundKind::Chat(chat) => {
+                    let (messages, omitted) = chat::newest(&chat, &self.limits, &mut known, room);
+                    room -= messages.iter().map(|message| message.content.len()).sum::<usize>();
+                    Cited::Chat { name: chat.name, messages, omitted }
+                }
+                FoundKind::Passages(passages) => {
+                    waiting.push((chosen.len(), passages.into_iter()));
+                    Cited::Passages(Vec::new())
+                }
+            };
+            chosen.push((references, cited));
+        }
+        let mut count = 0;
+        let mut omitted = 0;
+        while !waiting.is_empty() {
+            waiting.retain_mut(|(place, passages)| {
+                let Some(passage) = passages.find(|passage| known.is_new(passage)) else {
+                    return false;
+                };
+                if count == self.limits.max_passages || passage.content.len() > room {
+                    omitted += 1;
+                } else if let Cited::Passages(chosen) = &mut chosen[*place].1 {
+                    count += 1;
+                    room -= passage.content.len();
+                    chosen.push(passage);
+                }
+                true
+            });
+        }
+        chosen.retain(|(_, cited)| match cited {
+            Cited::Passages(passages) => !passages.is_empty(),
+            Cited::Chat { messages, .. } => !messages.is_empty(),
+        });
+        (chosen, omitted)
+    }
+}
+
+const TAG: &str = "common.tag";
+const CHAT: &str = "olio.llm.chatRequest";
+const CHARACTER: &str = "olio.charPerson";
+
+/// Something that is there for the caller.
+enum Target {
+    Record(Box<Record>),
+    /// A document of the store without a record, by its URI.
+    Document(String),
+}
+
+impl Target {
+    fn uri(&self) -> String {
+        match self {
+            Self::Record(record) => record.uri().unwrap_or_default(),
+            Self::Document(uri) => uri.clone(),
+        }
+    }
+}
+
+/// `am7://ORGANISATION/vector/citations/ABOUT`. It names the citations, which are no record, so that it is no URI of one.
+fn block_uri(caller: &Caller, about: &str) -> String {
+    // The caller's own URI has the organisation in the spelling of URIs.
+    let organization = caller.user.split("/system.user/").next().unwrap_or("am7://default");
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let about: String = about.chars().take(100).map(plain).collect();
+    format!("{organization}/vector/citations/{about}")
+}
+
+/// A reference as a report shows it.
+fn shortened(text: &str) -> String {
+    text[..text.floor_char_boundary(200)].to_owned()
+}

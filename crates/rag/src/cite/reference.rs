@@ -1,0 +1,158 @@
+//! What a reference names, before anybody has looked whether it is there.
+
+use marquetry_context_blocks::Am7Uri;
+use serde_json::Value;
+
+/// The longest reference that is looked at; a URI has at most [`Am7Uri::MAX_BYTES`].
+const MAX_BYTES: usize = 4 * Am7Uri::MAX_BYTES;
+
+/// What a reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reference {
+    /// A record, by the URI that records have.
+    Record(String),
+    /// A document of the store behind which there is no record, such as a file.
+    Document(String),
+}
+
+/// Why a reference was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReferenceProblem {
+    /// It is empty, or `null`.
+    #[error("the reference is empty")]
+    Empty,
+    /// It is neither a URI nor a serialised reference.
+    #[error("the reference is neither a URI nor an object with \"schema\" and \"objectId\": {0}")]
+    Malformed(String),
+    /// Nothing is there, or nothing that the caller may read.
+    #[error("not found")]
+    NotFound,
+    /// There are more references than [`CitationLimits::max_references`](super::CitationLimits::max_references).
+    #[error("there are more references than max_references ({0})")]
+    TooMany(usize),
+    /// It is there, and holds no text that could be cited.
+    #[error("nothing of it can be cited: it has no text, and no chunks (am7_vectorize makes them)")]
+    NoText,
+}
+
+impl Reference {
+    /// Reads an `am7://` URI, the URI of a document, or a serialised reference:
+    /// `{"schema": "data.data", "objectId": "…", "organizationPath": "/default"}`, whose organisation is the caller's
+    /// unless it names one.
+    pub(super) fn read(text: &str, organization: &str) -> Result<Self, ReferenceProblem> {
+        let text = text.trim();
+        if text.is_empty() || text == "null" {
+            return Err(ReferenceProblem::Empty);
+        }
+        let malformed = |why: &str| Err(ReferenceProblem::Malformed(why.to_owned()));
+        if text.len() > MAX_BYTES {
+            return malformed("it is too long");
+        }
+        if text.starts_with('{') {
+            return Self::of_json(text, organization);
+        }
+        if text.starts_with("am7:") {
+            let uri = match Am7Uri::parse(text) {
+                Ok(uri) => uri,
+                Err(error) => return malformed(&error.to_string()),
+            };
+            let (Some(kind), Some(id)) = (uri.object_type(), uri.id()) else {
+                return malformed("a search is nothing that can be cited");
+            };
+            return Self::of_parts(uri.organization(), kind, id);
+        }
+        if text.contains(':') {
+            return Ok(Self::Document(text.to_owned()));
+        }
+        malformed("it has no scheme")
+    }
+
+    fn of_json(text: &str, organization: &str) -> Result<Self, ReferenceProblem> {
+        let malformed = |why: &str| ReferenceProblem::Malformed(why.to_owned());
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
+        if let Some(uri) = value["uri"].as_str().filter(|uri| uri.starts_with("am7:")) {
+            return Self::read(uri, organization);
+        }
+        let part = |name: &str| value[name].as_str().map(str::trim).filter(|part| !part.is_empty());
+        let kind =
+            part("schema").or_else(|| part("type")).ok_or_else(|| malformed("it has no schema"))?;
+        let id = part("objectId").ok_or_else(|| malformed("it has no objectId"))?;
+        // AccountManager7 writes the paths of organisations like those of folders.
+        let path = part("organizationPath").map(|path| path.trim_matches('/'));
+        Self::of_parts(path.filter(|path| !path.is_empty()).unwrap_or(organization), kind, id)
+    }
+
+    /// The one spelling that records have: no query, and the record rather than its bytes.
+    fn of_parts(organization: &str, kind: &str, id: &str) -> Result<Self, ReferenceProblem> {
+        let uri = Am7Uri::builder().organization(organization).object_type(kind).id(id).build();
+        uri.map(|uri| Self::Record(uri.to_string()))
+            .map_err(|error| ReferenceProblem::Malformed(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: Result<Reference, &str>) {
+        let read = Reference::read(text, "default").map_err(|error| error.to_string());
+        assert_eq!(
+            read.as_ref().map_err(|error| error.as_str()),
+            want.as_ref().map_err(|error| *error)
+        );
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let record = |uri: &str| Ok(Reference::Record(uri.to_owned()));
+        check("am7://default/data.data/doc-1", record("am7://default/data.data/doc-1"));
+        check(
+            " am7://default/media/data.data/doc-1?size=256 ",
+            record("am7://default/data.data/doc-1"),
+        );
+        check(
+            r#"{"schema":"data.data","objectId":"doc-1"}"#,
+            record("am7://default/data.data/doc-1"),
+        );
+        check(
+            r#"{"schema":"common.tag","objectId":"t","organizationPath":"/Development"}"#,
+            record("am7://Development/common.tag/t"),
+        );
+        check(
+            r#"{"schema":"data.data","objectId":"d","organizationPath":"/","id":7}"#,
+            record("am7://default/data.data/d"),
+        );
+        check(r#"{"uri":"am7://default/data.note/n"}"#, record("am7://default/data.note/n"));
+        check("file:///notes/a.md", Ok(Reference::Document("file:///notes/a.md".to_owned())));
+    }
+
+    #[test]
+    fn what_names_nothing_is_said() {
+        check("", Err("the reference is empty"));
+        check(" null ", Err("the reference is empty"));
+        let malformed =
+            "the reference is neither a URI nor an object with \"schema\" and \"objectId\": ";
+        let is_malformed = |text: &str, why: &str| check(text, Err(&format!("{malformed}{why}")));
+        is_malformed("{invalid json}", "key must be a string at line 1 column 2");
+        is_malformed(r#"{"schema":"data.data"}"#, "it has no objectId");
+        is_malformed(r#"{"objectId":"x"}"#, "it has no schema");
+        is_malformed("doc-1", "it has no scheme");
+        is_malformed("am7://default/vector/search?q=x", "a search is nothing that can be cited");
+        is_malformed(&"x".repeat(MAX_BYTES + 1), "it is too long");
+        for hostile in [
+            "am7://default/../data.data/x",
+            "am7://default/data.data/%2e%2e",
+            "am7://default/data.data/'; drop table",
+            r#"{"schema":"data.data","objectId":"../../etc/passwd"}"#,
+            r#"{"schema":"data.data","objectId":{"$ne":1}}"#,
+        ] {
+            assert!(
+                matches!(Reference::read(hostile, "default"), Err(ReferenceProblem::Malformed(_))),
+                "{hostile}"
+            );
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Looking passages up, for one caller and one question.
+
+use std::collections::BTreeMap;
+
+use marquetry_context_blocks::Am7Uri;
+use serde_json::{Map, json};
+use tokio::sync::Mutex;
+
+use super::{CitationResolver, CiteError, Passage, block::Source};
+use crate::{
+    record::{Caller, Record, RecordError},
+    search::{Hit, SearchRequest},
+    store::{Document, Filter},
+};
+
+/// What is asked, with its vector, which is made once.
+pub(super) struct Question {
+    text: String,
+    vector: Option<Vec<f32>>,
+}
+
+/// The searches for one caller and one question.
+pub(super) struct Search<'a> {
+    resolver: &'a CitationResolver,
+    caller: &'a Caller,
+    /// None if nothing is asked.
+    question: Option<Question>,
+    /// Under which names documents name the caller among their readers.
+    readers: Vec<String>,
+    /// Which documents the caller was seen to be allowed to read, or not.
+    readable: Mutex<BTreeMap<String, bool>>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) async fn begin(
+        resolver: &'a CitationResolver,
+        caller: &'a Caller,
+        query: &str,
+    ) -> Result<Self, CiteError> {
+        let text = &query[..query.floor_char_boundary(resolver.limits.max_query_bytes)];
+        let question = if text.trim().is_empty() {
+            None
+        } else {
+            let text = text.to_owned();
+            let vector =
+                resolver.pipeline.embedder().embed(std::slice::from_ref(&text)).await?.pop();
+            Some(Question { text, vector })
+        };
+        let readers = resolver.records.principals(caller).await?.into_iter().collect();
+        Ok(Self { resolver, caller, question, readers, readable: Mutex::default() })
+    }
+
+    /// Chunks with all of the tags, of documents and of chats.
+    pub(super) async fn tags(&self, tags: &[String]) -> Result<Vec<Passage>, CiteError> {
+        let models = [Document::VECTOR_MODEL, Document::CHAT_HISTORY].map(str::to_owned).into();
+        let filter = Filter { tags: tags.to_vec(), vector_models: models, ..Filter::default() };
+        self.passages(filter).await
+    }
+
+    /// Chunks of chats in which a character took part, and of the character.
+    pub(super) async fn character(
+        &self,
+        uri: &str,
+        record: &Record,
+    ) -> Result<Vec<Passage>, CiteError> {
+        let mut passages = Vec::new();
+        for role in ["systemCharacterUri", "userCharacterUri"] {
+            let filter = Filter {
+                vector_models: vec![Document::CHAT_HISTORY.to_owned()],
+                metadata: Map::from_iter([(role.to_owned(), json!(uri))]),
+                ..Filter::default()
+            };
+            passages.extend(self.passages(filter).await?);
+        }
+        passages.extend(self.record(uri, record).await?);
+        Ok(self.best(passages))
+    }
+
+    /// Chunks of a record, and of the note that sums it up.
+    pub(super) async fn general(
+        &self,
+        uri: &str,
+        record: &Record,
+    ) -> Result<Vec<Passage>, CiteError> {
+        let mut passages = Vec::new();
+        for summary in self.summaries(record).await? {
+            if let Some(uri) = summary.uri() {
+                passages.extend(self.record(&uri, &summary).await?);
+            }
+        }
+        // What the document itself says goes first where both say it as well.
+        let mut all = self.record(uri, record).await?;
+        all.append(&mut passages);
+        Ok(self.best(all))
+    }
+
+    /// Chunks of a document without a record.
+    pub(super) async fn document(&self, uri: &str) -> Result<Vec<Passage>, CiteError> {
+        self.passages(Filter::scope(uri)).await
+    }
+
+    /// The notes `~/Notes/Summaries/NAME - Summary` of the caller and of the record's owner.
+    async fn summaries(&self, record: &Record) -> Result<Vec<Record>, CiteError> {
+        if record.name.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut homes = vec!["~".to_owned()];
+        if let Some(owner) = record.owner.as_ref().filter(|owner| **owner != self.caller.user)
+            && let Ok(owner) = Am7Uri::parse(owner)
+            && let Some(id) = owner.id()
+        {
+            homes.push(format!("~{id}"));
+        }
+        let name = format!("{} - Summary", record.name);
+        let mut notes = Vec::new();
+        for home in homes {
+            let path = format!("{home}/Notes/Summaries");
+            let found = match self.resolver.records.find(self.caller, &path, &name).await {
+                Ok(found) => found,
+                // A name that no note can have.
+                Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            notes.extend(found.into_iter().filter(|note| note.kind == "data.note").take(1));
+        }
+        Ok(notes)
+    }
+
+    /// Chunks of one record that the caller may read; the beginning of its text if it has none.
+    async fn record(&self, uri: &str, record: &Record) -> Result<Vec<Passage>, CiteError> {
+        self.readable.lock().await.insert(uri.to_owned(), true);
+        let passages = self.passages_of(Filter::scope(uri)).await?;
+        if !passages.is_empty() {
+            return Ok(passages);
+        }
+        let source = Source { kind: Some(record.kind.clone()), title: Some(record.name.clone()) };
+        let text = record.text().filter(|text| !text.trim().is_empty());
+        let most = self.resolver.limits.max_passage_bytes;
+        Ok(text
+            .map(|text| Passage::of_text(uri.to_owned(), text, source, most))
+            .into_iter()
+            .collect())
+    }
+
+    /// Passages of documents that name the caller among their readers.
+    async fn passages(&self, mut filter: Filter) -> Result<Vec<Passage>, CiteError> {
+        filter.readers = self.readers.clone();
+        self.passages_of(filter).await
+    }
+
+    async fn passages_of(&self, filter: Filter) -> Result<Vec<Passage>, CiteError> {
+        match &self.question {
+            Some(question) => self.answers(question, filter).await,
+            None => self.beginnings(filter).await,
+        }
+    }
+
+    /// What answers the question best.
+    async fn answers(
+        &self,
+        question: &Question,
+        filter: Filter,
+    ) -> Result<Vec<Passage>, CiteError> {
+        let limits = &self.resolver.limits;
+        let mut request = SearchRequest::new(question.text.clone(), question.vector.clone());
+        request.filter = filter;
+        request.limit = limits.max_passages_per_reference.min(SearchRequest::MAX_LIMIT);
+        let hits: Vec<Hit> = self.resolver.pipeline.search(request).await?;
+        let mut passages = Vec::new();
+        for hit in hits {
+            if self.may_read(&hit.chunk.document).await? {
+                passages.push(Passage::of_hit(hit, limits.max_passage_bytes));
+            }
+        }
+        Ok(passages)
+    }
+
+    /// The first chunks of the documents, when nothing is asked.
+    async fn beginnings(&self, filter: Filter) -> Result<Vec<Passage>, CiteError> {
+        let limits = &self.resolver.limits;
+        let store = self.resolver.pipeline.store();
+        let most = limits.max_passages_per_reference;
+        let mut passages = Vec::new();
+        for document in store.documents(&filter, None, most).await? {
+            if !self.may_read(&document.uri).await? {
+                continue;
+            }
+            for chunk in store.chunks(&document.uri).await? {
+                if passages.len() == most {
+                    return Ok(passages);
+                }
+                let source = Source { kind: document.kind.clone(), title: document.title.clone() };
+                passages.push(Passage::of_chunk(chunk, source, limits.max_passage_bytes));
+            }
+        }
+        Ok(passages)
+    }
+
+    /// Whether the record behind a document is there for the caller now: its chunks may be older than its rights. Where
+    /// there is no record, the readers of the document decide, by which it was found.
+    async fn may_read(&self, document: &str) -> Result<bool, CiteError> {
+        if !document.starts_with("am7:") {
+            return Ok(true);
+        }
+        if let Some(known) = self.readable.lock().await.get(document) {
+            return Ok(*known);
+        }
+        let may = self.resolver.record(self.caller, document).await?.is_some();
+        self.readable.lock().await.insert(document.to_owned(), may);
+        Ok(may)
+    }
+
+    /// The best of several searches; without a question their order stays.
+    fn best(&self, mut passages: Vec<Passage>) -> Vec<Passage> {
+        // What was never searched, a text without chunks, goes behind what was found.
+        let score = |passage: &Passage| passage.score.unwrap_or_default();
+        passages.sort_by(|left, right| score(right).total_cmp(&score(left)));
+        passages.dedup_by(|left, right| {
+            left.uri == right.uri && left.offsets == right.offsets && left.content == right.content
+        });
+        passages.truncate(self.resolver.limits.max_passages_per_reference);
+        passages
+    }
+}
