@@ -1,6 +1,9 @@
 //! Records: their URIs, their types, and who may do what with them.
 
 mod access;
+#[cfg(feature = "libsql")]
+mod file;
+mod rule;
 mod seed;
 
 use std::sync::Arc;
