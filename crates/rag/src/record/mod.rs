@@ -1,21 +1,4 @@
 //! Records: what is known by name, with who may read it.
-//!
-//! ```
-//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! use std::sync::Arc;
-//!
-//! use marquetry_rag::{Caller, MemoryRecords, NewRecord, Records};
-//!
-//! let records = Records::new(Arc::new(MemoryRecords::new()));
-//! let alice = Caller::new("default", "alice")?;
-//! let note = NewRecord::new("data.note", "Flour").group("~/Notes").attribute("text", "Type 550.");
-//! let uri = records.create(&alice, note).await?.uri().unwrap();
-//!
-//! assert_eq!(records.get(&alice, &uri).await?.text(), Some("Type 550."));
-//! assert!(records.get(&Caller::new("default", "bob")?, &uri).await.is_err());
-//! # Ok::<(), marquetry_rag::RecordError>(())
-//! # }).unwrap();
-//! ```
 
 mod caller;
 mod check;

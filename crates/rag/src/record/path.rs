@@ -31,7 +31,7 @@ impl GroupPath {
             }
             None => (Root::Shared, text.strip_prefix('/')?),
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let rest = rest.strip_suffix('/').filter(|rest| !rest.is_empty()).unwrap_or(rest);
         let segments =
             if rest.is_empty() { Vec::new() } else { rest.split('/').map(str::to_owned).collect() };
         Some(Self { root, segments })

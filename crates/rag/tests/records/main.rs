@@ -3,6 +3,8 @@
 mod access;
 #[cfg(feature = "libsql")]
 mod file;
+mod groups;
+mod hostile;
 mod rule;
 mod seed;
 
