@@ -37,6 +37,10 @@
 //! `pdf`), cutting ([`chunk`]), the built-in model (`StaticModel`, feature `builtin-model`), and two stores: one in memory ([`MemoryStore`]) and one
 //! in a file (`LibsqlStore`, feature `libsql`). Citations are still to come.
 //!
+//! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
+//! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`). [`Records::document`] makes a document of a record, and
+//! [`Records::principals`] what [`Filter::readers`] is to be so that a search finds only what its caller may read.
+//!
 //! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the
 //! stack or expands without bound, and every limit is one of `ExtractLimits`.
 
