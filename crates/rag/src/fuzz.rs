@@ -7,8 +7,10 @@ use crate::{ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_word
 
 /// The names that the first byte of the input chooses from. PDF is not among them: its reader may panic, which is caught
 /// where it is used, and libFuzzer counts it all the same.
-const NAMES: [&str; 10] =
-    ["a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx"];
+const NAMES: [&str; 12] = [
+    "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
+    "a.xlsx", "a.ods",
+];
 
 /// Any bytes become text or an error, and all places in the text are right.
 pub fn document(data: &[u8]) {

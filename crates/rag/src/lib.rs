@@ -33,8 +33,9 @@
 //! # }).unwrap();
 //! ```
 //!
-//! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx` and
-//! `pdf`), cutting ([`chunk`]), the built-in model (`StaticModel`, feature `builtin-model`), and two stores: one in memory ([`MemoryStore`]) and one
+//! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx`,
+//! `pdf` and `spreadsheet`), cutting ([`chunk`]), models behind the trait [`Embedder`]: the built-in one (`StaticModel`,
+//! feature `builtin-model`) and those behind an endpoint (`RemoteEmbedder`, feature `remote`), and two stores: one in memory ([`MemoryStore`]) and one
 //! in a file (`LibsqlStore`, feature `libsql`). Citations are still to come.
 //!
 //! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
@@ -62,6 +63,8 @@ mod store;
 
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
+#[cfg(feature = "remote")]
+pub use crate::embed::{ApiKey, EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions};
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,

@@ -1,14 +1,22 @@
 //! Turning text into vectors.
 
 mod error;
+#[cfg(feature = "remote")]
+mod remote;
 #[cfg(feature = "builtin-model")]
 mod static_model;
+#[cfg(feature = "remote")]
+mod vector;
 #[cfg(feature = "builtin-model")]
 mod wordpiece;
 
 use async_trait::async_trait;
 
 pub use error::EmbedError;
+#[cfg(feature = "remote")]
+pub use error::EndpointFailure;
+#[cfg(feature = "remote")]
+pub use remote::{ApiKey, EmbeddingApi, RemoteEmbedder, RemoteOptions};
 #[cfg(feature = "builtin-model")]
 pub use static_model::StaticModel;
 

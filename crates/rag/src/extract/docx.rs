@@ -1,17 +1,16 @@
 //! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that Word has seen.
 
 mod body;
-mod package;
 
 use std::collections::HashMap;
 
 use quick_xml::events::Event;
 
-use self::{
-    body::Body,
-    package::{Package, attribute, each_event},
+use self::body::Body;
+use super::{
+    ExtractError, Extracted, Extractor, Page, Source,
+    package::{self, Package, attribute, each_event, properties},
 };
-use super::{ExtractError, Extracted, Extractor, Page, Source};
 
 /// Word's documents.
 pub(super) struct Docx;
@@ -40,12 +39,8 @@ impl Extractor for Docx {
         if package::is_encrypted(source.bytes) {
             return Err(ExtractError::Encrypted);
         }
-        let mut package = Package::open(source)?;
-        let document =
-            package.part("word/document.xml")?.ok_or_else(|| ExtractError::Malformed {
-                format: FORMAT,
-                reason: "it has no word/document.xml".to_owned(),
-            })?;
+        let mut package = Package::open(FORMAT, source)?;
+        let document = package.required("word/document.xml")?;
         let levels = heading_levels(&package.optional("word/styles.xml")?)?;
         let mut body = Body::new(&levels, source.limits);
         body.read("word/document.xml", &document)?;
@@ -55,8 +50,9 @@ impl Extractor for Docx {
         }
         source.limits.check_pages(breaks.len() + 1)?;
 
+        const CORE: &str = "docProps/core.xml";
         let mut extracted = body.finish();
-        properties(&package.optional("docProps/core.xml")?, &mut extracted)?;
+        properties(FORMAT, CORE, &package.optional(CORE)?, &mut extracted)?;
         let pages = page_count(&package.optional("docProps/app.xml")?)?;
         if !breaks.is_empty() || pages == Some(1) {
             // The notes at the end belong to no page that is known; they go with the last.
@@ -78,7 +74,7 @@ impl Extractor for Docx {
 fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
     let mut levels = HashMap::new();
     let mut style = String::new();
-    each_event("word/styles.xml", styles, |event| {
+    each_event(FORMAT, "word/styles.xml", styles, |event| {
         let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
         match element.local_name().as_ref() {
             "style" => style = attribute(&element, "styleId").unwrap_or_default(),
@@ -111,7 +107,7 @@ fn outline_level(value: Option<String>) -> Option<u8> {
 fn page_count(app: &[u8]) -> Result<Option<u32>, ExtractError> {
     let mut pages = None;
     let mut in_pages = false;
-    each_event("docProps/app.xml", app, |event| {
+    each_event(FORMAT, "docProps/app.xml", app, |event| {
         match event {
             Event::Start(element) => in_pages = element.local_name().as_ref() == "Pages",
             Event::Text(text) if in_pages => {
@@ -122,39 +118,4 @@ fn page_count(app: &[u8]) -> Result<Option<u32>, ExtractError> {
         Ok(())
     })?;
     Ok(pages)
-}
-
-/// What the document says of itself.
-fn properties(core: &[u8], extracted: &mut Extracted) -> Result<(), ExtractError> {
-    let mut name: Option<&str> = None;
-    each_event("docProps/core.xml", core, |event| {
-        match event {
-            Event::Start(element) => {
-                name = match element.local_name().as_ref() {
-                    "creator" => Some("author"),
-                    "created" => Some("date"),
-                    "description" => Some("description"),
-                    "keywords" => Some("keywords"),
-                    "language" => Some("language"),
-                    "subject" => Some("subject"),
-                    "title" => Some("title"),
-                    _ => None,
-                };
-            }
-            Event::Text(text) => {
-                let text = text.trim();
-                match name {
-                    Some(_) if text.is_empty() => {}
-                    Some("title") => extracted.title.get_or_insert_default().push_str(text),
-                    Some(name) => {
-                        extracted.metadata.entry(name.to_owned()).or_default().push_str(text)
-                    }
-                    None => {}
-                }
-            }
-            Event::End(_) => name = None,
-            _ => {}
-        }
-        Ok(())
-    })
 }

@@ -15,7 +15,7 @@ pub struct ExtractLimits {
     pub max_bytes: u64,
     /// Bytes of the text that comes out; 64 MiB by default.
     pub max_content_bytes: u64,
-    /// Bytes that packed parts (of DOCX, PDF) may have unpacked, all together; 512 MiB by default.
+    /// Bytes that packed parts (of DOCX, spreadsheets, PDF) may have unpacked, all together; 512 MiB by default.
     pub max_unpacked_bytes: u64,
     /// Pages; 10,000 by default.
     pub max_pages: u32,
@@ -50,7 +50,7 @@ impl ExtractLimits {
         check("max_content_bytes", self.max_content_bytes, bytes as u64)
     }
 
-    #[cfg(any(feature = "docx", feature = "pdf"))]
+    #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
     pub(super) fn check_unpacked(&self, bytes: u64) -> Result<(), ExtractError> {
         check("max_unpacked_bytes", self.max_unpacked_bytes, bytes)
     }

@@ -10,9 +10,14 @@ mod json;
 mod limits;
 mod markdown;
 mod note;
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
+mod package;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod registry;
+mod rows;
+#[cfg(feature = "spreadsheet")]
+mod spreadsheet;
 mod text;
 mod xml;
 

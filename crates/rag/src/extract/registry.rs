@@ -84,6 +84,10 @@ impl Default for Registry {
             Box::new(super::pdf::Pdf),
             #[cfg(feature = "docx")]
             Box::new(super::docx::Docx),
+            #[cfg(feature = "spreadsheet")]
+            Box::new(super::spreadsheet::Xlsx),
+            #[cfg(feature = "spreadsheet")]
+            Box::new(super::spreadsheet::Ods),
             Box::new(markdown::Markdown),
             Box::new(html::Html),
             Box::new(json::Json),

@@ -124,8 +124,8 @@ fn it_is_known_by_its_bytes() {
         page.mime_type,
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     );
-    let other = package(&[("xl/workbook.xml", "<workbook/>")]);
-    assert!(matches!(refusal(other, &Hint::file("a.xlsx")), ExtractError::Unsupported { .. }));
+    let other = package(&[("ppt/presentation.xml", "<presentation/>")]);
+    assert!(matches!(refusal(other, &Hint::file("a.pptx")), ExtractError::Unsupported { .. }));
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod pdf;
 mod places;
 mod properties;
 mod seed;
+#[cfg(feature = "spreadsheet")]
+mod spreadsheet;
 mod support;
 
 use marquetry_rag::{ExtractError, Extracted, Hint};

@@ -5,9 +5,9 @@ use std::ops::Range;
 use marquetry_rag::{ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_words};
 use proptest::{prelude::*, sample::select, strategy::Strategy as _};
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.tsv", "a.rs", "a.docx",
-    "a.pdf", "a",
+    "a.pdf", "a.xlsx", "a.ods", "a",
 ];
 
 /// Pieces that mean something to one format or another.
@@ -73,6 +73,82 @@ fn documents() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Spreadsheets whose parts are made of what means something in one.
+#[cfg(feature = "spreadsheet")]
+fn spreadsheets() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use super::support::spreadsheet::{tables, workbook};
+    const EXCEL: [&str; 32] = [
+        "<row>",
+        "</row>",
+        "<row hidden='1'>",
+        "<c>",
+        "</c>",
+        "<c r='B1' t='s'>",
+        "<c r='XFD9' s='1'>",
+        "<c t='b'>",
+        "<c r='A1' t='inlineStr'>",
+        "<is>",
+        "</is>",
+        "<t>",
+        "</t>",
+        "<rPh>",
+        "</rPh>",
+        "<v>",
+        "</v>",
+        "0",
+        "1",
+        "7.5",
+        "1e99",
+        "-3",
+        "a\u{E0041}b",
+        "\u{1F3F4}",
+        "_x0000_",
+        "&amp;",
+        "&#0;",
+        "<f>",
+        "</f>",
+        "<col min='1' max='2' hidden='1'/>",
+        "<si>",
+        "</si>",
+    ];
+    const OPEN: [&str; 24] = [
+        "<table:table table:name='One'>",
+        "<table:table table:style-name='h'>",
+        "</table:table>",
+        "<table:table-row>",
+        "<table:table-row table:number-rows-repeated='3'>",
+        "</table:table-row>",
+        "<table:table-cell>",
+        "<table:table-cell table:number-columns-repeated='3' office:value='7'>",
+        "</table:table-cell>",
+        "<table:covered-table-cell>",
+        "</table:covered-table-cell>",
+        "<text:p>",
+        "</text:p>",
+        "<text:s/>",
+        "a",
+        "é",
+        "7",
+        "&lt;",
+        "<office:annotation>",
+        "</office:annotation>",
+        "<table:table-row table:visibility='collapse'>",
+        "<table:table-column table:visibility='collapse' table:number-columns-repeated='9'/>",
+        "<table:table-column/>",
+        "\u{E0041}",
+    ];
+    let of = |pieces: &'static [&'static str]| {
+        proptest::collection::vec(select(pieces), 0..30).prop_map(|pieces| pieces.concat())
+    };
+    let excel = (of(&EXCEL), of(&EXCEL), of(&EXCEL)).prop_map(|(first, second, strings)| {
+        let styles =
+            "<styleSheet><cellXfs><xf numFmtId='0'/><xf numFmtId='14'/></cellXfs></styleSheet>";
+        let parts = [("xl/sharedStrings.xml", &*strings), ("xl/styles.xml", styles)];
+        workbook(&[("One", "", &first), ("Two", "", &second)], &parts)
+    });
+    prop_oneof![excel, of(&OPEN).prop_map(|content| tables("", &content, &[]))]
+}
+
 fn check(extracted: &Extracted) -> Result<(), TestCaseError> {
     let content = &extracted.content;
     prop_assert_eq!(extracted.character_count, content.chars().count());
@@ -118,6 +194,14 @@ proptest! {
     #[test]
     fn nothing_panics_and_places_are_right(bytes in documents(), name in select(&NAMES[..])) {
         if let Ok(extracted) = marquetry_rag::extract(&bytes, &Hint::file(name)) {
+            check(&extracted)?;
+        }
+    }
+
+    #[cfg(feature = "spreadsheet")]
+    #[test]
+    fn spreadsheets_of_any_kind_have_right_places(sheets in spreadsheets()) {
+        if let Ok(extracted) = marquetry_rag::extract(&sheets, &Hint::default()) {
             check(&extracted)?;
         }
     }

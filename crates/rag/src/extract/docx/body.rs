@@ -5,9 +5,11 @@ use std::{collections::HashMap, ops::Range};
 use quick_xml::events::{BytesStart, Event};
 
 use super::{
-    super::{ExtractError, ExtractLimits, Extracted, Heading, Problem},
-    outline_level,
-    package::{attribute, each_event},
+    super::{
+        ExtractError, ExtractLimits, Extracted, Heading, Problem,
+        package::{attribute, each_event, resolved},
+    },
+    FORMAT, outline_level,
 };
 
 /// Gathers the text of a document's parts.
@@ -61,7 +63,7 @@ impl<'a> Body<'a> {
     }
 
     pub(super) fn read(&mut self, part: &str, xml: &[u8]) -> Result<(), ExtractError> {
-        each_event(part, xml, |event| {
+        each_event(FORMAT, part, xml, |event| {
             match event {
                 Event::Start(element) => self.start(&element),
                 Event::Empty(element) => {
@@ -72,11 +74,7 @@ impl<'a> Body<'a> {
                 Event::Text(text) if self.in_text => self.push(&text),
                 Event::CData(text) if self.in_text => self.push(&text),
                 Event::GeneralRef(reference) if self.in_text => {
-                    if let Ok(Some(character)) = reference.resolve_char_ref() {
-                        self.push(character.encode_utf8(&mut [0; 4]));
-                    } else if let Some(text) = quick_xml::escape::resolve_xml_entity(&reference) {
-                        self.push(text);
-                    }
+                    self.push(&resolved(&reference).unwrap_or_default());
                 }
                 _ => {}
             }

@@ -1,19 +1,6 @@
 //! DOCX files of given parts.
 
-use std::io::{Cursor, Write as _};
-
-use zip::{ZipWriter, write::SimpleFileOptions};
-
-/// A package of these parts.
-pub(crate) fn package(parts: &[(&str, &str)]) -> Vec<u8> {
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let types = "<Types xmlns='http://schemas.openxmlformats.org/package/2006/content-types'/>";
-    for (name, content) in [("[Content_Types].xml", types)].iter().chain(parts) {
-        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-        zip.write_all(content.as_bytes()).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
-}
+pub(crate) use super::package::package;
 
 /// A document with this body.
 pub(crate) fn document(body: &str) -> String {

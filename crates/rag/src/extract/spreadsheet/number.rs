@@ -1,0 +1,222 @@
+//! What is seen of a number: itself, a share, a date, or nothing (ECMA-376 part 1, 18.8.30 and 18.8.31).
+
+/// What a number format makes of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// A number.
+    Number,
+    /// A hundred times the number, and a per cent sign.
+    Percent,
+    /// A day, a time of day, or both.
+    Moment { day: bool, time: bool },
+    /// Nothing.
+    Nothing,
+}
+
+impl Shown {
+    /// The formats that have numbers and no code. Those from 27 on are days of East Asian calendars.
+    pub(super) fn built_in(id: u32) -> Self {
+        match id {
+            9 | 10 => Self::Percent,
+            14..=17 | 27..=31 | 36 | 50..=54 | 57 | 58 => Self::Moment { day: true, time: false },
+            18..=21 | 32..=35 | 45..=47 | 55 | 56 => Self::Moment { day: false, time: true },
+            22 => Self::Moment { day: true, time: true },
+            _ => Self::Number,
+        }
+    }
+
+    /// What a format code means for numbers that are positive: its first section decides.
+    pub(super) fn of_code(code: &str) -> Self {
+        let mut letters = String::new();
+        let mut sections = 1;
+        let mut characters = code.chars();
+        let mut has_literal = false;
+        while let Some(character) = characters.next() {
+            match character {
+                '"' => has_literal |= characters.by_ref().take_while(|&it| it != '"').count() > 0,
+                // The next character stands for itself, for its width, or fills the cell.
+                '\\' | '_' | '*' => {
+                    has_literal |= character == '\\';
+                    characters.next();
+                }
+                '[' => {
+                    let inside: String = characters.by_ref().take_while(|&it| it != ']').collect();
+                    // `[h]` counts hours beyond a day; colours, conditions and languages say nothing here.
+                    let inside = inside.to_ascii_lowercase();
+                    if !inside.is_empty()
+                        && inside.bytes().all(|it| matches!(it, b'h' | b'm' | b's'))
+                    {
+                        letters.push('h');
+                    }
+                }
+                ';' => {
+                    sections += 1;
+                    if !letters.is_empty() || has_literal {
+                        break;
+                    }
+                }
+                other if sections == 1 => letters.push(other.to_ascii_lowercase()),
+                _ => has_literal = true,
+            }
+        }
+        if letters.is_empty() && !has_literal && sections > 1 {
+            return Self::Nothing;
+        }
+        if letters == "general" {
+            return Self::Number;
+        }
+        let letters = letters.replace("am/pm", "h").replace("a/p", "h");
+        let time = letters.contains(['h', 's']);
+        let day = letters.contains(['d', 'y']) || (letters.contains('m') && !time);
+        match letters.contains('%') {
+            _ if day || time => Self::Moment { day, time },
+            true => Self::Percent,
+            false => Self::Number,
+        }
+    }
+
+    /// A number as it is seen, nearly: as precise as it is, and dates as ISO 8601 has them.
+    pub(super) fn text(self, stored: &str, since_1904: bool) -> String {
+        let stored = stored.trim();
+        let Some(number) = stored.parse::<f64>().ok().filter(|number| number.is_finite()) else {
+            return stored.to_owned();
+        };
+        // What is far from 1 keeps its exponent.
+        let is_plain = |number: f64| number == 0.0 || (1e-5..1e15).contains(&number.abs());
+        match self {
+            Self::Nothing => String::new(),
+            Self::Moment { day, time } => {
+                moment(number, day, time, since_1904).unwrap_or_else(|| number.to_string())
+            }
+            // Rounded, as 0.07 is not quite a hundredth of 7.
+            Self::Percent if is_plain(number) => format!("{}%", (number * 1e12).round() / 1e10),
+            _ if is_plain(number) => number.to_string(),
+            _ => stored.to_owned(),
+        }
+    }
+}
+
+/// The day and the time that a number of days stands for.
+fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Option<String> {
+    // The last day of the year 9999.
+    const LAST: f64 = 2_958_466.0;
+    const SECONDS: i64 = 86_400;
+    if !(0.0..LAST).contains(&days) {
+        return None;
+    }
+    let seconds = (days * SECONDS as f64).round() as i64;
+    let (day, second) = (seconds / SECONDS, seconds % SECONDS);
+    let (hours, minutes, rest) = (second / 3600, second / 60 % 60, second % 60);
+    if !shows_day {
+        // Beyond a day, hours are counted on.
+        return Some(format!("{:02}:{minutes:02}:{rest:02}", day * 24 + hours));
+    }
+    // Days to the first of January 1970. Excel believes, as Lotus did, that 1900 had a 29th of February.
+    let to_1970 = match since_1904 {
+        true => 24_107,
+        false if day < 60 => 25_568,
+        false => 25_569,
+    };
+    let (year, month, day) = date(day - to_1970);
+    let mut text = format!("{year:04}-{month:02}-{day:02}");
+    if shows_time || second != 0 {
+        text.push_str(&format!(" {hours:02}:{minutes:02}:{rest:02}"));
+    }
+    Some(text)
+}
+
+/// Year, month and day of a day counted from the first of January 1970, in the Gregorian calendar.
+fn date(days: i64) -> (i64, i64, i64) {
+    // Counted from the first of March of the year 0, so that leap days are at the end of years; 400 years have 146,097
+    // days.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // From March on, five months have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Shown = Shown::Moment { day: true, time: false };
+    const TIME: Shown = Shown::Moment { day: false, time: true };
+    const BOTH: Shown = Shown::Moment { day: true, time: true };
+
+    #[test]
+    fn codes_are_understood() {
+        for (code, expected) in [
+            ("General", Shown::Number),
+            ("0.00", Shown::Number),
+            ("#,##0.00 \"days\"", Shown::Number),
+            ("[Red]0.00;[Blue]-0.00", Shown::Number),
+            ("[$-409]0.00_d", Shown::Number),
+            ("0.00E+00", Shown::Number),
+            ("@", Shown::Number),
+            ("0%", Shown::Percent),
+            ("0.0\\%", Shown::Number),
+            ("yyyy-mm-dd", DAY),
+            ("[$-F800]dddd\\,\\ mmmm\\ dd\\,\\ yyyy", DAY),
+            ("mmm", DAY),
+            ("h:mm AM/PM", TIME),
+            ("mm:ss.0", TIME),
+            ("[h]:mm", TIME),
+            ("[Red][hh]", TIME),
+            ("d/m/yyyy h:mm", BOTH),
+            (";;;", Shown::Nothing),
+            (";;", Shown::Nothing),
+            ("\"hidden\";;", Shown::Number),
+            (";;;@", Shown::Number),
+            ("", Shown::Number),
+            ("\"", Shown::Number),
+            ("[", Shown::Number),
+            ("\\", Shown::Number),
+        ] {
+            assert_eq!(Shown::of_code(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_seen_as_they_are() {
+        for (shown, stored, expected) in [
+            (Shown::Number, "42", "42"),
+            (Shown::Number, " 0.10000000000000001 ", "0.1"),
+            (Shown::Number, "-1.5E3", "-1500"),
+            (Shown::Number, "1E+300", "1E+300"),
+            (Shown::Number, "1E-9", "1E-9"),
+            (Shown::Number, "NaN", "NaN"),
+            (Shown::Number, "x", "x"),
+            (Shown::Percent, "0.07", "7%"),
+            (Shown::Percent, "-1.5", "-150%"),
+            (Shown::Nothing, "7", ""),
+            (DAY, "1", "1900-01-01"),
+            (DAY, "59", "1900-02-28"),
+            (DAY, "61", "1900-03-01"),
+            (DAY, "25569", "1970-01-01"),
+            (DAY, "36585", "2000-02-29"),
+            (DAY, "45351", "2024-02-29"),
+            (DAY, "45657", "2024-12-31"),
+            (DAY, "2958465", "9999-12-31"),
+            (DAY, "45351.5", "2024-02-29 12:00:00"),
+            (BOTH, "45351", "2024-02-29 00:00:00"),
+            (BOTH, "45351.999999999", "2024-03-01 00:00:00"),
+            (TIME, "0.75", "18:00:00"),
+            (TIME, "1.5", "36:00:00"),
+            (DAY, "-1", "-1"),
+            (DAY, "2958466", "2958466"),
+            (DAY, "x", "x"),
+        ] {
+            assert_eq!(shown.text(stored, false), expected, "{shown:?} {stored}");
+        }
+        assert_eq!(DAY.text("0", true), "1904-01-01");
+        assert_eq!(DAY.text("43889", true), "2024-02-29");
+        assert_eq!(Shown::built_in(14), DAY);
+        assert_eq!(Shown::built_in(10), Shown::Percent);
+        assert_eq!(Shown::built_in(99), Shown::Number);
+    }
+}

@@ -1,0 +1,6 @@
+//! Models that make vectors.
+
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(feature = "remote")]
+mod server;
