@@ -7,10 +7,11 @@ use marquetry_artifacts::{
     ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, Scope, SeededIds,
 };
 use marquetry_protocol::server::{
-    Limits as ProtocolLimits, Server,
+    Limits as ProtocolLimits, RequestContext, Server,
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
+use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -23,8 +24,9 @@ use crate::{
     gateway::{Changes, Gateway},
     health,
     http::{MESSAGES, Site, router},
-    rest::Rest,
-    tools::{Artifacts, BuiltIns, Diagrams},
+    knowledge::{self, Library, SEARCH_RESOURCES},
+    rest::{McpV1, Rest},
+    tools::{Artifacts, BuiltIns, Diagrams, KnowledgeTools},
 };
 
 /// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone;
@@ -180,13 +182,17 @@ impl AppBuilder {
         let scope = Scope::local();
         let capturer = capturer(store.clone(), &config.testing);
         let changes = Arc::new(Changes::default());
-        let gateway = Gateway::start(&config, BuiltIns::NAMES.to_vec(), changes.clone());
+        let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
+        let reserved = BuiltIns::names(config.knowledge.enabled);
+        let gateway = Gateway::start(&config, reserved, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
         let artifacts = Artifacts::new(store, scope.clone(), config.limits.clone());
+        let knowledge = KnowledgeTools::new(library.clone(), config.limits.clone());
         let front = Front {
             gateway: gateway.clone(),
-            built_ins: BuiltIns::new(&diagrams, &artifacts),
+            built_ins: BuiltIns::new(&diagrams, &artifacts, &knowledge),
             artifacts,
+            library: library.clone(),
             capturer,
             scope,
             limits: config.limits.clone(),
@@ -195,6 +201,7 @@ impl AppBuilder {
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         let server = Server::with_limits(front, protocol_limits(limits, grace));
+        let server = with_search(server, library.clone());
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
             head_timeout: Duration::from_millis(limits.max_head_ms.get()),
@@ -218,12 +225,25 @@ impl AppBuilder {
             guard,
             auth,
             gateway: gateway.clone(),
+            mcp_v1: Arc::new(McpV1::new(server.clone(), library, config.limits.clone())),
             rest: Arc::new(Rest { diagrams, limits: config.limits }),
         });
         let serving = TaskTracker::new();
         let inner = Inner { server, gateway, router, serve_options, stop, serving };
         Ok(App { inner: Arc::new(inner) })
     }
+}
+
+/// The server with `resources/search` (seed 003, part 3), which is no method of MCP.
+fn with_search(server: Server, library: Arc<Library>) -> Server {
+    if !library.is_enabled() {
+        return server;
+    }
+    let search = move |params: Option<Box<RawValue>>, cx: RequestContext| {
+        let library = library.clone();
+        async move { knowledge::search_resources(&library, params.as_deref(), &cx).await }
+    };
+    server.with_method(SEARCH_RESOURCES, search).expect("MCP has no method of that name")
 }
 
 fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {

@@ -19,7 +19,8 @@ use serde_json::json;
 use crate::{
     config::Limits,
     gateway::{CallFailure, Changes, Gateway, ToolAnswer, Unreachable},
-    tools::{Artifacts, BuiltIns, LIST, READ},
+    knowledge::{self, Library},
+    tools::{Artifacts, BuiltIns, LIST, READ, SEARCH},
 };
 
 /// The handler of the one MCP server that agents see.
@@ -27,6 +28,7 @@ pub(crate) struct Front {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) built_ins: BuiltIns,
     pub(crate) artifacts: Artifacts,
+    pub(crate) library: Arc<Library>,
     pub(crate) capturer: Capturer,
     pub(crate) scope: Scope,
     pub(crate) limits: Limits,
@@ -67,8 +69,8 @@ impl Handler for Front {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(result) = self.built_ins.call(&params, cx).await {
-            return Reply::json(&result);
+        if let Some(reply) = self.built_ins.call(&params, cx).await {
+            return reply;
         }
         let (name, arguments) = (params.name.clone(), params.arguments.clone());
         let ToolAnswer { result, capture, is_stateless } =
@@ -97,34 +99,56 @@ impl Handler for Front {
     async fn list_resources(
         &self,
         cursor: Option<&str>,
-        _cx: &RequestContext,
+        cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.settled_or_late().await;
-        // The upstreams' resources first, then our artifacts, whose list may grow long. A cursor says which of the two it belongs to.
+        // The upstreams' resources first, then our artifacts and records, whose lists may grow long. A cursor says which of them it belongs to.
         const ARTIFACTS: &str = "a:";
+        const RECORDS: &str = "r:";
         let limit = self.limits.list_page_size.get();
-        let (mut resources, after) =
-            match cursor.map(|cursor| (cursor, cursor.strip_prefix(ARTIFACTS))) {
-                Some((_, Some(after))) => (Vec::new(), (!after.is_empty()).then_some(after)),
-                other => {
-                    let catalog = self.gateway.catalog();
-                    let cursor = other.map(|(cursor, _)| cursor);
-                    let (range, next) = self.page(catalog.resources.len(), cursor)?;
-                    let resources = catalog.resources[range].to_vec();
-                    if next.is_some() {
-                        return Ok(ListResourcesResult { resources, next_cursor: next });
-                    }
-                    if resources.len() == limit {
-                        let next_cursor = Some(ARTIFACTS.to_owned());
-                        return Ok(ListResourcesResult { resources, next_cursor });
-                    }
-                    (resources, None)
+        let mut resources = Vec::new();
+        let mut cursor = cursor.map(str::to_owned);
+        if !cursor.as_ref().is_some_and(|it| it.starts_with(ARTIFACTS) || it.starts_with(RECORDS)) {
+            let catalog = self.gateway.catalog();
+            let (range, next_cursor) = self.page(catalog.resources.len(), cursor.as_deref())?;
+            resources = catalog.resources[range].to_vec();
+            if next_cursor.is_some() {
+                return Ok(ListResourcesResult { resources, next_cursor });
+            }
+            cursor = Some(ARTIFACTS.to_owned());
+        }
+        if resources.len() < limit
+            && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(ARTIFACTS))
+        {
+            let after = Some(after).filter(|after| !after.is_empty());
+            let (page, next) = self.artifacts.resources(after, limit - resources.len()).await?;
+            resources.extend(page);
+            cursor = match next {
+                Some(name) => Some(format!("{ARTIFACTS}{name}")),
+                None => self.library.is_enabled().then(|| RECORDS.to_owned()),
+            };
+        }
+        if resources.len() < limit
+            && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(RECORDS))
+        {
+            let after = Some(after).filter(|after| !after.is_empty());
+            let next = match self.library.if_there(cx).await {
+                Ok(Some(access)) => {
+                    let room = limit - resources.len();
+                    let (page, next) = access.resources(&[], after, room).await?;
+                    resources.extend(page);
+                    next
+                }
+                Ok(None) => None,
+                // Upstreams and artifacts are there all the same.
+                Err(failure) => {
+                    tracing::warn!(%failure, "records cannot be listed");
+                    None
                 }
             };
-        let (artifacts, next) = self.artifacts.resources(after, limit - resources.len()).await?;
-        resources.extend(artifacts);
-        let next_cursor = next.map(|name| format!("{ARTIFACTS}{name}"));
-        Ok(ListResourcesResult { resources, next_cursor })
+            cursor = next.map(|uri| format!("{RECORDS}{uri}"));
+        }
+        Ok(ListResourcesResult { resources, next_cursor: cursor })
     }
 
     async fn list_resource_templates(
@@ -134,7 +158,10 @@ impl Handler for Front {
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.settled_or_late().await;
         let catalog = self.gateway.catalog();
-        let own = [Artifacts::template()];
+        let mut own = vec![Artifacts::template()];
+        if self.library.is_enabled() {
+            own.extend(knowledge::templates());
+        }
         let (range, next_cursor) = self.page(own.len() + catalog.templates.len(), cursor)?;
         let all = own.iter().chain(&catalog.templates);
         let resource_templates = all.skip(range.start).take(range.len()).cloned().collect();
@@ -151,6 +178,14 @@ impl Handler for Front {
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });
         }
+        if self.is_ours(&params.uri) {
+            let uri = &params.uri;
+            let failed = |failure: knowledge::Failure| failure.of_resource(uri);
+            let access = self.library.if_there(cx).await.map_err(failed)?;
+            let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
+            let most = self.limits.max_resource_bytes.get();
+            return Reply::json(&access.read(uri, most).await.map_err(failed)?);
+        }
         self.gateway.read_resource(params, cx).await
     }
 
@@ -159,6 +194,12 @@ impl Handler for Front {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
+        if self.library.is_enabled() && knowledge::completed_by_us(&params) {
+            return match self.library.if_there(cx).await? {
+                Some(access) => Ok(access.complete(&params).await?),
+                None => Ok(CompleteResult::default()),
+            };
+        }
         self.gateway.complete(params, cx).await
     }
 
@@ -167,11 +208,20 @@ impl Handler for Front {
             // A version never changes, and a new one changes the list.
             return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
         }
+        if self.is_ours(uri) {
+            let failed = |failure: knowledge::Failure| failure.of_resource(uri);
+            let access = self.library.if_there(cx).await.map_err(failed)?;
+            let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
+            return access.check_watched(uri).await.map_err(failed);
+        }
         self.gateway.subscribe(uri, cx).await
     }
 
     async fn unsubscribe(&self, uri: &str) {
-        self.gateway.unsubscribe(uri).await;
+        // Records tell of every change, and those who are subscribed are known elsewhere.
+        if !self.is_ours(uri) {
+            self.gateway.unsubscribe(uri).await;
+        }
     }
 
     async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
@@ -199,6 +249,11 @@ impl Handler for Front {
 }
 
 impl Front {
+    /// Whether a URI is one of our records.
+    fn is_ours(&self, uri: &str) -> bool {
+        self.library.is_enabled() && uri.starts_with("am7:")
+    }
+
     fn page(
         &self,
         len: usize,
@@ -213,6 +268,11 @@ impl Front {
             "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. {LIST} lists them, \
              {READ} reads them in parts."
         );
+        if self.library.is_enabled() {
+            text.push_str(&format!(
+                "\n\n{SEARCH} finds passages of the documents and notes that are kept here; cite them by their sourceUri."
+            ));
+        }
         let mut room = self.limits.max_instructions_bytes;
         for upstream in self.gateway.upstreams() {
             let listing = upstream.listing();

@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 use crate::{
     gateway::Gateway,
     health,
-    rest::{self, Rest, RestError, json_response},
+    rest::{self, McpV1, Rest, RestError, json_response},
 };
 
 const MCP: &str = "/mcp";
@@ -40,11 +40,12 @@ pub(crate) struct Site {
     pub(crate) auth: Option<Arc<ResourceServer>>,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) rest: Arc<Rest>,
+    pub(crate) mcp_v1: Arc<McpV1>,
 }
 
-/// `/mcp`, `/sse`, `/messages`, `/api/tools`, `/api/tools/{name}`, `/healthz`, and metadata for clients that have to log in.
+/// `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, and metadata for clients that have to log in.
 pub(crate) fn router(site: Site) -> Router {
-    let Site { mcp, sse, guard, auth, gateway, rest } = site;
+    let Site { mcp, sse, guard, auth, gateway, rest, mcp_v1 } = site;
     let messages = sse.clone();
     let mut router = Router::new();
     for path in metadata_paths(auth.as_deref()) {
@@ -80,10 +81,21 @@ pub(crate) fn router(site: Site) -> Router {
                 async move { json_response(StatusCode::OK, &health::report(&gateway)) }
             }),
         )
-        .merge(rest::routes(rest).route_layer(from_fn_with_state(auth, authenticate)))
-        .fallback(async || RestError::NotFound.response())
-        .method_not_allowed_fallback(async || RestError::MethodNotAllowed.response())
+        .merge(
+            rest::routes(rest)
+                .merge(rest::mcp_v1_routes(mcp_v1))
+                .route_layer(from_fn_with_state(auth, authenticate)),
+        )
+        .fallback(async |request: Request| refusal(request.uri().path(), &RestError::NotFound))
+        .method_not_allowed_fallback(async |request: Request| {
+            refusal(request.uri().path(), &RestError::MethodNotAllowed)
+        })
         .layer(from_fn_with_state(Arc::new(guard), check))
+}
+
+/// A refusal in the form that the path's own errors have.
+fn refusal(path: &str, error: &RestError) -> Response<Body> {
+    if rest::is_mcp_v1(path) { rest::mcp_v1_refusal(error) } else { error.response() }
 }
 
 /// Where clients look for what they need to log in (RFC 9728): with the path of the resource, and without.
@@ -103,16 +115,19 @@ fn metadata(auth: Option<&ResourceServer>) -> Response<Body> {
 /// Lets in who shows a good token. The MCP endpoints do so for themselves.
 async fn authenticate(
     State(auth): State<Option<Arc<ResourceServer>>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
     let Some(auth) = auth else { return next.run(request).await };
     let headers = request.headers().clone();
     match auth.authenticate(&headers).await {
-        Ok(_) => next.run(request).await,
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
         Err(denial) => {
             let challenge = denial.www_authenticate();
-            let mut response = RestError::from(denial).response();
+            let mut response = refusal(request.uri().path(), &RestError::from(denial));
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             response
         }
@@ -130,11 +145,11 @@ async fn check(
         && let Err(refusal) = guard.check(request.headers())
     {
         tracing::warn!(%refusal, "request refused");
-        return match refusal {
+        let error = match refusal {
             Refusal::Origin(_) => RestError::OriginNotAllowed,
             _ => RestError::HostNotAllowed,
-        }
-        .response();
+        };
+        return self::refusal(request.uri().path(), &error);
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let allowed = guard.check(request.headers()).is_ok();

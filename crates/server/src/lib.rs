@@ -30,7 +30,6 @@ mod front;
 mod gateway;
 mod health;
 mod http;
-#[allow(dead_code, reason = "the tools and the command line are about to use it")]
 mod knowledge;
 mod logging;
 mod rest;

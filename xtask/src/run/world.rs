@@ -265,6 +265,7 @@ fn config(
     };
     let mut config = json!({
         "artifacts": artifacts,
+        "knowledge": { "database": folder.join("knowledge.db") },
         // A busy machine may take its time to start a process.
         "gateway": { "list_wait_ms": 30_000 },
         "testing": {

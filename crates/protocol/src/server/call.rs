@@ -206,7 +206,7 @@ pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output>
 }
 
 /// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
-async fn respond(
+pub(super) async fn respond(
     callback: MethodCallback,
     params: Params<'static>,
     extensions: Extensions,

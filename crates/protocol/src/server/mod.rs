@@ -7,6 +7,7 @@ mod call;
 mod channel;
 mod context;
 mod conversation;
+mod direct;
 #[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
 pub(crate) mod fuzz;
 mod handler;
@@ -45,6 +46,7 @@ pub use self::toolbox::{Json, ToolOutput, Toolbox};
 pub use self::{
     context::RequestContext,
     conversation::ConversationId,
+    direct::Watch,
     handler::{Handler, Reply, ServerDescription},
     limits::Limits,
     notifier::{Announcer, Notifier},

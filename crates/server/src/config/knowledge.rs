@@ -50,7 +50,6 @@ impl KnowledgeConfig {
     /// # Errors
     ///
     /// Nothing says where: neither the configuration nor the environment.
-    #[allow(dead_code, reason = "only what opens knowledge asks for it")]
     pub(crate) fn place(&self) -> Result<KnowledgePlace, String> {
         self.place_with(&|name| std::env::var_os(name))
     }

@@ -63,7 +63,7 @@ pub struct Config {
     /// How the server is reached.
     pub server: ServerConfig,
     /// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
-    /// It applies to `/mcp`, `/sse`, `/messages` and `/api/tools`; `/healthz` and the metadata for clients stay open.
+    /// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/healthz` and the metadata for clients stay open.
     pub auth: AuthConfig,
     /// What is written to standard error.
     pub log: LogConfig,

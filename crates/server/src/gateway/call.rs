@@ -26,6 +26,9 @@ use tracing::Instrument as _;
 
 use super::{Gateway, State, Upstream, routes};
 
+/// How the error begins that says that nobody has a tool.
+pub(crate) const UNKNOWN_TOOL: &str = "unknown tool";
+
 /// What came of a tool call that reached its upstream.
 pub(crate) struct ToolAnswer {
     /// The result as the upstream wrote it.
@@ -265,7 +268,7 @@ impl Gateway {
             return CallFailure::Unreachable(Unreachable::of(upstream, &state));
         }
         let name = &name[..name.floor_char_boundary(200)];
-        CallFailure::Rpc(RpcError::invalid_params(format!("unknown tool '{name}'")))
+        CallFailure::Rpc(RpcError::invalid_params(format!("{UNKNOWN_TOOL} '{name}'")))
     }
 }
 

@@ -34,7 +34,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
-    call::{CallFailure, ToolAnswer, Unreachable},
+    call::{CallFailure, ToolAnswer, UNKNOWN_TOOL, Unreachable},
     catalog::{Catalog, Refused},
     state::State,
     upstream::Upstream,

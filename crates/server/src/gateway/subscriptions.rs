@@ -29,7 +29,8 @@ pub(crate) struct Updated {
 }
 
 impl Updated {
-    fn push(&self, uri: &str) {
+    /// This one has changed.
+    pub(crate) fn push(&self, uri: &str) {
         self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
         self.some.notify_one();
     }

@@ -1,14 +1,31 @@
 //! What the server knows: documents that are found by what they say, and other records.
 
+mod failure;
+mod library;
 mod open;
+mod resource;
+mod search;
+mod text;
+mod vectorize;
 
-use marquetry_rag::Pipeline;
+use marquetry_rag::{Caller, Pipeline, RecordError, Records};
 
-pub(crate) use self::open::KnowledgeError;
-use crate::config::{KnowledgeConfig, KnowledgePlace};
+pub(crate) use self::{
+    failure::{ErrorCode, Failure},
+    library::{Access, Library},
+    open::KnowledgeError,
+    resource::{RECORD_META, SEARCH_RESOURCES, completed_by_us, search_resources, templates},
+    search::{Passage, Question},
+    text::text_of,
+    vectorize::Chunking,
+};
+use crate::config::KnowledgeConfig;
 
 /// The open database with the model that fills it, for the server and the command line alike.
+#[derive(Clone)]
 pub(crate) struct Knowledge {
+    /// Records, and who may do what with them.
+    pub(crate) records: Records,
     /// Finds passages, and makes documents findable.
     pub(crate) pipeline: Pipeline,
     /// Of which organisation whoever works here is.
@@ -16,16 +33,30 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
+    /// The object id of the user that somebody is who is asked for no token: on this machine, or through a server
+    /// without `[auth]`.
+    pub(crate) const LOCAL_USER: &str = "local";
+
     /// Opens what the configuration says; a file that is not there is made.
     ///
     /// # Errors
     ///
     /// It cannot be opened, or was filled by another model.
     pub(crate) async fn open(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
-        let pipeline = match config.place().map_err(KnowledgeError::Nowhere)? {
-            KnowledgePlace::File(path) => open::file(&path).await?,
-            KnowledgePlace::Postgres(_) => return Err(KnowledgeError::NoPostgres),
-        };
-        Ok(Self { pipeline, organization: config.organization.clone() })
+        let (records, pipeline) = open::open(config).await?;
+        Ok(Self { records, pipeline, organization: config.organization.clone() })
+    }
+
+    /// Who works on this machine, or comes through a server that asks nobody who they are. The database is theirs, so
+    /// that they administrate it.
+    pub(crate) async fn local(&self) -> Result<Caller, RecordError> {
+        self.user(Self::LOCAL_USER, Self::LOCAL_USER, true).await
+    }
+
+    /// A user by object id, with a record, made at first sight.
+    async fn user(&self, id: &str, name: &str, is_admin: bool) -> Result<Caller, RecordError> {
+        let caller = self.records.caller(&self.organization, id, is_admin).await?;
+        self.records.ensure_user(&caller, name).await?;
+        Ok(caller)
     }
 }

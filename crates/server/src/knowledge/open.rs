@@ -7,8 +7,11 @@ use std::{
 };
 
 use marquetry_rag::{
-    EmbeddingModel, LibsqlStore, Pipeline, PipelineError, StaticModel, StoreError,
+    Embedder, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, Pipeline, PipelineError,
+    RecordLimits, RecordStoreError, Records, StaticModel, StoreError,
 };
+
+use crate::config::{KnowledgeConfig, KnowledgePlace};
 
 /// Why there is no knowledge.
 #[derive(Debug, thiserror::Error)]
@@ -17,25 +20,45 @@ pub(crate) enum KnowledgeError {
     Nowhere(String),
     #[error("knowledge.database: this program was built without PostgreSQL")]
     NoPostgres,
-    #[error("knowledge.database: {path:?} cannot be opened: {error}")]
+    #[error("knowledge.database: {path:?} cannot be made: {error}")]
     Folder { path: PathBuf, error: io::Error },
-    #[error("knowledge.database: {path:?} cannot be opened: {error}")]
-    File { path: PathBuf, error: StoreError },
+    #[error("knowledge.database: {0}")]
+    Store(#[from] StoreError),
+    #[error("knowledge.database: {0}")]
+    Records(#[from] RecordStoreError),
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
 }
 
+/// Opens the database that the configuration names.
+pub(super) async fn open(config: &KnowledgeConfig) -> Result<(Records, Pipeline), KnowledgeError> {
+    let embedder: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());
+    let mut limits = RecordLimits::default();
+    limits.max_content_bytes =
+        usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
+    match config.place().map_err(KnowledgeError::Nowhere)? {
+        KnowledgePlace::File(path) => file(&path, embedder, limits).await,
+        KnowledgePlace::Postgres(_) => Err(KnowledgeError::NoPostgres),
+    }
+}
+
 /// A database in a file.
-pub(super) async fn file(path: &Path) -> Result<Pipeline, KnowledgeError> {
+async fn file(
+    path: &Path,
+    embedder: Arc<dyn Embedder>,
+    limits: RecordLimits,
+) -> Result<(Records, Pipeline), KnowledgeError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder {
         make_private(folder)
             .map_err(|error| KnowledgeError::Folder { path: folder.to_owned(), error })?;
     }
-    let model = StaticModel::built_in();
-    let store = LibsqlStore::open(path, EmbeddingModel::default()).await;
-    let store = store.map_err(|error| KnowledgeError::File { path: path.to_owned(), error })?;
-    Ok(Pipeline::new(Arc::new(store), Arc::new(model))?)
+    let chunks = LibsqlStore::open(path, embedder.model().clone()).await?;
+    let mut options = LibsqlRecordsOptions::default();
+    options.max_content_bytes = limits.max_content_bytes as u64;
+    let records = LibsqlRecords::open_with(path, options).await?;
+    let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
 }
 
 /// Makes a folder that only its owner looks into; one that is there stays as it is.

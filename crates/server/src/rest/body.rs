@@ -16,9 +16,12 @@ use crate::config::Limits;
 const DRAINED_BYTES: usize = 1 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// The whole body, unless it is too large or too slow.
-pub(super) async fn read(request: Request<Body>, limits: &Limits) -> Result<Bytes, RestError> {
-    let limit = limits.max_rest_body_bytes.get();
+/// The whole body of at most `limit` bytes, unless it is too slow.
+pub(super) async fn read(
+    request: Request<Body>,
+    limit: usize,
+    limits: &Limits,
+) -> Result<Bytes, RestError> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| {
         // Digits beyond what a number holds are too many all the same.
         length.to_str().ok().map(|length| length.parse().unwrap_or(u64::MAX))

@@ -1,7 +1,8 @@
-//! REST: the diagram tools in the envelope of seed 002.
+//! REST: the diagram tools in the envelope of seed 002, and MCP in the form of seed 003.
 
 mod body;
 mod error;
+mod mcp_v1;
 
 use std::sync::Arc;
 
@@ -16,7 +17,10 @@ use indexmap::IndexMap;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 
-pub(crate) use self::error::RestError;
+pub(crate) use self::{
+    error::RestError,
+    mcp_v1::{McpV1, is_mcp_v1, refusal as mcp_v1_refusal, routes as mcp_v1_routes},
+};
 use crate::{
     config::Limits,
     tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments},
@@ -72,7 +76,7 @@ async fn call_tool(
 }
 
 async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
-    let body = body::read(request, &rest.limits).await?;
+    let body = body::read(request, rest.limits.max_rest_body_bytes.get(), &rest.limits).await?;
     let text = body::utf8(&body);
     let members = members(text.text())?;
     let code: &RawValue = members.get("plantumlCode").copied().ok_or(DiagramError::Empty)?;
@@ -93,7 +97,7 @@ async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, R
 }
 
 async fn decode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
-    let body = body::read(request, &rest.limits).await?;
+    let body = body::read(request, rest.limits.max_rest_body_bytes.get(), &rest.limits).await?;
     let text = body::utf8(&body);
     let members = members(text.text())?;
     if text.was_broken() {

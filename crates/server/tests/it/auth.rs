@@ -5,13 +5,16 @@ use serde_json::json;
 
 use crate::support::{Running, within};
 
-const ROUTES: [(&str, &str); 6] = [
+const ROUTES: [(&str, &str); 9] = [
     ("POST", "/mcp"),
     ("GET", "/mcp"),
     ("GET", "/sse"),
     ("POST", "/messages?sessionId=1"),
     ("GET", "/api/tools"),
     ("POST", "/api/tools/encodePlantUML"),
+    ("POST", "/mcp/v1/initialize"),
+    ("POST", "/mcp/v1/tools/call"),
+    ("GET", "/mcp/v1/resources/subscribe?uri=am7://default/data.data/1"),
 ];
 
 /// A server with an issuer that nobody needs to reach, and two tokens in files.

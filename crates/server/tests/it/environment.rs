@@ -49,11 +49,11 @@ async fn a_server_that_names_itself_does_not_start_itself_without_end() {
     let mut command = StdioCommand::new(PROGRAM, ["stdio", "--log", "warn", "--mcp-config"]);
     command.args.push(config.display().to_string());
     let agent = within(Client::spawn(command, ClientOptions::default())).await.unwrap();
-    // Each level has the four tools of its own and those of the next; the last that is started has none behind it.
-    let mut names = Vec::new();
+    // Each level has the four tools of its own and those of the next, beside the tools of knowledge; the last that is started has none behind it.
+    let mut names: Vec<String> = Vec::new();
     for _ in 0..100 {
-        names =
-            within(agent.list_tools()).await.unwrap().into_iter().map(|tool| tool.name).collect();
+        let listed = within(agent.list_tools()).await.unwrap().into_iter().map(|tool| tool.name);
+        names = listed.filter(|name| !name.contains("am7_")).collect();
         if names.len() == 16 {
             break;
         }

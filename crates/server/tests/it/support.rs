@@ -36,8 +36,10 @@ impl Running {
             .await
     }
 
-    /// Starts a server of any configuration; its upstreams may not be there yet.
-    pub(crate) async fn of(config: Config) -> Self {
+    /// Starts a server of any configuration; its upstreams may not be there yet. Without a database of its own it knows nothing: what
+    /// whoever runs the tests has indexed is no part of them.
+    pub(crate) async fn of(mut config: Config) -> Self {
+        config.knowledge.enabled &= config.knowledge.database.is_some();
         let app = App::builder(config).start().await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,0 +1,156 @@
+//! What goes wrong with knowledge, as agents hear of it.
+
+use marquetry_protocol::RpcError;
+use marquetry_rag::{
+    ChunkError, ExtractError, PipelineError, RecordError, RecordStoreError, StoreError,
+};
+
+use super::KnowledgeError;
+
+/// Why something was not done: for programs, and for people and models.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+/// What kind of failure; the names of seed 003.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorCode {
+    InvalidParams,
+    NotFound,
+    Forbidden,
+    Conflict,
+    LimitExceeded,
+    /// It may work later.
+    Unavailable,
+    Internal,
+}
+
+impl ErrorCode {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::InvalidParams,
+        Self::NotFound,
+        Self::Forbidden,
+        Self::Conflict,
+        Self::LimitExceeded,
+        Self::Unavailable,
+        Self::Internal,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidParams => "invalid_params",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::Conflict => "conflict",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::Unavailable => "unavailable",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidParams, message)
+    }
+
+    /// As an error of the protocol about the resource `uri`.
+    pub(crate) fn of_resource(self, uri: &str) -> RpcError {
+        match self.code {
+            ErrorCode::NotFound => RpcError::resource_not_found(uri),
+            _ => self.into(),
+        }
+    }
+}
+
+impl From<Failure> for RpcError {
+    fn from(Failure { code, message }: Failure) -> Self {
+        match code {
+            ErrorCode::InvalidParams | ErrorCode::NotFound => Self::invalid_params(message),
+            ErrorCode::Forbidden | ErrorCode::Conflict => Self::invalid_request(message),
+            ErrorCode::LimitExceeded => Self::limit_exceeded(message),
+            ErrorCode::Unavailable | ErrorCode::Internal => Self::internal(message),
+        }
+    }
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        let code = match &error {
+            RecordError::NotFound(_) => ErrorCode::NotFound,
+            RecordError::Forbidden { .. } => ErrorCode::Forbidden,
+            RecordError::Conflict(_) | RecordError::InUse { .. } | RecordError::NotEmpty(_) => {
+                ErrorCode::Conflict
+            }
+            RecordError::Limit { .. } => ErrorCode::LimitExceeded,
+            RecordError::Store(RecordStoreError::ContentTooLarge { .. }) => {
+                ErrorCode::LimitExceeded
+            }
+            RecordError::Store(RecordStoreError::Store(error)) => code_of(error),
+            _ => ErrorCode::InvalidParams,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<RecordStoreError> for Failure {
+    fn from(error: RecordStoreError) -> Self {
+        RecordError::from(error).into()
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(code_of(&error), error.to_string())
+    }
+}
+
+fn code_of(error: &StoreError) -> ErrorCode {
+    match error {
+        StoreError::QueryTooLong { .. } | StoreError::LimitTooLarge { .. } => {
+            ErrorCode::LimitExceeded
+        }
+        StoreError::Fusion => ErrorCode::InvalidParams,
+        StoreError::Full | StoreError::Busy | StoreError::Closed => ErrorCode::Unavailable,
+        _ => ErrorCode::Internal,
+    }
+}
+
+impl From<ChunkError> for Failure {
+    fn from(error: ChunkError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<ExtractError> for Failure {
+    fn from(error: ExtractError) -> Self {
+        let code = match error {
+            ExtractError::Limit { .. } => ErrorCode::LimitExceeded,
+            _ => ErrorCode::InvalidParams,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<PipelineError> for Failure {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Chunk(error) => error.into(),
+            PipelineError::Store(error) => error.into(),
+            error => Self::new(ErrorCode::Unavailable, error.to_string()),
+        }
+    }
+}
+
+impl From<KnowledgeError> for Failure {
+    fn from(error: KnowledgeError) -> Self {
+        Self::new(ErrorCode::Unavailable, error.to_string())
+    }
+}

@@ -1,0 +1,284 @@
+//! Finding passages.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
+use marquetry_context_blocks::Am7Uri;
+use marquetry_rag::{ChunkId, Hit, RecordError, RecordFilter, SearchRequest};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Access, Failure, Knowledge};
+
+/// What is looked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Question {
+    pub(crate) query: String,
+    /// The record that it is about.
+    pub(crate) scope: Option<String>,
+    pub(crate) types: Vec<String>,
+    pub(crate) vector_models: Vec<String>,
+    /// URIs or names of tags, all of which are wanted.
+    pub(crate) tags: Vec<String>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) threshold: Option<f64>,
+    pub(crate) distinct: bool,
+}
+
+impl Question {
+    /// How many passages are given where nobody says how many; seed 003, part 5.
+    pub(crate) const LIMIT: usize = 10;
+    /// How many are given at most.
+    pub(crate) const MOST: usize = 100;
+}
+
+/// A passage that was found. Best first, by both words and meaning.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Passage {
+    /// Where the passage can be read.
+    pub(crate) uri: String,
+    /// What it says.
+    pub(crate) text: String,
+    #[serde(flatten)]
+    pub(crate) place: Place,
+}
+
+/// How well a passage fits, and where it is from.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Place {
+    /// What passages are ordered by; it compares those of one search.
+    pub(crate) score: f64,
+    /// How well it answers by itself, from 0 to 1.
+    pub(crate) relevance: f64,
+    /// Its place by meaning, from 1; absent where it is not among the best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) semantic_rank: Option<u32>,
+    /// Its place by words, from 1; absent where it is not among the best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keyword_rank: Option<u32>,
+    /// Its place among the passages of its source, from 0.
+    pub(crate) chunk: u32,
+    /// How many passages its source has.
+    pub(crate) chunk_count: u32,
+    /// The URI of its source; cite this.
+    pub(crate) source_uri: String,
+    /// The type of its source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_type: Option<String>,
+    /// What its source is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_title: Option<String>,
+    /// The page that it begins on, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<u32>,
+    /// The number of the chapter that it is in, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chapter: Option<usize>,
+    /// The title of the chapter that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) chapter_title: Option<String>,
+    /// Where it begins in the text of its source, in bytes.
+    pub(crate) start: usize,
+    /// Where it ends there.
+    pub(crate) end: usize,
+}
+
+/// The type of the records that passages are; seed 003, part 13.
+pub(crate) const CHUNK: &str = "common.vectorModelStore";
+
+impl Access {
+    /// Finds passages that the caller may read.
+    ///
+    /// What a process left behind that died half-way is set right here: a passage of a record that is gone, or that
+    /// says something else by now, is never given.
+    pub(crate) async fn search(&self, question: &Question) -> Result<Vec<Passage>, Failure> {
+        let Some(request) = self.request(question).await? else { return Ok(Vec::new()) };
+        let mut hits = Vec::new();
+        for _ in 0..2 {
+            let found = self.knowledge.pipeline.search(request.clone()).await?;
+            let count = found.len();
+            hits = self.true_ones(found).await?;
+            if hits.len() == count {
+                break;
+            }
+        }
+        Ok(hits.into_iter().map(|hit| self.passage(hit)).collect())
+    }
+
+    async fn request(&self, question: &Question) -> Result<Option<SearchRequest>, Failure> {
+        let Self { knowledge, caller } = self;
+        if question.query.trim().is_empty() {
+            return Err(Failure::invalid("query is required and cannot be empty"));
+        }
+        let mut request = SearchRequest::new(&question.query, None);
+        if let Some(scope) = &question.scope {
+            request.filter.scope = Some(self.scope(scope).await?);
+        }
+        for tag in &question.tags {
+            match knowledge.records.tag(caller, tag).await {
+                Ok(tag) => request.filter.tags.extend(tag.uri()),
+                // Nothing has it.
+                Err(RecordError::UnknownTag(_)) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        request.filter.types.clone_from(&question.types);
+        request.filter.vector_models.clone_from(&question.vector_models);
+        let readers = knowledge.records.principals(caller).await?;
+        request.filter.readers = readers.into_iter().collect();
+        request.limit = question.limit.unwrap_or(Question::LIMIT).min(Question::MOST);
+        request.threshold = question.threshold.unwrap_or(0.0);
+        request.distinct = question.distinct;
+        Ok(Some(request))
+    }
+
+    /// The document that a question is limited to: of a record that the caller may read.
+    async fn scope(&self, uri: &str) -> Result<String, Failure> {
+        let record = self.knowledge.records.get(&self.caller, uri).await?;
+        Ok(record.uri().unwrap_or_default())
+    }
+
+    /// Those hits whose records are there, may be read, and say it still; what is not so is set right.
+    async fn true_ones(&self, mut hits: Vec<Hit>) -> Result<Vec<Hit>, Failure> {
+        let of_records = hits.iter().filter(|hit| hit.object_id.is_some());
+        let uris: BTreeSet<&str> = of_records.map(|hit| hit.chunk.document.as_str()).collect();
+        let checks = uris
+            .into_iter()
+            .map(|uri| async move { Ok::<_, Failure>((uri.to_owned(), self.is_true(uri).await?)) });
+        let checked: BTreeMap<String, bool> = try_join_all(checks).await?.into_iter().collect();
+        hits.retain(|hit| checked.get(&hit.chunk.document).copied().unwrap_or(true));
+        Ok(hits)
+    }
+
+    async fn is_true(&self, uri: &str) -> Result<bool, Failure> {
+        let Self { knowledge, caller } = self;
+        let Some(record) = knowledge.records.store().get(uri).await? else {
+            knowledge.forget(uri).await?;
+            return Ok(false);
+        };
+        let document = knowledge.document_of(&record).await?;
+        let Some(document) = document else { return Ok(false) };
+        if Knowledge::is_stale(&document, &record) {
+            tracing::debug!(uri, "what a record is found by is made anew");
+            knowledge.renew(&record).await?;
+            return Ok(false);
+        }
+        Ok(knowledge.records.may_read(caller, &record).await?)
+    }
+
+    fn passage(&self, hit: Hit) -> Passage {
+        let chunk = hit.chunk;
+        Passage {
+            uri: self.knowledge.chunk_uri(chunk.id),
+            text: chunk.content,
+            place: Place {
+                score: hit.score,
+                relevance: hit.relevance,
+                semantic_rank: hit.semantic_rank,
+                keyword_rank: hit.keyword_rank,
+                chunk: chunk.index,
+                chunk_count: chunk.count,
+                source_uri: chunk.document,
+                source_type: hit.kind,
+                source_title: hit.title,
+                page: chunk.page,
+                chapter: chunk.chapter.as_ref().map(|chapter| chapter.number),
+                chapter_title: chunk.chapter.map(|chapter| chapter.title),
+                start: chunk.span.start,
+                end: chunk.span.end,
+            },
+        }
+    }
+
+    /// By how many chunks a record is found.
+    pub(crate) async fn chunk_count(&self, uri: &str) -> Result<u64, Failure> {
+        let filter = marquetry_rag::Filter::scope(uri);
+        Ok(self.knowledge.pipeline.store().count(&filter).await?)
+    }
+
+    /// All records of the organisation.
+    pub(crate) fn filter(&self) -> RecordFilter {
+        RecordFilter::new(&self.knowledge.organization)
+    }
+}
+
+impl Knowledge {
+    /// Where a passage can be read.
+    pub(crate) fn chunk_uri(&self, id: ChunkId) -> String {
+        let builder = Am7Uri::builder().organization(&self.organization).object_type(CHUNK);
+        builder.id(id.to_string()).build().map(|uri| uri.to_string()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use marquetry_rag::{
+        EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline, RecordPatch, Records,
+        StaticModel,
+    };
+
+    use super::*;
+    use crate::knowledge::text_of;
+
+    async fn access() -> Access {
+        let records = Records::new(Arc::new(MemoryRecords::new()));
+        let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
+        let pipeline = Pipeline::new(store, Arc::new(StaticModel::built_in())).unwrap();
+        let knowledge = Knowledge { records, pipeline, organization: "default".to_owned() };
+        let caller = knowledge.local().await.unwrap();
+        Access { knowledge, caller }
+    }
+
+    impl Access {
+        async fn note(&self, text: &str) -> String {
+            let new = NewRecord::new("data.note", "note").attribute("text", text);
+            let record = self.knowledge.records.create(&self.caller, new).await.unwrap();
+            let extracted = text_of(&record, None).await.unwrap();
+            self.knowledge.vectorize(&record, extracted, Default::default()).await.unwrap();
+            record.uri().unwrap()
+        }
+
+        async fn found(&self, query: &str) -> Vec<String> {
+            let question = Question { query: query.to_owned(), ..Question::default() };
+            let passages = self.search(&question).await.unwrap();
+            passages.into_iter().map(|passage| passage.text).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_that_died_after_a_record_changed_leaves_no_old_passage() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        assert_eq!(access.found("wheat").await, ["The mill grinds wheat."]);
+        // As if it had died right then.
+        let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
+        access.knowledge.records.update(&access.caller, &uri, patch).await.unwrap();
+        assert_eq!(access.found("wheat").await, ["The mill grinds rye."]);
+        assert_eq!(access.found("rye").await, ["The mill grinds rye."]);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_died_after_a_record_was_removed_leaves_no_passage() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        access.note("The bakery opens at six.").await;
+        access.knowledge.records.delete(&access.caller, &uri, None).await.unwrap();
+        assert_eq!(access.found("mill").await, ["The bakery opens at six."]);
+        assert_eq!(access.chunk_count(&uri).await.unwrap(), 0, "nothing is left of it");
+    }
+
+    #[tokio::test]
+    async fn what_only_its_labels_change_keeps_its_passages() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        let record = access.update(&uri, RecordPatch::new().name("mill")).await.unwrap();
+        let document = access.knowledge.document_of(&record).await.unwrap().unwrap();
+        assert_eq!(document.title.as_deref(), Some("mill"));
+        assert!(!Knowledge::is_stale(&document, &record));
+        assert_eq!(access.found("wheat").await, ["The mill grinds wheat."]);
+    }
+}

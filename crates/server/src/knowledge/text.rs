@@ -1,0 +1,50 @@
+//! The text of records.
+
+use marquetry_rag::{Extracted, Hint, Note, Record, extract};
+use serde_json::Value;
+
+use super::{ErrorCode, Failure};
+
+/// What a record says: what is extracted from its bytes, or else what its attributes hold.
+///
+/// # Errors
+///
+/// Its bytes are no document, or it says nothing.
+pub(crate) async fn text_of(
+    record: &Record,
+    content: Option<Vec<u8>>,
+) -> Result<Extracted, Failure> {
+    let uri = record.uri();
+    let Some(content) = content.filter(|content| !content.is_empty()) else {
+        let text = attributes(record);
+        if text.trim().is_empty() {
+            let what = uri.unwrap_or_else(|| record.kind.clone());
+            return Err(Failure::invalid(format!(
+                "{what} has no content, and no text among its attributes"
+            )));
+        }
+        return Ok(Note { name: Some(record.name.clone()), text, uri }.extract());
+    };
+    let file_name = record.attributes.get("fileName").and_then(Value::as_str);
+    let file_name = file_name.unwrap_or(&record.name).to_owned();
+    let media_type = record.media_type.clone();
+    let work = move || {
+        let mut hint = Hint::file(&file_name);
+        hint.media_type = media_type.as_deref();
+        hint.source_uri = uri.as_deref();
+        extract(&content, &hint)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(extracted) => Ok(extracted?),
+        Err(_) => Err(Failure::new(ErrorCode::Internal, "the document could not be read")),
+    }
+}
+
+/// The attributes that hold text, one after the other.
+fn attributes(record: &Record) -> String {
+    let texts = ["text", "content", "description", "narrative"]
+        .iter()
+        .filter_map(|name| record.attributes.get(*name)?.as_str())
+        .filter(|text| !text.trim().is_empty());
+    texts.collect::<Vec<_>>().join("\n\n")
+}

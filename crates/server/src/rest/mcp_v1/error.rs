@@ -1,0 +1,163 @@
+//! What goes wrong, as `{"code", "message"}` with a status; seed 003, part 12.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use marquetry_protocol::{RpcError, error_code};
+use serde_json::json;
+
+use super::super::{RestError, json_response};
+use crate::{
+    config::Limits,
+    gateway::UNKNOWN_TOOL,
+    knowledge::{ErrorCode, Failure},
+};
+
+/// Why a request was not answered with a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: String,
+    message: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: u16, code: &str, message: String) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code: code.to_owned(), message }
+    }
+
+    /// More requests than may be under way at a time.
+    pub(super) fn busy(limits: &Limits) -> Self {
+        let message = format!("more than {} requests are in flight", limits.max_in_flight);
+        Self::new(429, "too_many_requests", message)
+    }
+
+    pub(super) fn of_body(error: &RestError, limit: usize) -> Self {
+        match error {
+            RestError::BodyTooLarge => {
+                let message = format!("the body is larger than limits.max_request_bytes ({limit})");
+                Self::new(413, "limit_exceeded", message)
+            }
+            error => Self::of_rest(error),
+        }
+    }
+
+    fn of_rest(error: &RestError) -> Self {
+        let (status, code, message) = error.parts();
+        Self { status, code: code.to_ascii_lowercase(), message: message.into_owned() }
+    }
+
+    /// A failed tool that says what kind of failure it is; None for a kind that is not ours.
+    pub(super) fn of_tool(code: &str, message: &str) -> Option<Self> {
+        let known = ErrorCode::ALL.into_iter().find(|known| known.as_str() == code)?;
+        Some(Self::of_code(known, message.to_owned()))
+    }
+
+    fn of_code(code: ErrorCode, message: String) -> Self {
+        let status = match code {
+            ErrorCode::InvalidParams => 400,
+            ErrorCode::NotFound => 404,
+            ErrorCode::Forbidden => 403,
+            ErrorCode::Conflict => 409,
+            ErrorCode::LimitExceeded => 413,
+            ErrorCode::Unavailable => 503,
+            ErrorCode::Internal => 500,
+        };
+        Self::new(status, code.as_str(), message)
+    }
+
+    pub(super) fn response(&self) -> Response<Body> {
+        let body = json!({"code": self.code, "message": self.message});
+        let mut response = json_response(self.status, &body);
+        if self.status == StatusCode::REQUEST_TIMEOUT {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// A refusal that is no method's own: of the host, of a token, of a path.
+pub(crate) fn refusal(error: &RestError) -> Response<Body> {
+    Problem::of_rest(error).response()
+}
+
+impl From<Failure> for Problem {
+    fn from(Failure { code, message }: Failure) -> Self {
+        Self::of_code(code, message)
+    }
+}
+
+impl From<RpcError> for Problem {
+    fn from(error: RpcError) -> Self {
+        let (status, code) = match error.code {
+            error_code::INVALID_PARAMS if error.message.starts_with(UNKNOWN_TOOL) => {
+                (404, "unknown_tool")
+            }
+            error_code::INVALID_PARAMS => (400, "invalid_params"),
+            error_code::INVALID_REQUEST => (400, "invalid_request"),
+            error_code::METHOD_NOT_FOUND => (404, "unknown_method"),
+            error_code::RESOURCE_NOT_FOUND => (404, "not_found"),
+            error_code::LIMIT_EXCEEDED => (413, "limit_exceeded"),
+            _ => (500, "internal"),
+        };
+        Self::new(status, code, error.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn the_whole_table() {
+        let mut all: Vec<Problem> =
+            ErrorCode::ALL.map(|code| Failure::new(code, "why").into()).into();
+        all.extend(
+            [
+                RpcError::invalid_params("unknown tool 'x'"),
+                RpcError::invalid_params("why"),
+                RpcError::invalid_request("why"),
+                RpcError::method_not_found("x"),
+                RpcError::resource_not_found("am7://x"),
+                RpcError::limit_exceeded("why"),
+                RpcError::internal("why"),
+            ]
+            .map(Problem::from),
+        );
+        all.push(Problem::of_body(&RestError::BodyTooLarge, 7));
+        all.push(Problem::of_body(&RestError::BodyTimeout, 7));
+        all.push(Problem::of_rest(&RestError::Unauthorized("why".into())));
+        all.push(Problem::busy(&Limits::default()));
+        let table: String = all
+            .iter()
+            .map(|problem| {
+                format!("{} {}: {}\n", problem.status.as_u16(), problem.code, problem.message)
+            })
+            .collect();
+        expect![[r#"
+            400 invalid_params: why
+            404 not_found: why
+            403 forbidden: why
+            409 conflict: why
+            413 limit_exceeded: why
+            503 unavailable: why
+            500 internal: why
+            404 unknown_tool: unknown tool 'x'
+            400 invalid_params: why
+            400 invalid_request: why
+            404 unknown_method: method 'x' not found
+            404 not_found: resource not found: am7://x
+            413 limit_exceeded: why
+            500 internal: why
+            413 limit_exceeded: the body is larger than limits.max_request_bytes (7)
+            408 request_timeout: Request body did not arrive in time
+            401 unauthorized: why
+            429 too_many_requests: more than 256 requests are in flight
+        "#]]
+        .assert_eq(&table);
+    }
+}

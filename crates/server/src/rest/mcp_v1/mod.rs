@@ -1,0 +1,208 @@
+//! MCP as plain HTTP (seed 003, parts 3 and 11): each method has a path below `/mcp/v1/`, takes its parameters as the
+//! body of a POST, and answers with its result alone. The same handlers answer as over MCP.
+
+mod error;
+mod watch;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, State},
+    http::{Request, Response, StatusCode},
+    routing::{get, post},
+};
+use marquetry_protocol::{
+    RpcError,
+    server::{Principal, Reply, Server},
+    types::{CallToolResult, ListResourcesResult, ReadResourceResult},
+};
+use serde::Deserialize;
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::Semaphore;
+
+use self::error::Problem;
+pub(crate) use self::error::refusal;
+use super::{body, json_response};
+use crate::{
+    config::Limits,
+    knowledge::{Library, RECORD_META},
+    tools::ERROR,
+};
+
+const BASE: &str = "/mcp/v1/";
+
+/// The revision that `initialize` answers to whoever names none; seed 003, part 8.
+const REVISION: &str = "2024-11-05";
+
+/// The methods that can be asked for in this way. What a server does not have of them is not found.
+const METHODS: [&str; 11] = [
+    "initialize",
+    "ping",
+    "resources/list",
+    "resources/read",
+    "resources/search",
+    "resources/templates/list",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "sampling/createMessage",
+];
+
+/// What the routes need.
+pub(crate) struct McpV1 {
+    server: Server,
+    library: Arc<Library>,
+    limits: Limits,
+    /// A permit for each request that is being answered.
+    in_flight: Semaphore,
+}
+
+impl McpV1 {
+    pub(crate) fn new(server: Server, library: Arc<Library>, limits: Limits) -> Self {
+        let in_flight = Semaphore::new(limits.max_in_flight.get().min(Semaphore::MAX_PERMITS));
+        Self { server, library, limits, in_flight }
+    }
+}
+
+/// Whether a path is one of these.
+pub(crate) fn is_mcp_v1(path: &str) -> bool {
+    path.starts_with(BASE)
+}
+
+/// `POST /mcp/v1/{method}`, `POST /mcp/v1/initialized`, `GET /mcp/v1/resources/subscribe?uri=…`.
+pub(crate) fn routes(site: Arc<McpV1>) -> Router {
+    Router::new()
+        .route("/mcp/v1/resources/subscribe", get(watch::subscribe))
+        // A request stands for itself, so that nothing has begun.
+        .route("/mcp/v1/initialized", post(async || json_response(StatusCode::OK, &json!({}))))
+        .route("/mcp/v1/{*method}", post(call))
+        .with_state(site)
+}
+
+async fn call(
+    State(site): State<Arc<McpV1>>,
+    Path(method): Path<String>,
+    request: Request<Body>,
+) -> Response<Body> {
+    match answer(&site, &method, request).await {
+        Ok(result) => json_response(StatusCode::OK, &result),
+        Err(problem) => problem.response(),
+    }
+}
+
+async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<Value, Problem> {
+    if !METHODS.contains(&method) {
+        return Err(RpcError::method_not_found(method).into());
+    }
+    let Ok(_permit) = site.in_flight.try_acquire() else { return Err(Problem::busy(&site.limits)) };
+    let principal = request.extensions().get::<Arc<Principal>>().cloned();
+    let limit = site.limits.max_request_bytes.get();
+    let body = body::read(request, limit, &site.limits)
+        .await
+        .map_err(|error| Problem::of_body(&error, limit))?;
+    let mut params = params(&body, site.limits.max_nesting.get())?;
+    if method == "resources/list" && params.contains_key("type") {
+        return list_of_type(site, principal.as_deref(), &params).await;
+    }
+    if method == "initialize" {
+        complete(&mut params);
+    }
+    let raw: Box<RawValue> =
+        to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+    let reply = site.server.request(principal, method, Some(&raw)).await?;
+    result(method, &reply)
+}
+
+/// The parameters that a body holds: an object, or nothing.
+fn params(body: &[u8], max_nesting: usize) -> Result<Map<String, Value>, Problem> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    // What serde_json reads is at most 128 levels deep.
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        Problem::new(400, "invalid_request", format!("the body is not JSON: {error}"))
+    })?;
+    if depth(&value) > max_nesting {
+        let message = format!("the body is nested deeper than limits.max_nesting ({max_nesting})");
+        return Err(RpcError::limit_exceeded(message).into());
+    }
+    match value {
+        Value::Object(params) => Ok(params),
+        _ => Err(Problem::new(400, "invalid_request", "the body is not a JSON object".to_owned())),
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// What `initialize` needs, and the seed's callers leave out.
+fn complete(params: &mut Map<String, Value>) {
+    params.entry("protocolVersion").or_insert(REVISION.into());
+    params.entry("clientInfo").or_insert(json!({"name": "unknown", "version": "0"}));
+}
+
+/// The result as this facade has it, or what it says went wrong.
+fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
+    let internal = |error: serde_json::Error| RpcError::internal(error.to_string());
+    let text = reply.get().get();
+    if method == "tools/call" {
+        let failed: CallToolResult = serde_json::from_str(text).unwrap_or_default();
+        let code = failed.meta.as_ref().and_then(|meta| meta.get(ERROR)?.get("code")?.as_str());
+        if let Some(problem) = code.filter(|_| failed.is_error()).and_then(|code| {
+            let message = failed.content.first().and_then(|item| item.as_text());
+            Problem::of_tool(code, message.unwrap_or_default())
+        }) {
+            return Err(problem);
+        }
+    }
+    let mut value: Value = serde_json::from_str(text).map_err(internal)?;
+    if method == "resources/read" {
+        name(&mut value);
+    }
+    Ok(value)
+}
+
+/// A record that is read has its URI, name and type beside its contents; seed 003, part 12.
+fn name(value: &mut Value) {
+    let Ok(read) = serde_json::from_value::<ReadResourceResult>(value.clone()) else { return };
+    let Some(first) = read.contents.first() else { return };
+    value["uri"] = json!(first.uri);
+    value["mimeType"] = json!(first.mime_type);
+    let record = first.meta.as_ref().and_then(|meta| meta.get(RECORD_META));
+    if let Some(name) = record.and_then(|record| record.get("name")) {
+        value["name"] = name.clone();
+    }
+}
+
+/// `resources/list` with a `type`, which MCP does not have.
+async fn list_of_type(
+    site: &McpV1,
+    principal: Option<&Principal>,
+    params: &Map<String, Value>,
+) -> Result<Value, Problem> {
+    #[derive(Deserialize)]
+    struct ListParams {
+        #[serde(rename = "type")]
+        kind: String,
+        cursor: Option<String>,
+    }
+    let ListParams { kind, cursor } = serde_json::from_value(Value::Object(params.clone()))
+        .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+    let access = site.library.if_there_for(principal).await.map_err(Problem::from)?;
+    let Some(access) = access else { return Ok(json!(ListResourcesResult::default())) };
+    let limit = site.limits.list_page_size.get();
+    let page = access.resources(&[kind], cursor.as_deref(), limit).await;
+    let (resources, next_cursor) = page.map_err(Problem::from)?;
+    Ok(json!(ListResourcesResult { resources, next_cursor }))
+}

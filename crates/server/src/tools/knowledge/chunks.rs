@@ -1,0 +1,174 @@
+//! Cutting texts into passages, to be looked at.
+
+use std::num::NonZeroUsize;
+
+use marquetry_protocol::server::{RequestContext, Toolbox};
+use marquetry_rag::{
+    Chunk, ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_words, extract,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CHUNK, KnowledgeTools, answered, vectorize::ChunkType};
+use crate::knowledge::{Chunking, ErrorCode, Failure, text_of};
+
+/// What `am7_chunk_content` takes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ChunkArguments {
+    /// am7:// URI of the content source.
+    uri: Option<String>,
+    /// Direct text content, instead of uri.
+    content: Option<String>,
+    /// What passages are made of: "SENTENCE" unless said.
+    chunk_type: Option<ChunkType>,
+    /// Sentences or words a passage: 5 unless said.
+    #[schemars(range(min = 1))]
+    chunk_size: Option<i64>,
+    /// How many of them a passage repeats from the one before it: 0 unless said.
+    overlap: Option<usize>,
+    /// How many tokens a passage has at most; as many as it takes unless said.
+    max_tokens: Option<NonZeroUsize>,
+    /// Preview only, do not store. Without it, what uri names is also made findable by these passages, as am7_vectorize does.
+    preview: bool,
+}
+
+/// What `am7_chunk_content` answers; seed 003, part 14.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Chunked {
+    /// The passages in their order.
+    chunks: Vec<ChunkView>,
+    /// How many there are.
+    total_chunks: usize,
+    /// What they are made of.
+    chunk_type: ChunkType,
+    /// Of how many, at most.
+    chunk_size: usize,
+    /// Whether searches find them now.
+    stored: bool,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ChunkView {
+    /// Its place, from 0.
+    index: usize,
+    /// What it says.
+    content: String,
+    metadata: ChunkMetadata,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ChunkMetadata {
+    /// The number of the chapter that it is in, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chapter: Option<usize>,
+    /// The title of that chapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chapter_title: Option<String>,
+    /// The page that it begins on, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    /// How many sentences it has; 0 if it is made of words.
+    sentence_count: usize,
+    /// How many words it has.
+    word_count: usize,
+    /// Where it begins in the text, in bytes.
+    start: usize,
+    /// Where it ends there.
+    end: usize,
+    /// What it is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_uri: Option<String>,
+}
+
+impl KnowledgeTools {
+    pub(super) fn add_chunks(&self, toolbox: Toolbox) -> Toolbox {
+        let chunker = self.clone();
+        toolbox.tool(CHUNK, DESCRIPTION, move |arguments: ChunkArguments, cx| {
+            let tools = chunker.clone();
+            answered(async move { tools.chunk(arguments, &cx).await })
+        })
+    }
+
+    async fn chunk(
+        &self,
+        arguments: ChunkArguments,
+        cx: &RequestContext,
+    ) -> Result<Chunked, Failure> {
+        let chunking = Chunking {
+            strategy: arguments.chunk_type.map(Strategy::from),
+            size: arguments.chunk_size,
+            overlap: arguments.overlap,
+            max_tokens: arguments.max_tokens,
+        };
+        let options = chunking.options()?;
+        match (arguments.uri, arguments.content) {
+            (Some(uri), None) => {
+                let access = self.read(cx, &uri).await?;
+                let record = access.knowledge.records.get(&access.caller, &uri).await?;
+                if !arguments.preview {
+                    access.check_writable(&record).await?;
+                }
+                let uri = record.uri().unwrap_or_default();
+                let content = access.knowledge.records.content(&access.caller, &uri).await?;
+                let extracted = text_of(&record, content).await?;
+                let embedder = access.knowledge.pipeline.embedder().clone();
+                let count = move |text: &str| embedder.count_tokens(text);
+                let mut chunked = cut(extracted.clone(), options, Some(uri), count).await?;
+                if !arguments.preview {
+                    access.knowledge.vectorize(&record, extracted, options).await?;
+                    chunked.stored = true;
+                }
+                Ok(chunked)
+            }
+            (None, Some(content)) => {
+                let hint = Hint::media_type("text/plain");
+                let extracted = extract(content.as_bytes(), &hint)?;
+                // Without a document there is no model to ask; words are near enough.
+                cut(extracted, options, None, count_words).await
+            }
+            _ => Err(Failure::invalid("give either uri or content")),
+        }
+    }
+}
+
+async fn cut(
+    extracted: Extracted,
+    options: ChunkOptions,
+    source_uri: Option<String>,
+    count_tokens: impl Fn(&str) -> usize + Send + 'static,
+) -> Result<Chunked, Failure> {
+    let work = move || chunk_extracted(&extracted, &options, count_tokens);
+    let chunks = match tokio::task::spawn_blocking(work).await {
+        Ok(chunks) => chunks?,
+        Err(_) => return Err(Failure::new(ErrorCode::Internal, "the text could not be cut")),
+    };
+    Ok(Chunked {
+        total_chunks: chunks.len(),
+        chunks: chunks.into_iter().map(|chunk| ChunkView::of(chunk, source_uri.clone())).collect(),
+        chunk_type: ChunkType::of(options.strategy),
+        chunk_size: options.size.get(),
+        stored: false,
+    })
+}
+
+impl ChunkView {
+    fn of(chunk: Chunk, source_uri: Option<String>) -> Self {
+        let metadata = ChunkMetadata {
+            chapter: chunk.chapter.as_ref().map(|chapter| chapter.number),
+            chapter_title: chunk.chapter.map(|chapter| chapter.title),
+            page: chunk.page,
+            sentence_count: chunk.sentences,
+            word_count: chunk.words,
+            start: chunk.span.start,
+            end: chunk.span.end,
+            source_uri,
+        };
+        Self { index: chunk.index, content: chunk.content, metadata }
+    }
+}
+
+const DESCRIPTION: &str = "Split content into chunks for vectorization: shows the passages that a text is cut into, with their places in it. Preview \
+     chunks without creating embeddings by setting preview.";

@@ -1,0 +1,151 @@
+//! Making records findable.
+
+use std::num::NonZeroUsize;
+
+use marquetry_protocol::server::{RequestContext, Toolbox};
+use marquetry_rag::{ContentChange, NewRecord, RecordPatch, Strategy};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{KnowledgeTools, VECTORIZE, answered, objects};
+use crate::knowledge::{Chunking, Failure, text_of};
+
+/// What passages are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(inline)]
+pub(super) enum ChunkType {
+    Sentence,
+    Word,
+    Chapter,
+}
+
+impl From<ChunkType> for Strategy {
+    fn from(kind: ChunkType) -> Self {
+        match kind {
+            ChunkType::Sentence => Self::Sentence,
+            ChunkType::Word => Self::Word,
+            ChunkType::Chapter => Self::Chapter,
+        }
+    }
+}
+
+impl ChunkType {
+    pub(super) fn of(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Word => Self::Word,
+            Strategy::Chapter => Self::Chapter,
+            _ => Self::Sentence,
+        }
+    }
+}
+
+/// What `am7_vectorize` takes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct VectorizeArguments {
+    /// am7:// URI of the document to vectorize; or give type and objectId.
+    uri: Option<String>,
+    /// Its type, with objectId instead of uri.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// Its id, with type instead of uri.
+    object_id: Option<String>,
+    /// A text that the document is to have from now on. Without a document, a new one is made of it.
+    content: Option<String>,
+    /// What passages are made of: "SENTENCE" unless said.
+    chunk_type: Option<ChunkType>,
+    /// How many sentences or words a passage has at most: 5 unless said.
+    #[schemars(range(min = 1))]
+    chunk_size: Option<i64>,
+    /// How many of them a passage repeats from the one before it: 0 unless said.
+    overlap: Option<usize>,
+    /// How many tokens a passage has at most; as many as it takes unless said.
+    max_tokens: Option<NonZeroUsize>,
+    /// Whether what it is found by already is replaced: true unless said. With false a document that is found stays as it is.
+    replace_existing: Option<bool>,
+}
+
+/// What `am7_vectorize` answers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Vectorized {
+    /// The document.
+    uri: String,
+    /// By how many passages it is found now.
+    chunk_count: u64,
+    /// Whether it was found before.
+    existed: bool,
+    /// Whether it was cut and embedded anew.
+    vectorized: bool,
+}
+
+impl KnowledgeTools {
+    pub(super) fn add_vectorize(&self, toolbox: Toolbox) -> Toolbox {
+        let vectorizer = self.clone();
+        toolbox.tool(VECTORIZE, DESCRIPTION, move |arguments: VectorizeArguments, cx| {
+            let tools = vectorizer.clone();
+            answered(async move { tools.vectorize(arguments, &cx).await })
+        })
+    }
+
+    async fn vectorize(
+        &self,
+        arguments: VectorizeArguments,
+        cx: &RequestContext,
+    ) -> Result<Vectorized, Failure> {
+        let VectorizeArguments { uri, kind, object_id, content, .. } = arguments;
+        let chunking = Chunking {
+            strategy: arguments.chunk_type.map(Strategy::from),
+            size: arguments.chunk_size,
+            overlap: arguments.overlap,
+            max_tokens: arguments.max_tokens,
+        };
+        let options = chunking.options()?;
+        let is_named = uri.is_some() || kind.is_some() || object_id.is_some();
+        let (access, record) = match content {
+            Some(content) if !is_named => {
+                let access = self.open(cx).await?;
+                let new = NewRecord::new("data.data", name_of(&content));
+                let new = new.content("text/plain", content);
+                let record = objects::create(&access, new).await?;
+                (access, record)
+            }
+            content => {
+                let uri = self.uri(uri.as_ref(), kind.as_ref(), object_id.as_ref())?;
+                let access = self.read(cx, &uri).await?;
+                let record = match content {
+                    None => access.knowledge.records.get(&access.caller, &uri).await?,
+                    Some(content) => {
+                        let mut patch = RecordPatch::new();
+                        patch.content = ContentChange::Set(content.into_bytes());
+                        patch.media_type = Some(Some("text/plain".to_owned()));
+                        access.update(&uri, patch).await?
+                    }
+                };
+                (access, record)
+            }
+        };
+        access.check_writable(&record).await?;
+        let uri = record.uri().unwrap_or_default();
+        let existed = access.knowledge.document_of(&record).await?.is_some();
+        if existed && arguments.replace_existing == Some(false) {
+            let chunk_count = access.chunk_count(&uri).await?;
+            return Ok(Vectorized { uri, chunk_count, existed, vectorized: false });
+        }
+        let content = access.knowledge.records.content(&access.caller, &uri).await?;
+        let extracted = text_of(&record, content).await?;
+        let chunk_count = access.knowledge.vectorize(&record, extracted, options).await?;
+        Ok(Vectorized { uri, chunk_count, existed, vectorized: true })
+    }
+}
+
+/// What a text is called that nobody has named: by how it begins.
+fn name_of(content: &str) -> String {
+    const MOST: usize = 60;
+    let line = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Text");
+    line.chars().filter(|character| !character.is_control()).take(MOST).collect()
+}
+
+const DESCRIPTION: &str = "Create vector embeddings for a document or note: cuts its text into passages, and makes them findable by am7_vector_search, \
+     in the place of what it was found by before. Reads plain text, Markdown, HTML, JSON, XML, CSV, source code, PDF and Word.";

@@ -1,0 +1,243 @@
+//! Knowledge over real sockets: who sees what, what is told of changes, and what stays.
+
+use std::path::Path;
+
+use marquetry_protocol::Revision;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::support::{Answer, Running, call, within};
+
+/// A server with a database in this folder, for whoever reaches it.
+async fn server(folder: &Path) -> Running {
+    Running::start(&format!("[knowledge]\ndatabase = {:?}\n", folder.join("new/knowledge.db")))
+        .await
+}
+
+const ALICE: &str = "Bearer alice-0123456789abcdef";
+const BOB: &str = "Bearer bob-0123456789abcdef";
+
+/// The same for two who have a token each.
+async fn server_of_two(folder: &Path) -> Running {
+    for (name, token) in [("alice", ALICE), ("bob", BOB)] {
+        std::fs::write(folder.join(name), token.trim_start_matches("Bearer ")).unwrap();
+    }
+    let file = |name: &str| folder.join(name).display().to_string();
+    let toml = format!(
+        "[auth.tokens]\nalice = {{ file = '{}' }}\nbob = {{ file = '{}' }}\n[knowledge]\ndatabase = '{}'\n",
+        file("alice"),
+        file("bob"),
+        file("knowledge.db")
+    );
+    Running::start(&toml).await
+}
+
+impl Running {
+    async fn v1(&self, token: &str, method: &str, params: Value) -> Answer {
+        let headers = [("Authorization", token), ("Content-Type", "application/json")];
+        let headers = if token.is_empty() { &headers[1..] } else { &headers[..] };
+        let path = format!("/mcp/v1/{method}");
+        self.http("POST", &path, headers, params.to_string().as_bytes()).await
+    }
+
+    /// Calls a tool, and gives status and answer.
+    async fn tool(&self, token: &str, name: &str, arguments: Value) -> (u16, Value) {
+        let answer =
+            self.v1(token, "tools/call", json!({"name": name, "arguments": arguments})).await;
+        let status = answer.status;
+        let mut body = answer.json();
+        let structured = body["structuredContent"].take();
+        (status, if structured.is_null() { body } else { structured })
+    }
+
+    /// A document that can be found, and its URI.
+    async fn document(&self, token: &str, name: &str, text: &str) -> String {
+        let new =
+            json!({"type": "data.data", "name": name, "groupPath": "~/Test", "content": text});
+        let (status, made) = self.tool(token, "am7_create_object", new).await;
+        assert_eq!(status, 200, "{made}");
+        let uri = made["uri"].as_str().unwrap().to_owned();
+        let (status, _) =
+            self.tool(token, "am7_vectorize", json!({"uri": uri, "chunkSize": 1})).await;
+        assert_eq!(status, 200);
+        uri
+    }
+
+    /// The texts that a search finds.
+    async fn found(&self, token: &str, query: &str) -> Vec<String> {
+        let (status, found) =
+            self.tool(token, "am7_vector_search", json!({"query": query, "limit": 100})).await;
+        assert_eq!(status, 200, "{found}");
+        let results = found["results"].as_array().unwrap();
+        results.iter().map(|result| result["text"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_what_is_anothers() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_of_two(folder.path()).await;
+    let uri = server.document(ALICE, "diary", "The secret garden has roses.").await;
+    let own = server.document(BOB, "shed", "The shed has a spade.").await;
+    assert_eq!(server.found(ALICE, "secret garden").await, ["The secret garden has roses."]);
+    assert_eq!(server.found(BOB, "secret garden").await, ["The shed has a spade."]);
+
+    let (_, found) = server.tool(ALICE, "am7_vector_search", json!({"query": "garden"})).await;
+    let passage = found["results"][0]["uri"].as_str().unwrap().to_owned();
+    let asked = [
+        ("am7_get_object", json!({"uri": uri})),
+        ("am7_update_object", json!({"uri": uri, "name": "mine"})),
+        ("am7_delete_object", json!({"uri": uri})),
+        ("am7_vectorize", json!({"uri": uri})),
+        ("am7_extract_content", json!({"uri": uri})),
+        ("am7_chunk_content", json!({"uri": uri, "preview": true})),
+        ("am7_vector_search", json!({"query": "garden", "scopeUri": uri})),
+        // What does not exist is refused with the same words.
+        ("am7_get_object", json!({"uri": "am7://default/data.data/no-such-thing"})),
+    ];
+    for (tool, arguments) in &asked {
+        let (status, refused) = server.tool(BOB, tool, arguments.clone()).await;
+        assert_eq!((status, &refused["code"]), (404, &json!("not_found")), "{tool} {refused}");
+    }
+    for uri in [&uri, &passage] {
+        let read = server.v1(BOB, "resources/read", json!({"uri": uri})).await;
+        assert_eq!(read.status, 404, "{uri}: {}", read.body);
+        assert!(!read.body.contains("roses"));
+    }
+    let watch = format!("/mcp/v1/resources/subscribe?uri={uri}");
+    assert_eq!(server.http("GET", &watch, &[("Authorization", BOB)], b"").await.status, 404);
+    let listed = server.v1(BOB, "resources/list", json!({})).await;
+    assert!(listed.body.contains(&own) && !listed.body.contains(&uri), "{}", listed.body);
+    let (_, listed) = server.tool(BOB, "am7_list_objects", json!({"types": ["data.data"]})).await;
+    assert_eq!(listed["objects"].as_array().unwrap().len(), 1, "{listed}");
+    let (_, listed) =
+        server.tool(BOB, "am7_list_objects", json!({"groupPath": "~alice/Test"})).await;
+    assert_eq!(listed["objects"], json!([]));
+
+    // Nothing of it has become anything.
+    let (status, read) = server.tool(ALICE, "am7_get_object", json!({"uri": uri})).await;
+    assert_eq!((status, &read["name"], &read["revision"]), (200, &json!("diary"), &json!(1)));
+
+    // What is shared is seen, but not changed.
+    let bob = "am7://default/system.user/bob";
+    let share = json!({"uri": uri, "readers": [bob]});
+    assert_eq!(server.tool(ALICE, "am7_update_object", share).await.0, 200);
+    assert_eq!(server.found(BOB, "secret garden").await[0], "The secret garden has roses.");
+    let read = server.v1(BOB, "resources/read", json!({"uri": passage})).await;
+    assert_eq!(read.status, 200, "{}", read.body);
+    let (status, refused) =
+        server.tool(BOB, "am7_update_object", json!({"uri": uri, "name": "mine"})).await;
+    assert_eq!((status, &refused["code"]), (403, &json!("forbidden")));
+    let (status, _) = server.tool(BOB, "am7_vectorize", json!({"uri": uri})).await;
+    assert_eq!(status, 403);
+    let take_back = json!({"uri": uri, "readers": []});
+    assert_eq!(server.tool(ALICE, "am7_update_object", take_back).await.0, 200);
+    assert_eq!(server.found(BOB, "secret garden").await, ["The shed has a spade."]);
+
+    // A user and a group are nobody's to make but an administrator's.
+    let user = json!({"type": "system.user", "name": "mallory"});
+    assert_eq!(server.tool(BOB, "am7_create_object", user).await.0, 403);
+    assert_eq!(server.v1("", "tools/list", json!({})).await.status, 401);
+    let refused = server.v1("", "tools/list", json!({})).await.json();
+    assert_eq!(refused, json!({"code": "unauthorized", "message": "a token is needed"}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_is_told_to_those_who_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    let uri = server.document("", "watched", "A text.").await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "GET /mcp/v1/resources/subscribe?uri={uri} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        server.address
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    read_until(&mut stream, &mut said, ": subscribed").await;
+    assert!(said.contains("text/event-stream"), "{said}");
+
+    let agent = server.agent_of(Revision::V2026_07_28).await;
+    let update = json!({"uri": uri, "attributes": {"description": "changed"}});
+    call(&agent, "am7_update_object", update).await.unwrap();
+    let want = format!(
+        r#"data: {{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#
+    );
+    read_until(&mut stream, &mut said, &want).await;
+    assert!(said.contains("event: resource/updated\n"), "{said}");
+
+    for (path, status) in [
+        ("", 400),
+        ("?uri=am7://default/data.data/nobody", 404),
+        ("?uri=am7://default/vector/search", 400),
+        ("?uri=file:///etc/passwd", 404),
+    ] {
+        let path = format!("/mcp/v1/resources/subscribe{path}");
+        assert_eq!(server.http("GET", &path, &[], b"").await.status, status, "{path}");
+    }
+    // The stream ends with the server.
+    server.stop().await;
+    within(stream.read_to_string(&mut said)).await.unwrap();
+}
+
+async fn read_until(stream: &mut TcpStream, said: &mut String, wanted: &str) {
+    let mut buffer = [0; 4096];
+    while !said.contains(wanted) {
+        let count = within(stream.read(&mut buffer)).await.unwrap();
+        assert!(count > 0, "the stream ended: {said}");
+        said.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_is_there_after_a_restart_and_nothing_is_left_of_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let reading = server(folder.path()).await;
+    assert_eq!(reading.found("", "anything").await, Vec::<String>::new());
+    for method in ["tools/list", "resources/list", "resources/templates/list"] {
+        assert_eq!(reading.v1("", method, json!({})).await.status, 200, "{method}");
+    }
+    let nobody = json!({"uri": "am7://default/data.data/nobody"});
+    assert_eq!(reading.v1("", "resources/read", nobody.clone()).await.status, 404);
+    assert_eq!(reading.tool("", "am7_delete_object", nobody).await.0, 404);
+    reading.stop().await;
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "reading makes nothing");
+
+    let first = server(folder.path()).await;
+    first.document("", "kept", "Bread is flour and water.").await;
+    first.stop().await;
+    let second = server(folder.path()).await;
+    assert_eq!(second.found("", "bread").await, ["Bread is flour and water."]);
+    second.stop().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn others_on_the_machine_do_not_look_into_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    server.document("", "kept", "Bread is flour and water.").await;
+    let mode = std::fs::metadata(folder.path().join("new")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_opened_is_said_to_be_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("new")).unwrap();
+    std::fs::write(folder.path().join("new/knowledge.db"), "this is no database").unwrap();
+    let server = server(folder.path()).await;
+    let (status, refused) =
+        server.tool("", "am7_vector_search", json!({"query": "anything"})).await;
+    assert_eq!((status, &refused["code"]), (503, &json!("unavailable")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("knowledge.database"), "{refused}");
+    let (status, _) = server.tool("", "encodePlantUML", json!({"plantumlCode": "A -> B"})).await;
+    assert_eq!(status, 200);
+    server.stop().await;
+}
