@@ -1,5 +1,7 @@
 //! Where records lie: paths of groups.
 
+use std::fmt;
+
 use super::{Record, model::GROUP};
 
 /// A group path as somebody wrote it.
@@ -41,6 +43,17 @@ impl GroupPath {
     pub(crate) fn stored(&self, segments: usize) -> String {
         let root = if self.root == Root::Shared { "/" } else { "~" };
         self.segments[..segments].iter().fold(root.to_owned(), |path, name| join(&path, name))
+    }
+}
+
+impl fmt::Display for GroupPath {
+    /// As its writer would say it: another's home by name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.stored(self.segments.len());
+        match &self.root {
+            Root::Home(id) => write!(f, "~{id}{}", path.strip_prefix('~').unwrap_or(&path)),
+            Root::Own | Root::Shared => f.write_str(&path),
+        }
     }
 }
 

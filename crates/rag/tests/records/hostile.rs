@@ -92,8 +92,8 @@ fn paths_that_lead_elsewhere_are_refused() {
         at("~../x"),
         "\"..\" is no URI of a record: a segment of the URI is \"..\", which leads elsewhere",
     );
-    refused(at("~bob"), "you may not put anything into ~");
-    refused(at("~bob/Notes"), "you may not put anything into ~/Notes");
+    refused(at("~bob"), "you may not put anything into ~bob");
+    refused(at("~bob/Notes/"), "you may not put anything into ~bob/Notes");
 }
 
 #[test]

@@ -46,8 +46,8 @@ struct World {
 }
 
 fn world() -> impl Strategy<Value = World> {
-    // Members are users, and teams: also in circles.
-    let teams = prop::collection::vec(prop::collection::btree_set(0..6_usize, 0..3), 3);
+    // Members are users, teams (also in circles) and everyone.
+    let teams = prop::collection::vec(prop::collection::btree_set(0..7_usize, 0..3), 3);
     let folders = prop::collection::vec(sketch(), FOLDERS.len());
     (teams, folders, prop::collection::vec(sketch(), 1..12))
         .prop_map(|(teams, folders, notes)| World { teams, folders, notes })

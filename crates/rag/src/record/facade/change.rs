@@ -1,0 +1,393 @@
+//! Making, changing and removing records.
+
+use super::{known, parse};
+use crate::{
+    StoreError,
+    record::{
+        Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
+        RecordFilter, RecordPatch, RecordStoreError, Records,
+        caller::{ADMINISTRATORS, EVERYONE, uri as uri_of},
+        check,
+        model::{GROUP, TAG, USER},
+        path::{GroupPath, Root},
+    },
+};
+
+/// How often something is tried again that another has changed in between.
+const ATTEMPTS: usize = 16;
+
+impl Records {
+    /// Makes a record, and the groups of its path that are not there.
+    pub async fn create(&self, caller: &Caller, mut new: NewRecord) -> Result<Record, RecordError> {
+        let path = new.group.as_ref().map(|group| self.limits.path(group)).transpose()?;
+        let content = new.content.take().map_or(ContentChange::Keep, ContentChange::Set);
+        if let ContentChange::Set(content) = &content {
+            self.limits.content(content)?;
+        }
+        let prepared = self.prepared(caller, new).await?;
+        let uri = known(&prepared);
+        for attempt in 0.. {
+            let mut record = prepared.clone();
+            let mut puts = match &path {
+                Some(path) => self.place(caller, &mut record, path).await?,
+                None => Vec::new(),
+            };
+            // A user is their own.
+            let owner = if record.kind == USER { &uri } else { &caller.user };
+            record.owner.get_or_insert_with(|| owner.clone());
+            let own = record.path();
+            puts.push(Put { content: content.clone(), ..Put::new(record) });
+            match self.keep(puts, RecordChange::Created).await {
+                // Another made or removed one of the groups in between.
+                Err(error)
+                    if attempt < ATTEMPTS && is_about_groups(&error, &uri, own.as_deref()) => {}
+                kept => return kept,
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// A record as its maker says it, without a place; its owner only if one was chosen.
+    async fn prepared(&self, caller: &Caller, new: NewRecord) -> Result<Record, RecordError> {
+        let organization = &caller.organization;
+        let model = ModelType::of(&new.kind)?;
+        let mut record = self.stamped(Record::new(model.name, ""));
+        record.organization.clone_from(organization);
+        record.name = self.name_of(model.name, &new.name)?;
+        if model.name == USER && !caller.is_admin {
+            return Err(RecordError::Forbidden { action: "create", target: USER.to_owned() });
+        }
+        record.object_id = match new.object_id {
+            Some(_) if matches!(model.name, USER | GROUP) && !caller.is_admin => {
+                let target = format!("the object id of a {}", model.title.to_lowercase());
+                return Err(RecordError::Forbidden { action: "choose", target });
+            }
+            Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
+                return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
+            }
+            Some(id) => id,
+            None => uuid()?,
+        };
+        uri_of(organization, &record.kind, &record.object_id)?;
+        record.attributes = new.attributes;
+        record.attributes.retain(|_, value| !value.is_null());
+        self.check_attributes(model, &mut record)?;
+        record.readers = self.limits.readers("the list of readers", organization, &new.readers)?;
+        record.writers = self.limits.readers("the list of writers", organization, &new.writers)?;
+        new.media_type.as_deref().map_or(Ok(()), check::media_type)?;
+        record.media_type = new.media_type;
+        record.tags = self.resolve_tags(caller, &new.tags).await?;
+        if let Some(owner) = &new.owner {
+            let owner = check::principal("the owner", organization, owner, &[USER])?;
+            if owner != caller.user && !caller.is_admin {
+                let action = "create records for";
+                return Err(RecordError::Forbidden { action, target: owner });
+            }
+            record.owner = Some(owner);
+        }
+        Ok(record)
+    }
+
+    /// Puts a record into a group, and gives the groups that are to be made for it: those of a home are its owner's,
+    /// and so is the record; others are whose the record is.
+    async fn place(
+        &self,
+        caller: &Caller,
+        record: &mut Record,
+        path: &GroupPath,
+    ) -> Result<Vec<Put>, RecordError> {
+        let home = self.home(caller, path)?;
+        if let (Some(home), Some(owner)) = (&home, &record.owner)
+            && home != owner
+        {
+            let problem = "is not the one in whose home it is to lie";
+            return Err(RecordError::invalid("the owner", problem));
+        }
+        record.owner = home.or(record.owner.take());
+        record.group = Some(path.stored(path.segments.len()));
+        self.groups_on_the_way(caller, path, record.owner.as_ref().unwrap_or(&caller.user)).await
+    }
+
+    /// Changes a record.
+    pub async fn update(
+        &self,
+        caller: &Caller,
+        uri: &str,
+        patch: RecordPatch,
+    ) -> Result<Record, RecordError> {
+        for attempt in 0.. {
+            let old = self.get(caller, uri).await?;
+            if !self.may_write(caller, &old).await? {
+                return Err(RecordError::Forbidden { action: "change", target: known(&old) });
+            }
+            if let Some(expected) = patch.revision.filter(|expected| *expected != old.revision) {
+                return Err(RecordError::Conflict(RecordStoreError::Conflict {
+                    uri: known(&old),
+                    expected: Some(expected),
+                    found: Some(old.revision),
+                }));
+            }
+            let puts = self.patched(caller, &old, &patch).await?;
+            let own = puts.last().and_then(|put| put.record.path());
+            let changed = |error: &RecordError| {
+                let conflict = RecordStoreError::is_conflict;
+                patch.revision.is_none()
+                    && matches!(error, RecordError::Conflict(error) if conflict(error))
+            };
+            match self.keep(puts, RecordChange::Updated).await {
+                Err(error)
+                    if attempt < ATTEMPTS
+                        && (changed(&error) || is_about_groups(&error, "", own.as_deref())) => {}
+                kept => return kept,
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// Removes a record, of this revision if one is given, and gives it back.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::NotEmpty`] for a group in which something lies, [`RecordError::InUse`] for a user who owns
+    /// records and for a tag that records have.
+    pub async fn delete(
+        &self,
+        caller: &Caller,
+        uri: &str,
+        revision: Option<u64>,
+    ) -> Result<Record, RecordError> {
+        for attempt in 0.. {
+            let record = self.get(caller, uri).await?;
+            let uri = known(&record);
+            if !self.may_write(caller, &record).await? {
+                return Err(RecordError::Forbidden { action: "remove", target: uri });
+            }
+            self.check_unused(&record).await?;
+            // Only what was looked at is removed.
+            match self.store.delete(&uri, Some(revision.unwrap_or(record.revision))).await {
+                Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
+                Err(error) => return Err(error.into()),
+                Ok(None) => return Err(RecordError::NotFound(uri)),
+                Ok(Some(removed)) => {
+                    self.tell(RecordChange::Deleted, &removed);
+                    return Ok(removed);
+                }
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// That nothing needs a user or a tag any more but the record of it itself.
+    async fn check_unused(&self, record: &Record) -> Result<(), RecordError> {
+        let uri = known(record);
+        let mut users = RecordFilter::new(&record.organization);
+        let (own, by) = match record.kind.as_str() {
+            USER => {
+                users.owners = vec![uri.clone()];
+                (record.owner.as_ref() == Some(&uri), "records are theirs")
+            }
+            TAG => {
+                users.tags = vec![uri.clone()];
+                (record.tags.contains(&uri), "records have it")
+            }
+            _ => return Ok(()),
+        };
+        let count = self.store.count(&users).await?.saturating_sub(u64::from(own));
+        if count > 0 { Err(RecordError::InUse { target: uri, count, by }) } else { Ok(()) }
+    }
+
+    /// What is to be kept so that a record becomes what a patch says.
+    async fn patched(
+        &self,
+        caller: &Caller,
+        old: &Record,
+        patch: &RecordPatch,
+    ) -> Result<Vec<Put>, RecordError> {
+        let RecordPatch {
+            name,
+            group,
+            owner,
+            tags,
+            readers,
+            writers,
+            media_type,
+            attributes,
+            content,
+            ..
+        } = patch;
+        let mut record = old.clone();
+        let is_owner = caller.is_admin || old.owner.as_ref() == Some(&caller.user);
+        let members = old.kind == GROUP && attributes.contains_key("members");
+        let place = old.is_place().is_some() && name.as_ref().is_some_and(|name| *name != old.name);
+        if !is_owner
+            && (group.is_some() || readers.is_some() || writers.is_some() || members || place)
+        {
+            return Err(RecordError::Forbidden {
+                action: "say who may read, change or find",
+                target: known(old),
+            });
+        }
+        let model = ModelType::of(&old.kind)?;
+        if let Some(name) = name {
+            record.name = self.name_of(model.name, name)?;
+        }
+        if let Some(owner) = owner {
+            let owner = check::principal("the owner", &old.organization, owner, &[USER])?;
+            if Some(&owner) != old.owner.as_ref() && !caller.is_admin {
+                return Err(RecordError::Forbidden { action: "give away", target: known(old) });
+            }
+            record.owner = Some(owner);
+        }
+        if let Some(readers) = readers {
+            record.readers =
+                self.limits.readers("the list of readers", &old.organization, readers)?;
+        }
+        if let Some(writers) = writers {
+            record.writers =
+                self.limits.readers("the list of writers", &old.organization, writers)?;
+        }
+        if let Some(tags) = tags {
+            record.tags = self.resolve_tags(caller, tags).await?;
+        }
+        if let Some(media_type) = media_type {
+            media_type.as_deref().map_or(Ok(()), check::media_type)?;
+            record.media_type.clone_from(media_type);
+        }
+        if !attributes.is_empty() {
+            // What is too large is refused before it is copied.
+            self.limits.attributes(attributes)?;
+            for (name, value) in attributes {
+                if value.is_null() {
+                    record.attributes.shift_remove(name);
+                } else {
+                    record.attributes.insert(name.clone(), value.clone());
+                }
+            }
+            self.check_attributes(model, &mut record)?;
+        }
+        if let ContentChange::Set(content) = content {
+            self.limits.content(content)?;
+        }
+        let mut puts = Vec::new();
+        let to = match group {
+            Some(to) => to.clone(),
+            // A record in a home that is given away goes to the same place of the other home.
+            None if record.owner != old.owner => {
+                old.group.clone().filter(|path| path.starts_with('~'))
+            }
+            None => None,
+        };
+        if group.is_some() {
+            record.group = None;
+        }
+        if let Some(to) = to {
+            let mut path = self.limits.path(&to)?;
+            // `~` is the home of the owner, whoever moves it.
+            if let (Root::Own, Some(owner)) = (&path.root, &record.owner) {
+                path.root = Root::Home(parse(owner)?.id().unwrap_or_default().to_owned());
+            }
+            puts = self.place(caller, &mut record, &path).await?;
+        }
+        record.modified = (self.clock)().max(old.modified);
+        puts.push(Put { content: content.clone(), ..Put::update(record, old.revision) });
+        Ok(puts)
+    }
+
+    /// The groups of a path that are to be made, if the caller may make something there.
+    async fn groups_on_the_way(
+        &self,
+        caller: &Caller,
+        path: &GroupPath,
+        owner: &str,
+    ) -> Result<Vec<Put>, RecordError> {
+        let home = self.home(caller, path)?;
+        let count = path.segments.len();
+        let mut there = count;
+        let deepest = loop {
+            if there == 0 {
+                break None;
+            }
+            let group =
+                self.group(&caller.organization, home.as_deref(), &path.stored(there)).await?;
+            if group.is_some() {
+                break group;
+            }
+            there -= 1;
+        };
+        let may = match &deepest {
+            Some(group) => self.may_write(caller, group).await?,
+            None => caller.is_admin || home.as_ref().is_none_or(|home| *home == caller.user),
+        };
+        if !may {
+            let action = "put anything into";
+            return Err(RecordError::Forbidden { action, target: path.to_string() });
+        }
+        (there..count)
+            .map(|depth| {
+                let mut group = self.stamped(Record::new(GROUP, &path.segments[depth]));
+                group.organization.clone_from(&caller.organization);
+                group.object_id = uuid()?;
+                group.group = Some(path.stored(depth));
+                group.owner = Some(owner.to_owned());
+                Ok(Put::new(group))
+            })
+            .collect()
+    }
+
+    fn name_of(&self, kind: &str, name: &str) -> Result<String, RecordError> {
+        if kind == GROUP {
+            self.limits.group_name("the name", name)
+        } else {
+            self.limits.name("the name", name)
+        }
+    }
+
+    fn check_attributes(&self, model: &ModelType, record: &mut Record) -> Result<(), RecordError> {
+        self.limits.attributes(&record.attributes)?;
+        model.check(&record.attributes)?;
+        if record.kind == GROUP {
+            self.limits.members(&record.organization, &mut record.attributes)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps records of which the last is the one that matters; those before it are new groups.
+    pub(super) async fn keep(
+        &self,
+        puts: Vec<Put>,
+        change: RecordChange,
+    ) -> Result<Record, RecordError> {
+        let mut kept = self.store.put_all(puts).await?;
+        let last = kept.pop();
+        for group in &kept {
+            self.tell(RecordChange::Created, group);
+        }
+        let last = last.ok_or_else(|| StoreError::Damaged("nothing was kept".to_owned()));
+        let last = last.map_err(RecordStoreError::Store)?;
+        self.tell(change, &last);
+        Ok(last)
+    }
+}
+
+/// Whether it failed over a group that another made or removed, rather than over the record itself.
+fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
+    match error {
+        RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),
+        RecordError::Store(RecordStoreError::NoGroup { .. }) => true,
+        RecordError::Conflict(RecordStoreError::Conflict {
+            uri: about, expected: None, ..
+        }) => about != uri,
+        _ => false,
+    }
+}
+
+/// A random UUID (version 4 of RFC 9562).
+fn uuid() -> Result<String, RecordError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| RecordStoreError::Store(StoreError::engine(error.to_string())))?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+}
