@@ -1,7 +1,8 @@
 //! Retrieval quality on a collection in BEIR's layout: by words, by the built-in model, and by both.
 //!
 //! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER`, where the folder has `corpus.jsonl`,
-//! `queries.jsonl` and `qrels.tsv`. Each document is one chunk.
+//! `queries.jsonl` and `qrels.tsv`. Each document is one chunk. With the feature `postgres` and a further argument, a URL
+//! `postgres://…`, it is the store in that database that is asked.
 
 use std::{collections::HashMap, error::Error, fs, path::Path, time::Instant};
 
@@ -20,6 +21,18 @@ struct Entry {
     text: String,
 }
 
+async fn store() -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
+    let Some(url) = std::env::args().nth(2) else {
+        return Ok(Box::new(MemoryStore::new(EmbeddingModel::default())));
+    };
+    #[cfg(feature = "postgres")]
+    return Ok(Box::new(
+        marquetry_rag::PostgresStore::open(&url, EmbeddingModel::default()).await?,
+    ));
+    #[cfg(not(feature = "postgres"))]
+    Err(format!("this was built without a store for {url}").into())
+}
+
 /// Which documents answer a question, and how well.
 type Relevant = HashMap<String, HashMap<String, f64>>;
 
@@ -35,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let model = StaticModel::built_in();
     let start = Instant::now();
-    let store = MemoryStore::new(EmbeddingModel::default());
+    let store = store().await?;
     let documents = corpus.iter().map(|entry| {
         let text = format!("{} {}", entry.title, entry.text);
         let vector = model.embed(&text);

@@ -1,20 +1,18 @@
 //! How fast a database of generated chunks is written, opened and searched.
 //!
-//! `cargo run --release -p marquetry-rag --features libsql --example search_speed -- index FILE CHUNKS`, and then
-//! `… search FILE`: two processes, so that neither has the other's memory. Documents have ten chunks of 60 words, which
+//! `cargo run --release -p marquetry-rag --features libsql,postgres --example search_speed -- index DATABASE CHUNKS`, and
+//! then `… search DATABASE`: two processes, so that neither has the other's memory. DATABASE is a file, or a URL
+//! `postgres://…` (whose server has its own processes, memory and size). Documents have ten chunks of 60 words, which
 //! are drawn from 50,000 as they are in languages (the n-th as often as 1/n, without the first 50, which would be stop
 //! words); questions have eight such words; vectors have 256 numbers at random.
 
 use std::{
     error::Error,
     fs,
-    path::Path,
     time::{Duration, Instant},
 };
 
-use marquetry_rag::{
-    ChunkStore, Document, EmbeddingModel, Filter, LibsqlStore, NewChunk, SearchRequest,
-};
+use marquetry_rag::{ChunkStore, Document, EmbeddingModel, Filter, NewChunk, SearchRequest};
 
 const CHUNKS_PER_DOCUMENT: usize = 10;
 const WORDS_PER_CHUNK: usize = 60;
@@ -28,9 +26,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["index", file, chunks] => index(Path::new(file), chunks.parse()?).await,
-        ["search", file] => search(Path::new(file)).await,
-        _ => Err("index FILE CHUNKS, or search FILE".into()),
+        ["index", database, chunks] => index(database, chunks.parse()?).await,
+        ["search", database] => search(database).await,
+        _ => Err("index DATABASE CHUNKS, or search DATABASE".into()),
     }
 }
 
@@ -38,8 +36,20 @@ fn model() -> EmbeddingModel {
     EmbeddingModel::new("generated", DIMENSION)
 }
 
-async fn index(file: &Path, chunks: usize) -> Result<(), Box<dyn Error>> {
-    let store = LibsqlStore::open(file, model()).await?;
+async fn open(database: &str) -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
+    #[cfg(feature = "postgres")]
+    if database.starts_with("postgres://") {
+        return Ok(Box::new(marquetry_rag::PostgresStore::open(database, model()).await?));
+    }
+    #[cfg(feature = "libsql")]
+    if !database.contains("://") {
+        return Ok(Box::new(marquetry_rag::LibsqlStore::open(database, model()).await?));
+    }
+    Err(format!("this was built without a store for {database}").into())
+}
+
+async fn index(database: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
+    let store = open(database).await?;
     let mut random = Random(7);
     let (mut spent, mut document) = (Duration::ZERO, 0);
     while document * CHUNKS_PER_DOCUMENT < chunks {
@@ -59,18 +69,18 @@ async fn index(file: &Path, chunks: usize) -> Result<(), Box<dyn Error>> {
         spent += start.elapsed();
     }
     let count = store.count(&Filter::default()).await?;
-    let size = fs::metadata(file)?.len() as f64 / f64::from(1 << 20);
-    println!(
-        "{count} chunks written, {:.0} a second; {size:.0} MiB",
-        count as f64 / spent.as_secs_f64()
+    let size = fs::metadata(database).map_or_else(
+        |_| String::new(),
+        |file| format!("; {:.0} MiB", file.len() as f64 / f64::from(1 << 20)),
     );
+    println!("{count} chunks written, {:.0} a second{size}", count as f64 / spent.as_secs_f64());
     Ok(())
 }
 
-async fn search(file: &Path) -> Result<(), Box<dyn Error>> {
+async fn search(database: &str) -> Result<(), Box<dyn Error>> {
     let (before, cpu_before) = (resident()?, cpu()?);
     let start = Instant::now();
-    let store = LibsqlStore::open(file, model()).await?;
+    let store = open(database).await?;
     let opened = start.elapsed().as_secs_f64() * 1e3;
     let memory = (resident()? - before) / 1_024.0;
     let spent = cpu()? - cpu_before;

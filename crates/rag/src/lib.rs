@@ -35,11 +35,12 @@
 //!
 //! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx`,
 //! `pdf` and `spreadsheet`), cutting ([`chunk`]), models behind the trait [`Embedder`]: the built-in one (`StaticModel`,
-//! feature `builtin-model`) and those behind an endpoint (`RemoteEmbedder`, feature `remote`), and two stores: one in memory ([`MemoryStore`]) and one
-//! in a file (`LibsqlStore`, feature `libsql`). Citations are still to come.
+//! feature `builtin-model`) and those behind an endpoint (`RemoteEmbedder`, feature `remote`), and three stores: one in
+//! memory ([`MemoryStore`]), one in a file (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`,
+//! feature `postgres`). Citations are still to come.
 //!
 //! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
-//! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`). [`Records::document`] makes a document of a record, and
+//! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`, `PostgresRecords`). [`Records::document`] makes a document of a record, and
 //! [`Records::principals`] what [`Filter::readers`] is to be so that a search finds only what its caller may read.
 //!
 //! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the
@@ -56,6 +57,8 @@ mod extract;
 pub mod fuzz;
 #[cfg(feature = "extract")]
 mod pipeline;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod quotes;
 mod record;
 mod search;
@@ -94,6 +97,8 @@ pub use crate::{
         StoredChunk,
     },
 };
+#[cfg(feature = "postgres")]
+pub use crate::{postgres::PostgresOptions, record::PostgresRecords, store::PostgresStore};
 #[cfg(feature = "conformance")]
 pub use crate::{record::conformance as record_conformance, store::conformance};
 #[cfg(feature = "libsql")]

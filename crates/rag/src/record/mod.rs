@@ -11,7 +11,7 @@ pub mod conformance;
 mod error;
 mod event;
 mod facade;
-#[cfg(feature = "libsql")]
+#[cfg(any(feature = "libsql", feature = "postgres"))]
 mod labels;
 #[cfg(feature = "libsql")]
 mod libsql;
@@ -20,12 +20,16 @@ mod memory;
 mod model;
 mod new;
 mod path;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod store;
 mod types;
 mod view;
 
 #[cfg(feature = "libsql")]
 pub use self::libsql::{LibsqlRecords, LibsqlRecordsOptions};
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresRecords;
 pub use self::{
     caller::{Caller, administrators, everyone},
     error::RecordError,

@@ -3,19 +3,16 @@
 use std::{collections::HashMap, ops::Range};
 
 use super::{
-    Fusion, Hit, Matching, SearchRequest,
+    Fusion, Matching, SearchRequest,
+    fuse::{Collector, Found, Ranked, fuse},
     postings::{Postings, Scorer, Term},
-    request::sort_and_limit,
-    top::Top,
     vectors::{Matrix, Packed, Probe},
 };
 use crate::store::{
-    Document, EmbeddingModel, StoredChunk,
+    EmbeddingModel,
     filter::{Label, LabelFilter},
 };
 
-/// How many rows of each ranking are fused, at least. The spec's figures need no more.
-const DEPTH: usize = 100;
 /// Below this many rows a second thread costs more than it does.
 const ROWS_FOR_THREADS: usize = 50_000;
 
@@ -71,38 +68,6 @@ impl<'a> Query<'a> {
             threshold: request.threshold,
             distinct: request.distinct,
             fusion: request.fusion(model),
-        }
-    }
-}
-
-/// A row that was found.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
-    /// The number of its document.
-    pub(crate) document: u32,
-    /// Its place in its document.
-    pub(crate) index: u32,
-    pub(crate) score: f64,
-    pub(crate) relevance: f64,
-    pub(crate) similarity: Option<f64>,
-    pub(crate) semantic_rank: Option<u32>,
-    pub(crate) keyword_rank: Option<u32>,
-}
-
-impl Found {
-    /// The hit, once the store has read the chunk.
-    pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
-        let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
-        Hit {
-            chunk,
-            kind: document.kind.clone(),
-            object_id: document.object_id.clone(),
-            title: document.title.clone(),
-            score,
-            relevance,
-            similarity,
-            semantic_rank,
-            keyword_rank,
         }
     }
 }
@@ -255,7 +220,8 @@ impl Index {
                 (semantic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), keyword)
             })
         };
-        self.fuse(query, probe.as_ref(), &scorer, &semantic, &keyword)
+        let rows = Rows { index: self, probe: probe.as_ref(), scorer: &scorer };
+        fuse(query, &semantic, &keyword, &rows)
     }
 
     /// The rows that pass the filter, as few ranges.
@@ -280,7 +246,7 @@ impl Index {
     }
 
     fn by_vector(&self, query: &Query<'_>, probe: &Probe, runs: &[Range<u32>]) -> Vec<(f32, u32)> {
-        let mut top = self.collector(query);
+        let mut top = Collector::new(query, &self.documents_of_rows);
         self.vectors.scan(
             probe,
             runs,
@@ -301,7 +267,7 @@ impl Index {
         scorer: &Scorer<'_>,
         runs: &[Range<u32>],
     ) -> Vec<(f32, u32)> {
-        let mut top = self.collector(query);
+        let mut top = Collector::new(query, &self.documents_of_rows);
         // Rows and ranges come in the same order.
         let mut rest = runs.iter().peekable();
         scorer.scan(query.matching, runs, |row, score| {
@@ -312,65 +278,31 @@ impl Index {
         });
         top.into_sorted()
     }
+}
 
-    fn collector(&self, query: &Query<'_>) -> Collector<'_> {
-        let top = Top::new(query.limit.max(DEPTH));
-        let documents = query.distinct.then_some(&self.documents_of_rows[..]);
-        Collector { top, documents, open: None }
+/// The rows of an index, beside a question.
+struct Rows<'a> {
+    index: &'a Index,
+    probe: Option<&'a Probe>,
+    scorer: &'a Scorer<'a>,
+}
+
+impl Ranked for Rows<'_> {
+    fn document(&self, row: u32) -> u32 {
+        self.index.documents_of_rows[row as usize]
     }
 
-    fn fuse(
-        &self,
-        query: &Query<'_>,
-        probe: Option<&Probe>,
-        scorer: &Scorer<'_>,
-        semantic: &[(f32, u32)],
-        keyword: &[(f32, u32)],
-    ) -> Vec<Found> {
-        struct Ranked {
-            row: u32,
-            semantic: Option<u32>,
-            keyword: Option<u32>,
-        }
-        // A document's best row by vector may be another than its best by words: the document has both places, and
-        // is shown by the row that won it more.
-        let key =
-            |row: u32| if query.distinct { self.documents_of_rows[row as usize] } else { row };
-        let mut ranked: HashMap<u32, Ranked> = HashMap::new();
-        for (rank, row) in ranks(semantic) {
-            ranked.insert(key(row), Ranked { row, semantic: Some(rank), keyword: None });
-        }
-        for (rank, row) in ranks(keyword) {
-            let entry =
-                ranked.entry(key(row)).or_insert(Ranked { row, semantic: None, keyword: None });
-            entry.keyword = Some(rank);
-            if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
-                entry.row = row;
-            }
-        }
-        let mut found: Vec<_> = ranked
-            .into_values()
-            .map(|Ranked { row, semantic, keyword }| {
-                let number = self.documents_of_rows[row as usize];
-                let kept = self.documents[number as usize].as_ref().expect("a row has a document");
-                let similarity = probe.and_then(|probe| self.vectors.cosine(row, probe));
-                let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
-                Found {
-                    document: number,
-                    index: row - kept.rows.start,
-                    score: query.fusion.score(semantic, keyword),
-                    relevance: f64::from(scorer.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
-                    similarity,
-                    semantic_rank: semantic,
-                    keyword_rank: keyword,
-                }
-            })
-            .filter(|found| found.relevance >= query.threshold)
-            .collect();
-        // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
-        found.sort_unstable_by_key(|found| (found.document, found.index));
-        sort_and_limit(&mut found, query.limit, |found| found.score);
-        found
+    fn place(&self, row: u32) -> u32 {
+        let kept = self.index.documents[self.document(row) as usize].as_ref();
+        row - kept.expect("a row has a document").rows.start
+    }
+
+    fn similarity(&self, row: u32) -> Option<f32> {
+        self.probe.and_then(|probe| self.index.vectors.cosine(row, probe))
+    }
+
+    fn share(&self, row: u32) -> f32 {
+        self.scorer.share(row)
     }
 }
 
@@ -413,52 +345,6 @@ impl Row {
             length: *length,
         }
     }
-}
-
-/// The best rows, or the best row of each of the best documents.
-struct Collector<'a> {
-    top: Top,
-    /// The document of each row, if only the best row of each counts. A document's rows come one after another.
-    documents: Option<&'a [u32]>,
-    open: Option<(u32, f32, u32)>,
-}
-
-impl Collector<'_> {
-    #[inline(always)]
-    fn see(&mut self, score: f32, row: u32) {
-        let Some(documents) = self.documents else { return self.top.push(score, row) };
-        let document = documents[row as usize];
-        match &mut self.open {
-            Some((open, best, at)) if *open == document => {
-                if score > *best {
-                    (*best, *at) = (score, row);
-                }
-            }
-            open => {
-                if let Some((_, score, row)) = open.replace((document, score, row)) {
-                    self.top.push(score, row);
-                }
-            }
-        }
-    }
-
-    fn into_sorted(mut self) -> Vec<(f32, u32)> {
-        if let Some((_, score, row)) = self.open {
-            self.top.push(score, row);
-        }
-        self.top.into_sorted()
-    }
-}
-
-/// Places from 1; equals share one.
-fn ranks(sorted: &[(f32, u32)]) -> impl Iterator<Item = (u32, u32)> {
-    let mut last = (f32::NAN, 0);
-    (1..).zip(sorted).map(move |(place, &(score, row))| {
-        if score != last.0 {
-            last = (score, place);
-        }
-        (last.1, row)
-    })
 }
 
 fn join(runs: &mut Vec<Range<u32>>, rows: Range<u32>) {

@@ -1,5 +1,6 @@
 //! Finding chunks: by vector, by words, and by both.
 
+mod fuse;
 mod index;
 mod postings;
 mod request;
@@ -9,11 +10,18 @@ mod words;
 
 pub use self::request::{Fusion, Hit, Matching, SearchRequest};
 
-#[cfg(feature = "libsql")]
+#[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::index::RowRef;
 pub(crate) use self::{
-    index::{Entry, Found, Index, Query, Row},
+    fuse::Found,
+    index::{Entry, Index, Query, Row},
     postings::Term,
     vectors::Packed,
     words::Analyzer,
+};
+#[cfg(feature = "postgres")]
+pub(crate) use self::{
+    fuse::{Collector, Ranked, fuse},
+    postings::{average, bm25, weight},
+    vectors::{Matrix, Probe, unit},
 };

@@ -9,6 +9,24 @@ const K1: f32 = 1.2;
 /// How much long chunks are held back.
 const B: f32 = 0.75;
 
+/// How much a word weighs that `having` of `all` rows have.
+pub(crate) fn weight(all: usize, having: usize) -> f32 {
+    let (all, having) = (all as f32, having as f32);
+    (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
+}
+
+/// How many terms a row has on average, when all rows together have so many.
+pub(crate) fn average(total_length: u64, rows: usize) -> f32 {
+    (total_length as f32 / rows.max(1) as f32).max(1.0)
+}
+
+/// What a word of this weight adds to the score of a row that has it so often.
+pub(crate) fn bm25(weight: f32, count: u8, length: u32, average: f32) -> f32 {
+    let (count, length) = (f32::from(count), length as f32);
+    let norm = K1 * (1.0 - B + B * length / average);
+    weight * count * (K1 + 1.0) / (count + norm)
+}
+
 /// Number of a term; the store that has the terms gives them, from 0 and without large gaps.
 pub(crate) type Term = u32;
 
@@ -101,10 +119,6 @@ impl Postings {
         alive: usize,
         is_alive: Option<&dyn Fn(u32) -> bool>,
     ) -> Scorer<'_> {
-        let weight = |count: usize| {
-            let (all, count) = (alive as f32, count as f32);
-            (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
-        };
         let mut wanted = Vec::new();
         for list in terms.iter().flatten().filter_map(|&term| self.lists.get(term as usize)) {
             let count = match is_alive {
@@ -112,7 +126,7 @@ impl Postings {
                 Some(is_alive) => list.rows.iter().filter(|row| is_alive(**row)).count(),
             };
             if count > 0 {
-                wanted.push(Wanted { list, weight: weight(count) });
+                wanted.push(Wanted { list, weight: weight(alive, count) });
             }
         }
         let unknown = terms.len() - wanted.len();
@@ -120,9 +134,9 @@ impl Postings {
         Scorer {
             postings: self,
             complete: unknown == 0,
-            total_weight: known + unknown as f32 * weight(0),
+            total_weight: known + unknown as f32 * weight(alive, 0),
             wanted,
-            average: (self.total_length as f32 / alive.max(1) as f32).max(1.0),
+            average: average(self.total_length, alive),
         }
     }
 
@@ -148,9 +162,7 @@ impl Postings {
 
 impl Scorer<'_> {
     fn score(&self, wanted: &Wanted<'_>, row: u32, count: u8) -> f32 {
-        let (count, length) = (f32::from(count), self.postings.lengths[row as usize] as f32);
-        let norm = K1 * (1.0 - B + B * length / self.average);
-        wanted.weight * count * (K1 + 1.0) / (count + norm)
+        bm25(wanted.weight, count, self.postings.lengths[row as usize], self.average)
     }
 
     /// Shows rows with their BM25 to `see`, in their order: those of the ranges, which are in order, and maybe others.

@@ -38,6 +38,17 @@ impl Packed {
     }
 }
 
+/// The vector of length 1 in the same direction; None if it has no direction.
+pub(crate) fn unit(vector: &[f32]) -> Option<Vec<f32>> {
+    // The length of a vector of huge numbers is infinite, so the largest becomes 1 first.
+    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    if largest == 0.0 {
+        return None;
+    }
+    let length = vector.iter().map(|value| (value / largest).powi(2)).sum::<f32>().sqrt();
+    Some(vector.iter().map(|value| value / largest / length).collect())
+}
+
 /// The vectors of all rows.
 #[derive(Debug)]
 pub(crate) struct Matrix {
@@ -59,12 +70,8 @@ impl Probe {
 
     /// None if the vector has no direction.
     pub(crate) fn new(vector: &[f32]) -> Option<Self> {
+        let exact = unit(vector)?;
         let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-        if largest == 0.0 {
-            return None;
-        }
-        let length = vector.iter().map(|value| (value / largest).powi(2)).sum::<f32>().sqrt();
-        let exact: Vec<_> = vector.iter().map(|value| value / largest / length).collect();
         let rounded = vector.iter().map(|value| (value / largest * Self::LARGEST).round() as i16);
         Some(Self { rounded: rounded.collect(), exact })
     }

@@ -36,6 +36,8 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     documents_come_in_pages(&make().await).await;
     filters_are_exact(&make().await).await;
     narrow_scopes_give_all_they_have(&make().await).await;
+    narrow_scopes_give_the_nearest_first(&make().await).await;
+    names_are_of_any_length(&make().await).await;
     a_scope_is_one_document(&make().await).await;
     without_a_scope_all_is_searched(&make().await).await;
     tags_are_all_needed(&make().await).await;
@@ -409,6 +411,104 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
         assert!((got - f64::from(want)).abs() < 2e-3, "{got} instead of {want}");
     }
     assert_eq!(hits[0].chunk.document, "doc-0300");
+}
+
+/// What passes is found in the order of an exact search, also where it is far from the question and thousands that do
+/// not pass are near.
+async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
+    const CHUNKS: usize = 4_000;
+    let dimension = store.model().dimension;
+    // The words of a subject make its vectors near each other; the question is about the first subject.
+    let text = |number: usize| {
+        let subject =
+            if number % 20 == 7 { "river water boat shore" } else { "tower stone wall gate" };
+        format!("{subject} a{} b{} c{number}", number % 13, number % 101)
+    };
+    for (at, numbers) in (0..CHUNKS).collect::<Vec<_>>().chunks(1_000).enumerate() {
+        let documents = numbers.chunks(2).map(|pair| {
+            let mut document = Document::new(format!("{at}/{:04}", pair[0]));
+            document.readers.insert("am7://default/system.user/all".to_owned());
+            let chunk =
+                |number: &usize| NewChunk::of_text(text(*number), embed(&text(*number), dimension));
+            (document, pair.iter().map(chunk).collect::<Vec<_>>())
+        });
+        // A document has two chunks; those with the numbers 7, 27, … are on one side, and make the twentieth.
+        let documents = documents.enumerate().map(|(pair, (mut document, chunks))| {
+            let number = numbers[2 * pair] + 1;
+            if number % 20 == 7 {
+                document.tags.insert("tenth".to_owned());
+            }
+            if number % 2_000 == 7 {
+                document.tags.insert("thousandth".to_owned());
+            }
+            if number % 40 == 7 {
+                document.tags.insert("twentieth".to_owned());
+            }
+            (document, chunks)
+        });
+        store.replace_all(documents.collect()).await.expect("replace_all");
+    }
+    let cosine = |left: &[f32], right: &[f32]| {
+        let dot =
+            |left: &[f32], right: &[f32]| left.iter().zip(right).map(|(l, r)| l * r).sum::<f32>();
+        dot(left, right) / (dot(left, left) * dot(right, right)).sqrt()
+    };
+    let passing = |every: usize| {
+        (0..CHUNKS / 2).map(|pair| 2 * pair).filter(move |first| (first + 1) % every == 7)
+    };
+    for question in ["tower stone wall gate a3", "boat on the river b77", "nothing of it"] {
+        let vector = embed(question, dimension);
+        for (tag, every, chunks) in
+            [("thousandth", 2_000, 4), ("twentieth", 40, 200), ("tenth", 20, 400)]
+        {
+            let numbers = passing(every).flat_map(|first| [first, first + 1]);
+            let mut want: Vec<f32> =
+                numbers.map(|number| cosine(&vector, &embed(&text(number), dimension))).collect();
+            assert_eq!(want.len(), chunks);
+            want.sort_by(|left, right| right.total_cmp(left));
+            for limit in [10, 100, 1_000] {
+                let mut request = SearchRequest::new("", Some(vector.clone()));
+                (request.limit, request.filter.tags) = (limit, vec![tag.to_owned()]);
+                request.filter.readers = vec!["am7://default/system.user/all".to_owned()];
+                let hits = find(store, &request).await;
+                assert_eq!(hits.len(), limit.min(chunks), "{tag} {question:?}");
+                for (hit, want) in hits.iter().zip(&want) {
+                    let got = hit.similarity.expect("two vectors");
+                    assert!(
+                        (got - f64::from(*want)).abs() < 2e-3,
+                        "{tag} {question:?} {limit}: {got} instead of {want}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+async fn names_are_of_any_length(store: &impl ChunkStore) {
+    // Of all kinds of bytes, since engines compress.
+    let long: String = (0..20_000_u32)
+        .map(|at| char::from(b'a' + (at.wrapping_mul(2_654_435_761) >> 13) as u8 % 26))
+        .collect();
+    let names = [format!("{long}a"), format!("{long}b"), long.clone(), "z".to_owned()];
+    for name in &names {
+        let mut document = Document::new(name);
+        document.tags.insert(long.clone());
+        document.title = Some(long.clone());
+        store.replace(document, sentences(store, name, 1)).await.expect("replace");
+    }
+    let mut want = names.clone();
+    want.sort_unstable();
+    let (mut seen, mut after) = (Vec::new(), None::<String>);
+    while let Some(document) =
+        store.documents(&Filter::default(), after.as_deref(), 1).await.expect("documents").pop()
+    {
+        after = Some(document.uri.clone());
+        seen.push(document.uri);
+    }
+    assert_eq!(seen, want);
+    let filter = Filter { tags: vec![long.clone()], ..Filter::scope(&names[1]) };
+    assert_eq!(store.count(&filter).await.expect("count"), 1);
+    assert_eq!(contents(&store.chunks(&names[1]).await.expect("chunks")), [&*names[1]]);
 }
 
 /// seed: 003/VectorUtilHybridSearchTest.testFindWithModelScope

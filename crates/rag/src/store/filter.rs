@@ -67,8 +67,8 @@ impl Filter {
 /// A [`Filter`] over [`labels`].
 #[derive(Clone, Debug)]
 pub(crate) struct LabelFilter {
-    all_of: Vec<Label>,
-    any_of: Vec<Vec<Label>>,
+    pub(crate) all_of: Vec<Label>,
+    pub(crate) any_of: Vec<Vec<Label>>,
 }
 
 impl LabelFilter {

@@ -1,5 +1,7 @@
 //! Where chunks are kept.
 
+#[cfg(any(feature = "libsql", feature = "postgres"))]
+mod codec;
 #[cfg(any(test, feature = "conformance"))]
 #[cfg_attr(
     not(feature = "conformance"),
@@ -11,12 +13,16 @@ pub(crate) mod filter;
 #[cfg(feature = "libsql")]
 pub(crate) mod libsql;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use async_trait::async_trait;
 
 pub(crate) use self::document::check_vector;
 #[cfg(feature = "libsql")]
 pub use self::libsql::{LibsqlOptions, LibsqlStore};
+#[cfg(feature = "postgres")]
+pub use self::postgres::PostgresStore;
 pub use self::{
     document::{ChunkId, Document, NewChunk, StoredChunk},
     filter::Filter,
@@ -162,6 +168,21 @@ pub enum StoreError {
     /// Somebody else kept the database locked for too long; nothing was changed.
     #[error("the database is locked by another process; nothing was changed")]
     Busy,
+    /// The database cannot be used at all.
+    #[error("the database cannot be used: {0}")]
+    Unusable(String),
+    /// There is no connection to the database. Whether what was written last is there is not known.
+    #[error("no connection to the database: {0}")]
+    Disconnected(String),
+    /// So many calls are at work that there is no connection left for this one.
+    #[error("all {connections} connections to the database are in use (max_connections)")]
+    NoConnection {
+        /// How many there are.
+        connections: usize,
+    },
+    /// The database did not answer in time; nothing was changed.
+    #[error("the database took longer than it may (statement_timeout); nothing was changed")]
+    Timeout,
     /// The store is about to end.
     #[error("the store is closed")]
     Closed,

@@ -1,6 +1,5 @@
 //! A store in one libSQL file, with everything that is searched in memory.
 
-mod codec;
 pub(crate) mod schema;
 mod writer;
 
@@ -22,7 +21,7 @@ use self::{
 };
 use super::{
     ChunkId, ChunkStore, Document, EmbeddingModel, Filter, NewChunk, StoreError, StoredChunk,
-    blocking,
+    blocking, codec,
     document::check,
     filter::{Kind, Label, label},
 };
@@ -290,7 +289,7 @@ impl Shared {
                     let (document, chunk) = chunks
                         .read(id)?
                         .ok_or_else(|| StoreError::Damaged(format!("chunk {id} is missing")))?;
-                    Ok(found.into_hit(&document, chunk))
+                    Ok::<_, StoreError>(found.into_hit(&document, chunk))
                 };
                 found.into_iter().map(read).collect::<Result<_, _>>().map(Some)
             })?;

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use libsql::{Connection, Rows, Statement, params, params::IntoParams};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{codec::encode, schema, schema::error, wait};
+use super::{schema, schema::error, wait};
 use crate::{
     search::{Analyzer, Packed, Row, Term},
     store::{
         Document, EmbeddingModel, Filter, NewChunk, StoreError,
+        codec::encode,
         filter::{LabelFilter, labels},
     },
 };

@@ -1,4 +1,4 @@
-//! The rows of a document as bytes.
+//! Rows as bytes, as databases keep them.
 
 use crate::{
     search::{Row, RowRef, Term},
@@ -8,7 +8,7 @@ use crate::{
 /// Appends a row: scale, length, number of terms, terms, and the two bytes of each number of the vector.
 ///
 /// Terms are written as the distance to the one before, in groups of seven bits, with a byte for the count.
-pub(super) fn encode(row: &Row, bytes: &mut Vec<u8>) {
+pub(crate) fn encode(row: &Row, bytes: &mut Vec<u8>) {
     bytes.extend(row.vector.scale.to_le_bytes());
     bytes.extend(row.length.to_le_bytes());
     bytes.extend((row.terms.len() as u32).to_le_bytes());
@@ -27,7 +27,7 @@ pub(super) fn encode(row: &Row, bytes: &mut Vec<u8>) {
 }
 
 /// Shows each row to `see`.
-pub(super) fn decode(
+pub(crate) fn decode(
     mut bytes: &[u8],
     dimension: usize,
     terms: &mut Vec<(Term, u8)>,

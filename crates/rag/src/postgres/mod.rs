@@ -1,0 +1,140 @@
+//! Connections to a PostgreSQL, for all that is kept there.
+
+mod failure;
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+};
+use tokio_postgres::{Config, NoTls, config::SslMode, types::ToSql};
+
+pub(crate) use self::failure::Failure;
+
+/// A value beside a statement.
+pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+/// How a PostgreSQL is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PostgresOptions {
+    /// Throw away what was indexed with another model.
+    pub reset: bool,
+    /// How many connections are open at most; 8 by default. More calls than that wait for one.
+    pub max_connections: usize,
+    /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 10,000 by
+    /// default. A database of more gets an index of its vectors.
+    pub scan_up_to: u32,
+    /// How many bytes a record may have; 64 MiB by default. PostgreSQL itself takes no more than 1 GB.
+    pub max_content_bytes: u64,
+    /// How long a statement may take on the server; a minute by default.
+    pub statement_timeout: Duration,
+    /// How long a writer waits for another one; 30 seconds by default.
+    pub lock_timeout: Duration,
+    /// How long a call may wait for a connection, a new one or another's; 10 seconds by default.
+    pub connect_timeout: Duration,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            reset: false,
+            max_connections: 8,
+            scan_up_to: 10_000,
+            max_content_bytes: 64 << 20,
+            statement_timeout: Duration::from_secs(60),
+            lock_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serialises those who make tables: two at once would fail. Any number that others hardly use.
+const MAKING_TABLES: i64 = 0x6d61_7271_7565_7472;
+
+/// The connections.
+pub(crate) struct Connections {
+    pool: Pool,
+    options: PostgresOptions,
+}
+
+impl Connections {
+    /// Reads the URL; nothing is connected yet.
+    pub(crate) fn new(url: &str, options: PostgresOptions) -> Result<Self, Failure> {
+        // What the parser says may quote the URL, and so the password.
+        let mut config: Config = url.parse().map_err(|_| {
+            Failure::Unusable(
+                "its URL does not read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with what is \
+                 special in a URL percent-encoded, and with no options but libpq's usual ones"
+                    .to_owned(),
+            )
+        })?;
+        if config.get_ssl_mode() == SslMode::Require {
+            let message = "its URL has sslmode=require, and this program has no TLS to databases: \
+                use a server on this machine or a tunnel, and sslmode=disable";
+            return Err(Failure::Unusable(message.to_owned()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
+        }
+        // Else a server that vanishes without a word would be waited for for hours.
+        config.keepalives_idle(Duration::from_secs(30));
+        config.tcp_user_timeout(Duration::from_secs(30));
+        if config.get_application_name().is_none() {
+            config.application_name("marquetry");
+        }
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let session = session(&options);
+        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
+            .max_size(options.max_connections.max(1))
+            .wait_timeout(Some(options.connect_timeout))
+            .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn(move |client, _| {
+                let session = session.clone();
+                Box::pin(
+                    async move { client.batch_execute(&session).await.map_err(HookError::Backend) },
+                )
+            }))
+            .build()
+            .map_err(|error| Failure::Engine(error.to_string()))?;
+        Ok(Self { pool, options })
+    }
+
+    pub(crate) fn options(&self) -> &PostgresOptions {
+        &self.options
+    }
+
+    pub(crate) async fn get(&self) -> Result<Object, Failure> {
+        self.pool.get().await.map_err(|error| Failure::of_pool(error, self.options.max_connections))
+    }
+
+    /// Makes tables if the named one is not there yet, with nobody else doing so at the same time.
+    pub(crate) async fn make(&self, table: &str, tables: &str) -> Result<(), Failure> {
+        let mut client = self.get().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MAKING_TABLES]).await?;
+        let there = transaction.query_one(IS_THERE, &[&table]).await?;
+        if !there.try_get::<_, bool>(0)? {
+            transaction.batch_execute(tables).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+}
+
+/// Whether there is a table or index of this name in the schema that ours are made in.
+pub(crate) const IS_THERE: &str =
+    "SELECT to_regclass(quote_ident(current_schema()) || '.' || $1::text) IS NOT NULL";
+
+/// What each connection is told first.
+fn session(options: &PostgresOptions) -> String {
+    // Types of an extension are found wherever it was made; compiling queries takes longer than they do.
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET jit = off; \
+         SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(n.nspname), false) \
+         FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
+         WHERE e.extname = 'vector' AND NOT n.nspname = ANY (current_schemas(true))",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis(),
+        options.statement_timeout.as_millis(),
+    )
+}

@@ -1,0 +1,164 @@
+//! Two rankings become one.
+
+use std::collections::HashMap;
+
+use super::{Hit, Query, request::sort_and_limit, top::Top};
+use crate::store::{Document, StoredChunk};
+
+/// How many rows of each ranking are fused, at least. The spec's figures need no more.
+const DEPTH: usize = 100;
+
+impl Query<'_> {
+    /// How many rows of each ranking are fused.
+    pub(crate) fn depth(&self) -> usize {
+        self.limit.max(DEPTH)
+    }
+}
+
+/// What is known of the rows that were ranked.
+pub(crate) trait Ranked {
+    /// The number of the row's document.
+    fn document(&self, row: u32) -> u32;
+    /// The row's place in its document.
+    fn place(&self, row: u32) -> u32;
+    /// The cosine of its vector and the question's, if there are two.
+    fn similarity(&self, row: u32) -> Option<f32>;
+    /// How much of the question's words it has, by their weight: 0 to 1.
+    fn share(&self, row: u32) -> f32;
+}
+
+/// The best rows first, from both rankings, which have their best rows first.
+pub(crate) fn fuse(
+    query: &Query<'_>,
+    semantic: &[(f32, u32)],
+    keyword: &[(f32, u32)],
+    rows: &impl Ranked,
+) -> Vec<Found> {
+    struct Both {
+        row: u32,
+        semantic: Option<u32>,
+        keyword: Option<u32>,
+    }
+    // A document's best row by vector may be another than its best by words: the document has both places, and
+    // is shown by the row that won it more.
+    let key = |row: u32| if query.distinct { rows.document(row) } else { row };
+    let mut ranked: HashMap<u32, Both> = HashMap::new();
+    for (rank, row) in ranks(semantic) {
+        ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
+    }
+    for (rank, row) in ranks(keyword) {
+        let entry = ranked.entry(key(row)).or_insert(Both { row, semantic: None, keyword: None });
+        entry.keyword = Some(rank);
+        if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
+            entry.row = row;
+        }
+    }
+    let mut found: Vec<_> = ranked
+        .into_values()
+        .map(|Both { row, semantic, keyword }| {
+            let similarity = rows.similarity(row);
+            let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
+            Found {
+                document: rows.document(row),
+                index: rows.place(row),
+                score: query.fusion.score(semantic, keyword),
+                relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
+                similarity,
+                semantic_rank: semantic,
+                keyword_rank: keyword,
+            }
+        })
+        .filter(|found| found.relevance >= query.threshold)
+        .collect();
+    // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
+    found.sort_unstable_by_key(|found| (found.document, found.index));
+    sort_and_limit(&mut found, query.limit, |found| found.score);
+    found
+}
+
+/// Places from 1; equals share one.
+fn ranks(sorted: &[(f32, u32)]) -> impl Iterator<Item = (u32, u32)> {
+    let mut last = (f32::NAN, 0);
+    (1..).zip(sorted).map(move |(place, &(score, row))| {
+        if score != last.0 {
+            last = (score, place);
+        }
+        (last.1, row)
+    })
+}
+
+/// A row that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// The number of its document.
+    pub(crate) document: u32,
+    /// Its place in its document.
+    pub(crate) index: u32,
+    pub(crate) score: f64,
+    pub(crate) relevance: f64,
+    pub(crate) similarity: Option<f64>,
+    pub(crate) semantic_rank: Option<u32>,
+    pub(crate) keyword_rank: Option<u32>,
+}
+
+impl Found {
+    /// The hit, once the store has read the chunk.
+    pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
+        let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
+        Hit {
+            chunk,
+            kind: document.kind.clone(),
+            object_id: document.object_id.clone(),
+            title: document.title.clone(),
+            score,
+            relevance,
+            similarity,
+            semantic_rank,
+            keyword_rank,
+        }
+    }
+}
+
+/// The best rows, or the best row of each of the best documents.
+pub(crate) struct Collector<'a> {
+    top: Top,
+    /// The document of each row, if only the best row of each counts. A document's rows come one after another.
+    documents: Option<&'a [u32]>,
+    open: Option<(u32, f32, u32)>,
+}
+
+impl<'a> Collector<'a> {
+    /// For as many rows as a query fuses; the document of each row is told in case that only the best of each counts.
+    pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
+        Self::of(query.depth(), query.distinct.then_some(documents))
+    }
+
+    pub(crate) fn of(depth: usize, documents: Option<&'a [u32]>) -> Self {
+        Self { top: Top::new(depth), documents, open: None }
+    }
+
+    #[inline(always)]
+    pub(crate) fn see(&mut self, score: f32, row: u32) {
+        let Some(documents) = self.documents else { return self.top.push(score, row) };
+        let document = documents[row as usize];
+        match &mut self.open {
+            Some((open, best, at)) if *open == document => {
+                if score > *best {
+                    (*best, *at) = (score, row);
+                }
+            }
+            open => {
+                if let Some((_, score, row)) = open.replace((document, score, row)) {
+                    self.top.push(score, row);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {
+        if let Some((_, score, row)) = self.open {
+            self.top.push(score, row);
+        }
+        self.top.into_sorted()
+    }
+}

@@ -1,0 +1,214 @@
+//! A store in a PostgreSQL with pgvector.
+
+mod filter;
+mod half;
+mod postings;
+mod schema;
+mod search;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use deadpool_postgres::Object;
+use tokio_postgres::{IsolationLevel, Row};
+
+use self::{
+    filter::{Condition, key},
+    writer::Batch,
+};
+use super::{
+    ChunkId, ChunkStore, Document, EmbeddingModel, Filter, NewChunk, StoreError, StoredChunk,
+    blocking, document::check,
+};
+use crate::{
+    postgres::{Connections, Parameter, PostgresOptions},
+    record::{PostgresRecords, RecordStoreError},
+    search::{Analyzer, Hit, SearchRequest},
+};
+
+/// A store in a PostgreSQL (15 or newer) with pgvector (0.8 or newer), which any number of processes may use at once.
+///
+/// Its tables have names that begin with `rag_`, and lie in the first schema of the search path. Each search sees one
+/// state of the database. Words are ranked just as the other stores do it. Vectors are compared with all that pass the
+/// filter where those are few ([`PostgresOptions::scan_up_to`]); where they are more, an approximate index finds the nearest, which
+/// are then ordered exactly, and a filter that leaves the index short is answered without it.
+pub struct PostgresStore {
+    model: EmbeddingModel,
+    connections: Arc<Connections>,
+}
+
+impl PostgresStore {
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and makes the tables if they
+    /// are missing.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherModel`] if it has vectors of another model; [`PostgresOptions::reset`] then throws them away.
+    /// [`StoreError::Unusable`] if the URL does not read, or the server has no pgvector.
+    pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
+        Self::open_with(url, model, PostgresOptions::default()).await
+    }
+
+    /// Opens the database at this URL, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        url: &str,
+        model: EmbeddingModel,
+        options: PostgresOptions,
+    ) -> Result<Self, StoreError> {
+        let connections = Connections::new(url, options)?;
+        schema::check(&connections, &model).await?;
+        Ok(Self { model, connections: Arc::new(connections) })
+    }
+
+    /// The records in the same database, by way of the same connections.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresRecords::open`].
+    pub async fn records(&self) -> Result<PostgresRecords, RecordStoreError> {
+        PostgresRecords::within(Arc::clone(&self.connections)).await
+    }
+
+    async fn get(&self) -> Result<Object, StoreError> {
+        Ok(self.connections.get().await?)
+    }
+
+    fn scan_up_to(&self) -> i64 {
+        self.connections.options().scan_up_to.into()
+    }
+
+    async fn select<T>(
+        &self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        read: impl Fn(&Row) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let client = self.get().await?;
+        let statement = client.prepare_cached(sql).await?;
+        let rows = client.query(&statement, parameters).await?;
+        rows.iter().map(read).collect()
+    }
+}
+
+#[async_trait]
+impl ChunkStore for PostgresStore {
+    fn model(&self) -> &EmbeddingModel {
+        &self.model
+    }
+
+    async fn replace_all(
+        &self,
+        documents: Vec<(Document, Vec<NewChunk>)>,
+    ) -> Result<u64, StoreError> {
+        check(&self.model, &documents)?;
+        let batch = blocking(move || Batch::new(documents)).await?;
+        batch.write(&mut self.get().await?, &self.model, self.scan_up_to()).await
+    }
+
+    async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
+        writer::delete(&mut self.get().await?, &self.model, &Condition::new(filter)).await
+    }
+
+    async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
+        let sql = "SELECT fields FROM rag_document WHERE key = $1";
+        let found = self.select(sql, &[&key(uri)], |row| json(row, 0)).await?;
+        Ok(found.into_iter().next())
+    }
+
+    async fn documents(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let condition = Condition::new(filter);
+        // The index has only the beginnings of URIs.
+        let sql = format!(
+            "SELECT d.fields FROM rag_document d WHERE ($1::bytea IS NULL OR d.uri > $1 AND \
+             substring(d.uri from 1 for 1000) >= substring($1 from 1 for 1000)) AND {} \
+             ORDER BY substring(d.uri from 1 for 1000), d.uri LIMIT $2",
+            condition.sql(3)
+        );
+        let (after, limit) = (after.map(str::as_bytes), i64::try_from(limit).unwrap_or(i64::MAX));
+        self.select(&sql, &condition.parameters(&[&after, &limit]), |row| json(row, 0)).await
+    }
+
+    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
+        let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content FROM rag_document d \
+            JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place";
+        self.select(sql, &[&key(uri)], |row| chunk(row, uri)).await
+    }
+
+    async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        let (Ok(document), Ok(place)) = (i32::try_from(id.document), i32::try_from(id.index))
+        else {
+            return Ok(None);
+        };
+        let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content, d.fields FROM rag_document d \
+            JOIN rag_chunk c ON c.document = d.number WHERE d.number = $1 AND c.place = $2";
+        let found = self.select(sql, &[&document, &place], document_and_chunk).await?;
+        Ok(found.into_iter().next())
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let condition = Condition::new(filter);
+        let sql = if condition.is_empty() {
+            "SELECT chunks FROM rag_state".to_owned()
+        } else {
+            let condition = condition.sql(1);
+            format!(
+                "SELECT coalesce(sum(d.chunks), 0)::bigint FROM rag_document d WHERE {condition}"
+            )
+        };
+        let read = |row: &Row| Ok(row.try_get::<_, i64>(0)?);
+        let counts = self.select(&sql, &condition.parameters(&[]), read).await?;
+        Ok(counts.into_iter().map(i64::cast_unsigned).sum())
+    }
+
+    async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
+        request.check(&self.model)?;
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let words = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
+        let mut client = self.get().await?;
+        // All statements see one state. It ends when it is dropped, for which nobody has to wait.
+        let transaction = client
+            .build_transaction()
+            .isolation_level(IsolationLevel::RepeatableRead)
+            .read_only(true)
+            .start()
+            .await?;
+        search::search(&transaction, &self.model, request, words, self.scan_up_to()).await
+    }
+}
+
+/// A chunk from document, place, count, fields, content.
+fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
+    let number = |column: usize| -> Result<u32, StoreError> {
+        Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
+    };
+    let (document, index, count) = (number(0)?, number(1)?, number(2)?);
+    let (span, page, chapter) = json(row, 3)?;
+    let content = String::from_utf8(row.try_get(4)?)
+        .map_err(|error| StoreError::Damaged(error.to_string()))?;
+    let id = ChunkId { document, index };
+    Ok(StoredChunk { id, document: uri.to_owned(), content, span, page, chapter, index, count })
+}
+
+/// As [`chunk`], and after that the document.
+fn document_and_chunk(row: &Row) -> Result<(Document, StoredChunk), StoreError> {
+    let document: Document = json(row, 5)?;
+    let chunk = chunk(row, &document.uri)?;
+    Ok((document, chunk))
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> Result<T, StoreError> {
+    let bytes: &[u8] = row.try_get(column)?;
+    serde_json::from_slice(bytes).map_err(|error| StoreError::Damaged(error.to_string()))
+}

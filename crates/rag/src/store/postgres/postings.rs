@@ -1,0 +1,186 @@
+//! Which chunks have which terms, in blocks.
+//!
+//! A row of the table is the postings of one term in one block of documents, some thousand chunks: few enough that a
+//! document is replaced without much writing, and enough that a question reads few rows.
+
+use crate::{
+    search::{Matching, Term, bm25},
+    store::StoreError,
+};
+
+/// After so many chunks the next document begins a new block.
+pub(super) const CHUNKS_IN_BLOCK: i64 = 4_096;
+
+/// One chunk that has a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Posting {
+    pub(super) document: u32,
+    pub(super) place: u32,
+    /// How often; 255 stands for more.
+    pub(super) count: u8,
+    /// How many terms the chunk has.
+    pub(super) length: u32,
+}
+
+/// Postings, which are in order, as bytes: numbers in groups of seven bits, documents as the distance to the one before.
+pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(postings.len() * 5);
+    let mut last = 0;
+    for posting in postings {
+        write(posting.document - last, &mut bytes);
+        last = posting.document;
+        write(posting.place, &mut bytes);
+        bytes.push(posting.count);
+        write(posting.length, &mut bytes);
+    }
+    bytes
+}
+
+/// Appends what [`encode`] wrote.
+pub(super) fn decode(mut bytes: &[u8], postings: &mut Vec<Posting>) -> Result<(), StoreError> {
+    let mut document = 0_u32;
+    while !bytes.is_empty() {
+        let posting = posting(&mut bytes, document)
+            .ok_or_else(|| StoreError::Damaged("the postings of a term do not read".to_owned()))?;
+        document = posting.document;
+        postings.push(posting);
+    }
+    Ok(())
+}
+
+fn posting(bytes: &mut &[u8], last: u32) -> Option<Posting> {
+    Some(Posting {
+        document: last.checked_add(read(bytes)?)?,
+        place: read(bytes)?,
+        count: *bytes.split_off_first()?,
+        length: read(bytes)?,
+    })
+}
+
+fn write(mut number: u32, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn read(bytes: &mut &[u8]) -> Option<u32> {
+    let (mut number, mut shift) = (0_u64, 0);
+    loop {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return u32::try_from(number).ok();
+        }
+        shift += 7;
+        if shift > 28 {
+            return None;
+        }
+    }
+}
+
+/// One term of a question: the chunks that have it, in order, and how much it weighs.
+pub(super) struct List {
+    pub(super) term: Term,
+    pub(super) weight: f32,
+    pub(super) postings: Vec<Posting>,
+}
+
+impl List {
+    pub(super) fn has(&self, document: u32, place: u32) -> bool {
+        self.postings.binary_search_by_key(&(document, place), |at| (at.document, at.place)).is_ok()
+    }
+}
+
+/// A chunk with its BM25.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scored {
+    pub(super) document: u32,
+    pub(super) place: u32,
+    pub(super) score: f32,
+}
+
+/// The chunks that have any or all of the terms, in order, with their scores, which are added up in the order of the
+/// terms, as in the other stores.
+pub(super) fn score(lists: &[List], matching: Matching, average: f32) -> Vec<Scored> {
+    let mut scores: Vec<Scored> = Vec::new();
+    for (at, list) in lists.iter().enumerate() {
+        let mut merged = Vec::with_capacity(match matching {
+            Matching::Any => scores.len() + list.postings.len(),
+            Matching::All => scores.len(),
+        });
+        let mut before = scores.iter().copied().peekable();
+        for posting in &list.postings {
+            let Posting { document, place, count, length } = *posting;
+            let added = 0.0 + bm25(list.weight, count, length, average);
+            while let Some(other) =
+                before.next_if(|other| (other.document, other.place) < (document, place))
+            {
+                if matching == Matching::Any {
+                    merged.push(other);
+                }
+            }
+            match before.next_if(|other| (other.document, other.place) == (document, place)) {
+                Some(other) => merged.push(Scored { score: other.score + added, ..other }),
+                None if matching == Matching::Any || at == 0 => {
+                    merged.push(Scored { document, place, score: added });
+                }
+                None => {}
+            }
+        }
+        if matching == Matching::Any {
+            merged.extend(before);
+        }
+        scores = merged;
+    }
+    scores
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn postings() -> impl Strategy<Value = Vec<Posting>> {
+        let numbers = (0_u32..1 << 31, any::<u32>(), any::<u8>(), any::<u32>());
+        prop::collection::btree_set(numbers, 0..40).prop_map(|set| {
+            set.into_iter()
+                .map(|(document, place, count, length)| Posting { document, place, count, length })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn postings_come_back(postings in postings()) {
+            let mut got = Vec::new();
+            decode(&encode(&postings), &mut got).unwrap();
+            prop_assert_eq!(got, postings);
+        }
+
+        #[test]
+        fn any_bytes_are_postings_or_an_error(bytes: Vec<u8>) {
+            let _ = decode(&bytes, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn all_is_less_than_any() {
+        let list = |documents: &[u32]| List {
+            term: 0,
+            weight: 1.0,
+            postings: (documents.iter())
+                .map(|&document| Posting { document, place: 0, count: 1, length: 3 })
+                .collect(),
+        };
+        let lists = [list(&[1, 3, 5]), list(&[2, 3, 9]), list(&[3, 5, 9])];
+        let found = |matching| {
+            let scored = score(&lists, matching, 3.0);
+            scored.iter().map(|at| (at.document, at.score.round() as u32)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Matching::Any), [(1, 1), (2, 1), (3, 3), (5, 2), (9, 2)]);
+        assert_eq!(found(Matching::All), [(3, 3)]);
+    }
+}

@@ -1,0 +1,475 @@
+//! A store in a PostgreSQL: the same behaviour as everywhere, and what a server can do to its clients.
+
+mod common;
+
+use std::{
+    process::{Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::{chunk, model, version, whole};
+use marquetry_rag::{
+    ChunkStore, Document, EmbeddingModel, Filter, PostgresOptions, PostgresRecords, PostgresStore,
+    Put, Record, RecordStore, SearchRequest, StoreError,
+    conformance::{self, embed},
+    record_conformance,
+};
+use test_postgres::{Server, database};
+use tokio_postgres::{Client, NoTls};
+
+/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO_POSTGRES";
+
+async fn open(url: &str) -> PostgresStore {
+    PostgresStore::open(url, model()).await.unwrap()
+}
+
+async fn open_with(url: &str, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
+    let mut options = PostgresOptions::default();
+    change(&mut options);
+    PostgresStore::open_with(url, model(), options).await.unwrap()
+}
+
+/// A connection beside those of the store.
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_conforms() {
+    let Some(url) = database().await else { return };
+    drop(open(&url).await);
+    for dimension in [64, 384] {
+        conformance::check(async || {
+            let url = database().await.unwrap();
+            PostgresStore::open(&url, EmbeddingModel::new("test", dimension)).await.unwrap()
+        })
+        .await;
+    }
+}
+
+/// As it is with more chunks than are compared one by one.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_conforms_with_an_index() {
+    let Some(url) = database().await else { return };
+    let store = open_with(&url, |options| options.scan_up_to = 1).await;
+    store.replace(Document::new("doc"), version(4)).await.unwrap();
+    let indexes = "SELECT count(*) FROM pg_indexes WHERE indexdef LIKE '%hnsw%'";
+    let client = connect(&url).await;
+    assert_eq!(client.query_one(indexes, &[]).await.unwrap().get::<_, i64>(0), 1);
+
+    conformance::check(async || {
+        let url = database().await.unwrap();
+        open_with(&url, |options| options.scan_up_to = 20).await
+    })
+    .await;
+}
+
+#[test]
+fn whatever_is_written_it_answers_as_memory_does() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let Some(url) = runtime.block_on(database()) else { return };
+    let store = runtime.block_on(open(&url));
+    common::answers_as_memory_does(&runtime, &store, 96);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sees_what_the_other_writes() {
+    let Some(url) = database().await else { return };
+    // At once, so that both find no tables.
+    let (one, other) = tokio::join!(open(&url), open(&url));
+    for round in 0..10 {
+        let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        writer.replace(Document::new("doc"), version(round)).await.unwrap();
+        let request = SearchRequest::new(format!("version {round}"), Some(embed("common", 64)));
+        let hits = reader.search(&request).await.unwrap();
+        assert_eq!(hits.len(), 1 + round % 5);
+        assert!(hits[0].chunk.content.starts_with(&format!("Version {round} ")), "{hits:?}");
+        assert_eq!(reader.count(&Filter::default()).await.unwrap(), hits.len() as u64);
+    }
+    one.delete(&Filter::default()).await.unwrap();
+    let request = SearchRequest::new("version", Some(embed("common", 64)));
+    assert_eq!(other.search(&request).await.unwrap(), []);
+}
+
+/// From files to hits, with the built-in model: the same documents in the same order as from a store in memory.
+#[cfg(all(feature = "builtin-model", feature = "extract"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pipeline_finds_what_it_was_given() {
+    use marquetry_rag::{
+        ChunkOptions, Hint, MemoryStore, Pipeline, StaticModel, Strategy, extract,
+    };
+
+    let Some(url) = database().await else { return };
+    let store = PostgresStore::open(&url, EmbeddingModel::default()).await.unwrap();
+    let memory = MemoryStore::new(EmbeddingModel::default());
+    let model = Arc::new(StaticModel::built_in());
+    let stores: [Arc<dyn ChunkStore>; 2] = [Arc::new(store), Arc::new(memory)];
+    let pipelines = stores.map(|store| Pipeline::new(store, Arc::clone(&model) as _).unwrap());
+    let options = ChunkOptions::new(Strategy::Sentence, 1).unwrap();
+    let page = "<h1>Bridges</h1><p>A bridge of stone carries the road over the river.</p><p>It has five arches.</p>";
+    let files = [
+        (
+            "bread.md",
+            "# Bread\n\nBread is made of flour and water. It rises overnight in a warm kitchen.",
+        ),
+        ("bridge.html", page),
+        ("cats.txt", "Cats sleep for most of the day. At night they hunt mice in the kitchen."),
+        (
+            "rust.md",
+            "# Rust\n\nRust has no garbage collector. Memory is freed when its owner goes.",
+        ),
+        ("data.json", "{\"city\": \"Prague\", \"river\": \"Vltava\"}"),
+    ];
+    for pipeline in &pipelines {
+        for (name, text) in files {
+            let mut document = Document::new(name);
+            document.tags.insert(if name == "cats.txt" { "animals" } else { "things" }.to_owned());
+            let extracted = extract(text.as_bytes(), &Hint::file(name)).unwrap();
+            assert!(pipeline.index(document, &extracted, &options).await.unwrap() > 0);
+        }
+    }
+    for (question, tag, first) in [
+        ("How is bread made?", None, "bread.md"),
+        ("What carries the road over the river?", None, "bridge.html"),
+        ("Who hunts in the kitchen?", Some("animals"), "cats.txt"),
+        ("Who hunts in the kitchen?", Some("things"), "bread.md"),
+        ("Which language frees memory without a collector?", None, "rust.md"),
+    ] {
+        let mut answers = Vec::new();
+        for pipeline in &pipelines {
+            let mut request = SearchRequest::new(question, None);
+            request.filter.tags.extend(tag.map(str::to_owned));
+            let hits = pipeline.search(request).await.unwrap();
+            assert_eq!(hits[0].chunk.document, first, "{question}");
+            let known = hits.into_iter().map(|hit| {
+                (hit.chunk.document, hit.chunk.index, hit.chunk.content, hit.score, hit.relevance)
+            });
+            answers.push(known.collect::<Vec<_>>());
+        }
+        assert_eq!(answers[0], answers[1], "{question}");
+    }
+}
+
+/// Nothing is left of what was replaced and deleted, in any table.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_gone_takes_no_room() {
+    let Some(url) = database().await else { return };
+    let store = open(&url).await;
+    for round in 0..3 {
+        for number in 0..5 {
+            let content = format!("Words of round{round} in document{number}, word by word.");
+            store.replace(Document::new(format!("{number}")), vec![chunk(content)]).await.unwrap();
+        }
+    }
+    for number in 0..5 {
+        store.delete(&Filter::scope(format!("{number}"))).await.unwrap();
+    }
+    let client = connect(&url).await;
+    for table in ["rag_document", "rag_chunk", "rag_vector", "rag_posting"] {
+        let count = format!("SELECT count(*) FROM {table}");
+        let count: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
+        assert_eq!(count, 0, "{table}");
+    }
+    let terms = "SELECT count(*) FROM rag_term WHERE chunks <> 0";
+    assert_eq!(client.query_one(terms, &[]).await.unwrap().get::<_, i64>(0), 0);
+    let state = "SELECT chunks + length FROM rag_state";
+    assert_eq!(client.query_one(state, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn child_that_indexes_until_it_is_killed() {
+    let Ok(url) = std::env::var(CHILD) else { return };
+    let store = open(&url).await;
+    for number in 0.. {
+        let batch = (0..4).map(|at| (Document::new(format!("doc-{at}")), version(number + at)));
+        store.replace_all(batch.collect()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
+    let Some(url) = database().await else { return };
+    let reader = open(&url).await;
+    for round in 0..8 {
+        for at in 0..4 {
+            reader.replace(Document::new(format!("doc-{at}")), version(at)).await.unwrap();
+        }
+        let mut children: Vec<_> = (0..2).map(|_| child(&url)).collect();
+        let end = Instant::now() + Duration::from_secs(60);
+        while check(&reader).await < 8 {
+            assert!(Instant::now() < end, "the children write nothing");
+        }
+        tokio::time::sleep(Duration::from_millis(round * 17 % 90)).await;
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        check(&reader).await;
+    }
+}
+
+fn child(url: &str) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_indexes_until_it_is_killed"])
+        .env(CHILD, url)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// That every document is whole, by its chunks and by a search. The highest version there is.
+async fn check(store: &PostgresStore) -> usize {
+    let mut latest = 0;
+    for at in 0..4 {
+        let uri = format!("doc-{at}");
+        let chunks = store.chunks(&uri).await.unwrap();
+        whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
+        let mut request = SearchRequest::new("common part", Some(embed("common part", 64)));
+        request.filter = Filter::scope(uri);
+        let hits = store.search(&request).await.unwrap();
+        whole(&hits.iter().map(|hit| &*hit.chunk.content).collect::<Vec<_>>());
+        latest = latest.max(chunks[0].content.split(' ').nth(1).unwrap().parse().unwrap());
+    }
+    latest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_refused_until_it_is_told_to_reset() {
+    let Some(url) = database().await else { return };
+    let store = open(&url).await;
+    let other = EmbeddingModel::new("other", 32);
+    drop(PostgresStore::open(&url, other.clone()).await.expect("an empty one takes any model"));
+    drop(PostgresStore::open(&url, model()).await.expect("and changes it again"));
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+
+    let error = PostgresStore::open(&url, other.clone()).await.err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the database has vectors of \"test\" (64 numbers), the model is \"other\" (32 numbers): \
+         reset the database for this model and index the documents again"
+    );
+    let mut options = PostgresOptions::default();
+    options.reset = true;
+    drop(PostgresStore::open_with(&url, model(), options).await.unwrap());
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2, "the same model is no reason");
+    let reset = PostgresStore::open_with(&url, other, options).await.unwrap();
+    assert_eq!(reset.count(&Filter::default()).await.unwrap(), 0);
+    let late = store.search(&SearchRequest::new("version", None)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+    let late = store.replace(Document::new("doc"), version(1)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+    let vector = vec![1.0; 32];
+    let chunk = marquetry_rag::NewChunk::of_text("New.", vector.clone());
+    reset.replace(Document::new("doc"), vec![chunk]).await.unwrap();
+    assert_eq!(reset.search(&SearchRequest::new("", Some(vector))).await.unwrap().len(), 1);
+
+    for dimension in [0, 16_001] {
+        let error = PostgresStore::open(&url, EmbeddingModel::new("x", dimension)).await.err();
+        assert_eq!(
+            error.unwrap().to_string(),
+            format!(
+                "the database cannot be used: vectors have {dimension} numbers, and pgvector's have 1 to 16000"
+            )
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_newer_programs_are_refused() {
+    let Some(url) = database().await else { return };
+    drop(open(&url).await);
+    connect(&url).await.batch_execute("UPDATE rag_state SET version = 2").await.unwrap();
+    let error = PostgresStore::open(&url, model()).await.err().unwrap();
+    assert!(matches!(error, StoreError::NewerSchema { found: 2, known: 1 }), "{error}");
+}
+
+/// Beside the chunks of the same database, and by way of the same connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_conform() {
+    let Some(url) = database().await else { return };
+    let store = open(&url).await;
+    let records = store.records().await.unwrap();
+    let record = Record::new("data.note", "N").with_object_id("n");
+    records.put(Put::new(record).with_content("\0\u{fffd}")).await.unwrap();
+    drop((store, records));
+    let records = PostgresRecords::open(&url).await.unwrap();
+    let content = records.content("am7://default/data.note/n").await.unwrap();
+    assert_eq!(content.as_deref(), Some("\0\u{fffd}".as_bytes()));
+
+    let newer = "UPDATE record_state SET version = 2";
+    connect(&url).await.batch_execute(newer).await.unwrap();
+    let error = PostgresRecords::open(&url).await.unwrap_err();
+    assert!(error.to_string().starts_with("the database has schema version 2, "), "{error}");
+
+    record_conformance::check(async || {
+        PostgresRecords::open(&database().await.unwrap()).await.unwrap()
+    })
+    .await;
+}
+
+/// Two stores in one database, and an extension that lies elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_lie_in_the_schema_of_the_search_path() {
+    let Some(url) = database().await else { return };
+    let client = connect(&url).await;
+    client
+        .batch_execute(
+            "CREATE SCHEMA extensions; CREATE EXTENSION vector SCHEMA extensions; \
+             CREATE SCHEMA one; CREATE SCHEMA \"Two; DROP\"",
+        )
+        .await
+        .unwrap();
+    let in_one = format!("{url}?options=-csearch_path%3Done");
+    // What `two` has not is found in `one`, which must not be taken for it.
+    let in_two = format!("{url}?options=-csearch_path%3D%22Two;%5C%20DROP%22,one");
+    let index = |options: &mut PostgresOptions| options.scan_up_to = 1;
+    let one = open_with(&in_one, index).await;
+    let two = open_with(&in_two, index).await;
+    one.replace(Document::new("doc"), version(1)).await.unwrap();
+    assert_eq!(two.count(&Filter::default()).await.unwrap(), 0);
+    two.replace(Document::new("doc"), version(3)).await.unwrap();
+    let request = SearchRequest::new("version", Some(embed("common", 64)));
+    assert_eq!(one.search(&request).await.unwrap().len(), 2);
+    assert_eq!(two.search(&request).await.unwrap().len(), 4);
+    let schemas = "SELECT string_agg(schemaname, ',' ORDER BY schemaname) FROM pg_indexes WHERE indexdef LIKE '%hnsw%'";
+    assert_eq!(client.query_one(schemas, &[]).await.unwrap().get::<_, &str>(0), "Two; DROP,one");
+    assert_eq!(open(&in_two).await.count(&Filter::default()).await.unwrap(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
+    let Some(mut server) = Server::start() else { return };
+    let url = server.database().await;
+    let store = Arc::new(open(&url).await);
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+
+    // A call that is at work when the server goes: it waits for a lock.
+    let client = connect(&url).await;
+    client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
+    let at_work = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { store.replace(Document::new("doc"), version(2)).await })
+    };
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!at_work.is_finished());
+    server.stop();
+    let error = at_work.await.unwrap().unwrap_err();
+    assert!(matches!(error, StoreError::Disconnected(_)), "{error:?}");
+    let error = store.search(&SearchRequest::new("version", None)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Disconnected(_)), "{error:?}");
+    let message = error.to_string();
+    assert!(message.starts_with("no connection to the database: "), "{message}");
+    assert_eq!(message.matches(password(&url)).count(), 0, "{message}");
+
+    server.restart();
+    let hits = store.search(&SearchRequest::new("version", None)).await.unwrap();
+    assert_eq!(hits.len(), 2, "what was not committed is not there");
+    store.replace(Document::new("doc"), version(2)).await.unwrap();
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_has_an_end() {
+    let Some(url) = database().await else { return };
+    let short = Duration::from_millis(300);
+    let timeout = open_with(&url, |options| options.statement_timeout = short).await;
+    let busy = open_with(&url, |options| options.lock_timeout = short).await;
+    let narrow = open_with(&url, |options| {
+        (options.max_connections, options.connect_timeout) = (1, short);
+    })
+    .await;
+    timeout.replace(Document::new("doc"), version(1)).await.unwrap();
+
+    let client = connect(&url).await;
+    client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
+    let error = timeout.replace(Document::new("doc"), version(2)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Timeout), "{error:?}");
+    let error = busy.replace(Document::new("doc"), version(2)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Busy), "{error:?}");
+    // Readers wait for nobody.
+    assert_eq!(busy.search(&SearchRequest::new("version", None)).await.unwrap().len(), 2);
+
+    let narrow = Arc::new(narrow);
+    let at_work = {
+        let store = Arc::clone(&narrow);
+        tokio::spawn(async move { store.replace(Document::new("doc"), version(3)).await })
+    };
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let error = narrow.count(&Filter::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "all 1 connections to the database are in use (max_connections)");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(at_work.await.unwrap().unwrap(), 4);
+    assert_eq!(narrow.count(&Filter::default()).await.unwrap(), 4);
+}
+
+/// Whoever stops to wait for a call leaves nothing half done, and a connection that serves the next call.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_dropped_is_undone() {
+    let Some(url) = database().await else { return };
+    let store = open_with(&url, |options| options.max_connections = 1).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    for millis in (0..60).step_by(3) {
+        let write = store.replace(Document::new("doc"), version(4));
+        if tokio::time::timeout(Duration::from_millis(millis), write).await.is_ok() {
+            store.replace(Document::new("doc"), version(1)).await.unwrap();
+        }
+        let request = SearchRequest::new("common", Some(embed("common", 64)));
+        let _ =
+            tokio::time::timeout(Duration::from_millis(millis / 8), store.search(&request)).await;
+        let hits = store.search(&request).await.unwrap();
+        assert_eq!(hits.len(), 2, "after {millis} ms");
+    }
+}
+
+fn password(url: &str) -> &str {
+    let (_, rest) = url.split_once("://").unwrap();
+    rest.split_once('@').unwrap().0.split_once(':').unwrap().1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_clear_and_show_no_password() {
+    let refused = async |url: &str| {
+        let error = PostgresStore::open(url, model()).await.err().unwrap();
+        let message = error.to_string();
+        assert!(
+            !message.contains("secret") && !format!("{error:?}").contains("secret"),
+            "{message}"
+        );
+        message
+    };
+    let unreadable = "the database cannot be used: its URL does not read: \
+        it is postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, \
+        with what is special in a URL percent-encoded, and with no options but libpq's usual ones";
+    for url in [
+        "postgres://user:secret@127.0.0.1:port/x",
+        "postgres://user:secret@127.0.0.1/x?secret=x",
+        "mysql://user:secret@127.0.0.1/x",
+    ] {
+        assert_eq!(refused(url).await, unreadable, "{url}");
+    }
+    let message = refused("postgres://user:secret@127.0.0.1/x?sslmode=require").await;
+    assert!(
+        message.starts_with("the database cannot be used: its URL has sslmode=require"),
+        "{message}"
+    );
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let message = refused(&format!("postgres://user:secret@127.0.0.1:{port}/x")).await;
+    assert!(message.starts_with("no connection to the database: "), "{message}");
+    assert!(message.contains("onnection refused"), "{message}");
+
+    let Some(url) = database().await else { return };
+    let wrong = url.replace(password(&url), "secret");
+    let message = refused(&wrong).await;
+    assert_eq!(
+        message,
+        "no connection to the database: password authentication failed for user \"postgres\" (SQLSTATE 28P01)"
+    );
+    let message = refused(&format!("{url}_other")).await;
+    assert!(message.contains("does not exist (SQLSTATE 3D000)"), "{message}");
+}
