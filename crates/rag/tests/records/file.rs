@@ -58,7 +58,7 @@ async fn check(records: &LibsqlRecords) -> u64 {
     let text = String::from_utf8(content).unwrap();
     let written = &text[..text.len() / 2_000];
     assert_eq!(text, written.repeat(2_000));
-    assert!(written.parse::<u64>().unwrap() >= number);
+    written.parse::<u64>().unwrap();
     number
 }
 
@@ -90,11 +90,13 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     reader.put_all(version(0)).await.unwrap();
     let mut latest = 0;
     for round in 0..12 {
-        let mut child = child(&path);
+        let mut children = [child(&path), child(&path)];
         tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
         check(&reader).await;
-        child.kill().unwrap();
-        child.wait().unwrap();
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
         check(&reader).await;
         latest = latest.max(check(&open(&path).await).await);
     }

@@ -12,6 +12,7 @@ use std::{
 use async_trait::async_trait;
 use libsql::{Builder, Connection, Database, params};
 
+use self::write::Writer;
 use super::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
 use crate::{
     StoreError,
@@ -34,7 +35,7 @@ pub struct LibsqlRecords {
     /// Connections that nobody reads from at the moment.
     idle: Arc<Mutex<Vec<Connection>>>,
     /// The one that writes; others wait here rather than for the lock of the file.
-    writer: Arc<tokio::sync::Mutex<Connection>>,
+    writer: Arc<tokio::sync::Mutex<Writer>>,
     max_content_bytes: u64,
 }
 
@@ -89,7 +90,7 @@ impl LibsqlRecords {
             Ok(Self {
                 database,
                 idle: Arc::default(),
-                writer: Arc::new(tokio::sync::Mutex::new(connection)),
+                writer: Arc::new(tokio::sync::Mutex::new(Writer::new(connection)?)),
                 max_content_bytes: options.max_content_bytes,
             })
         });
@@ -125,10 +126,10 @@ impl LibsqlRecords {
     /// Writes, one after the other.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, RecordStoreError> + Send + 'static,
+        work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
     ) -> Result<T, RecordStoreError> {
-        let connection = Arc::clone(&self.writer).lock_owned().await;
-        blocking(move || Ok(work(&connection))).await?
+        let writer = Arc::clone(&self.writer).lock_owned().await;
+        blocking(move || Ok(work(&writer))).await?
     }
 }
 
@@ -141,7 +142,7 @@ impl RecordStore for LibsqlRecords {
         if puts.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(move |connection| write::put_all(connection, puts)).await
+        self.write(move |writer| writer.put_all(puts)).await
     }
 
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
@@ -167,7 +168,7 @@ impl RecordStore for LibsqlRecords {
         revision: Option<u64>,
     ) -> Result<Option<Record>, RecordStoreError> {
         let uri = uri.to_owned();
-        self.write(move |connection| write::delete(connection, &uri, revision)).await
+        self.write(move |writer| writer.delete(&uri, revision)).await
     }
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {

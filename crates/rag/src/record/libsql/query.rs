@@ -105,7 +105,7 @@ fn size(connection: &Connection, labels: &[Label]) -> Result<usize, StoreError> 
     Ok(size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0))
 }
 
-fn list_of(labels: &[Label]) -> Value {
+pub(super) fn list_of(labels: &[Label]) -> Value {
     let labels: Vec<_> = labels.iter().map(Label::to_string).collect();
     Value::Text(format!("[{}]", labels.join(",")))
 }

@@ -1,8 +1,8 @@
 //! Changing records.
 
-use libsql::{Connection, params, params::IntoParams};
+use libsql::{Connection, params};
 
-use super::query::{Found, find};
+use super::query::Found;
 use crate::{
     StoreError,
     record::{
@@ -10,114 +10,149 @@ use crate::{
         store::check_expected,
     },
     store::libsql::{
+        json,
         schema::{error, transaction},
-        select, wait,
+        wait,
+        writer::Prepared,
     },
 };
 
-pub(super) fn put_all(
-    connection: &Connection,
-    puts: Vec<(String, Put)>,
-) -> Result<Vec<Record>, RecordStoreError> {
-    transaction(connection, "BEGIN IMMEDIATE", || {
-        puts.into_iter().map(|(uri, put_one)| put(connection, &uri, put_one)).collect()
-    })
+/// The one that writes, with its statements.
+pub(super) struct Writer {
+    find: Prepared,
+    is_place: Prepared,
+    is_full: Prepared,
+    put: Prepared,
+    drop: Prepared,
+    add_labels: Prepared,
+    drop_labels: Prepared,
+    put_content: Prepared,
+    drop_content: Prepared,
+    connection: Connection,
 }
 
-pub(super) fn delete(
-    connection: &Connection,
-    uri: &str,
-    revision: Option<u64>,
-) -> Result<Option<Record>, RecordStoreError> {
-    transaction(connection, "BEGIN IMMEDIATE", || {
-        let Some(Found { number, record }) = find(connection, uri)? else { return Ok(None) };
-        if let Some(revision) = revision {
-            check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
+impl Writer {
+    pub(super) fn new(connection: Connection) -> Result<Self, StoreError> {
+        let prepared = |sql| Prepared::new(&connection, sql);
+        Ok(Self {
+            find: prepared("SELECT number, fields FROM record_item WHERE uri = ?")?,
+            is_place: prepared("SELECT 1 FROM record_item WHERE place = ? AND uri <> ?")?,
+            is_full: prepared("SELECT 1 FROM record_item WHERE lies_in = ? LIMIT 1")?,
+            put: prepared(
+                "INSERT INTO record_item (uri, organization, revision, place, lies_in, fields) \
+                 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (uri) DO UPDATE SET \
+                 revision = excluded.revision, place = excluded.place, lies_in = excluded.lies_in, \
+                 fields = excluded.fields RETURNING number",
+            )?,
+            drop: prepared("DELETE FROM record_item WHERE number = ?")?,
+            add_labels: prepared(
+                "INSERT INTO record_label (label, item) SELECT value, ?1 FROM json_each(?2)",
+            )?,
+            drop_labels: prepared("DELETE FROM record_label WHERE item = ?")?,
+            put_content: prepared(
+                "INSERT OR REPLACE INTO record_content (item, bytes) VALUES (?, ?)",
+            )?,
+            drop_content: prepared("DELETE FROM record_content WHERE item = ?")?,
+            connection,
+        })
+    }
+
+    pub(super) fn put_all(
+        &self,
+        puts: Vec<(String, Put)>,
+    ) -> Result<Vec<Record>, RecordStoreError> {
+        transaction(&self.connection, "BEGIN IMMEDIATE", || {
+            puts.into_iter().map(|(uri, put)| self.put(&uri, put)).collect()
+        })
+    }
+
+    pub(super) fn delete(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        transaction(&self.connection, "BEGIN IMMEDIATE", || {
+            let Some(Found { number, record }) = self.find(uri)? else { return Ok(None) };
+            if let Some(revision) = revision {
+                check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
+            }
+            self.check_empty(&record)?;
+            for statement in [&self.drop_labels, &self.drop_content, &self.drop] {
+                statement.execute(params![number])?;
+            }
+            Ok(Some(record))
+        })
+    }
+
+    fn put(&self, uri: &str, put: Put) -> Result<Record, RecordStoreError> {
+        let Put { mut record, content, expected } = put;
+        let old = self.find(uri)?;
+        check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
+        let (place, lies_in) = (record.is_place(), record.lies_in());
+        if let Some(old) = old.as_ref().filter(|old| old.record.is_place() != place) {
+            self.check_empty(&old.record)?;
         }
-        check_empty(connection, &record)?;
-        for table in
-            ["record_label WHERE item", "record_content WHERE item", "record_item WHERE number"]
+        let is_there = |place: &str| {
+            let there = self.is_place.number(params![place.as_bytes(), uri.as_bytes()])?;
+            Ok::<_, StoreError>(there.is_some())
+        };
+        if let (Some(place), Some(path)) = (&place, record.path())
+            && is_there(place)?
         {
-            execute(connection, &format!("DELETE FROM {table} = ?"), params![number])?;
+            return Err(RecordStoreError::PathTaken { path });
         }
-        Ok(Some(record))
-    })
-}
-
-fn put(connection: &Connection, uri: &str, put: Put) -> Result<Record, RecordStoreError> {
-    let Put { mut record, content, expected } = put;
-    let old = find(connection, uri)?;
-    check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
-    let (place, lies_in) = (record.is_place(), record.lies_in());
-    if let Some(old) = old.as_ref().filter(|old| old.record.is_place() != place) {
-        check_empty(connection, &old.record)?;
-    }
-    let is_there = |place: &str| {
-        let sql = "SELECT 1 FROM record_item WHERE place = ? AND uri <> ?";
-        is_any(connection, sql, params![place.as_bytes(), uri.as_bytes()])
-    };
-    if let (Some(place), Some(path)) = (&place, record.path())
-        && is_there(place)?
-    {
-        return Err(RecordStoreError::PathTaken { path });
-    }
-    if let (Some(lies_in), Some(group)) = (&lies_in, &record.group)
-        && !is_root(group)
-        && !is_there(lies_in)?
-    {
-        return Err(RecordStoreError::NoGroup { path: group.clone() });
-    }
-    record.revision = old.as_ref().map_or(0, |old| old.record.revision) + 1;
-    if let Some(old) = &old {
-        record.created = old.record.created;
-    }
-    let fields = serde_json::to_string(&record).map_err(StoreError::engine)?;
-    let revision = i64::try_from(record.revision).map_err(StoreError::engine)?;
-    let bytes = |text: Option<String>| text.map(String::into_bytes);
-    let sql = "INSERT INTO record_item (uri, organization, revision, place, lies_in, fields) \
-        VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (uri) DO UPDATE SET revision = excluded.revision, \
-        place = excluded.place, lies_in = excluded.lies_in, fields = excluded.fields RETURNING number";
-    let organization = record.organization.as_bytes();
-    let values =
-        params![uri.as_bytes(), organization, revision, bytes(place), bytes(lies_in), fields];
-    let number = select(connection, sql, values, |row| row.get::<i64>(0).map_err(error))?.pop();
-    let number = number.ok_or_else(|| StoreError::Damaged("a record has no number".to_owned()))?;
-
-    let new = labels(&record);
-    // Most changes leave all that a record is found by as it is.
-    if old.is_none_or(|old| labels(&old.record) != new) {
-        execute(connection, "DELETE FROM record_label WHERE item = ?", params![number])?;
-        for label in new {
-            let sql = "INSERT INTO record_label (label, item) VALUES (?, ?)";
-            execute(connection, sql, params![label, number])?;
+        if let (Some(lies_in), Some(group)) = (&lies_in, &record.group)
+            && !is_root(group)
+            && !is_there(lies_in)?
+        {
+            return Err(RecordStoreError::NoGroup { path: group.clone() });
         }
-    }
-    match content {
-        ContentChange::Keep => {}
-        ContentChange::Set(bytes) => {
-            let sql = "INSERT OR REPLACE INTO record_content (item, bytes) VALUES (?, ?)";
-            execute(connection, sql, params![number, bytes])?;
+        record.revision = old.as_ref().map_or(0, |old| old.record.revision) + 1;
+        if let Some(old) = &old {
+            record.created = old.record.created;
         }
-        ContentChange::Remove => {
-            execute(connection, "DELETE FROM record_content WHERE item = ?", params![number])?;
+        let fields = serde_json::to_string(&record).map_err(StoreError::engine)?;
+        let revision = i64::try_from(record.revision).map_err(StoreError::engine)?;
+        let bytes = |text: Option<String>| text.map(String::into_bytes);
+        let (place, lies_in) = (bytes(place), bytes(lies_in));
+        let organization = record.organization.as_bytes();
+        let values = params![uri.as_bytes(), organization, revision, place, lies_in, fields];
+        let number = self.put.number(values)?;
+        let number =
+            number.ok_or_else(|| StoreError::Damaged("a record has no number".to_owned()))?;
+
+        let new = labels(&record);
+        // Most changes leave all that a record is found by as it is.
+        if old.as_ref().is_none_or(|old| labels(&old.record) != new) {
+            if old.is_some() {
+                self.drop_labels.execute(params![number])?;
+            }
+            self.add_labels.execute(params![number, super::query::list_of(&new)])?;
         }
+        match content {
+            ContentChange::Keep => {}
+            ContentChange::Set(bytes) => self.put_content.execute(params![number, bytes])?,
+            ContentChange::Remove => self.drop_content.execute(params![number])?,
+        }
+        Ok(record)
     }
-    Ok(record)
-}
 
-fn check_empty(connection: &Connection, group: &Record) -> Result<(), RecordStoreError> {
-    let (Some(place), Some(path)) = (group.is_place(), group.path()) else { return Ok(()) };
-    let sql = "SELECT 1 FROM record_item WHERE lies_in = ? LIMIT 1";
-    if is_any(connection, sql, params![place.as_bytes()])? {
-        return Err(RecordStoreError::NotEmpty { path });
+    fn find(&self, uri: &str) -> Result<Option<Found>, StoreError> {
+        let mut rows = self.find.query(params![uri.as_bytes()])?;
+        let found = match wait(rows.next()).map_err(error)? {
+            Some(row) => Some(Found { number: row.get(0).map_err(error)?, record: json(&row, 1)? }),
+            None => None,
+        };
+        // A statement that was not read to its end keeps its transaction open.
+        self.find.reset();
+        Ok(found)
     }
-    Ok(())
-}
 
-fn is_any(connection: &Connection, sql: &str, params: impl IntoParams) -> Result<bool, StoreError> {
-    Ok(!select(connection, sql, params, |_| Ok(()))?.is_empty())
-}
-
-fn execute(connection: &Connection, sql: &str, params: impl IntoParams) -> Result<(), StoreError> {
-    wait(connection.execute(sql, params)).map(drop).map_err(error)
+    fn check_empty(&self, group: &Record) -> Result<(), RecordStoreError> {
+        let (Some(place), Some(path)) = (group.is_place(), group.path()) else { return Ok(()) };
+        if self.is_full.number(params![place.as_bytes()])?.is_some() {
+            return Err(RecordStoreError::NotEmpty { path });
+        }
+        Ok(())
+    }
 }

@@ -1,7 +1,7 @@
 //! A store in one libSQL file, with everything that is searched in memory.
 
 pub(crate) mod schema;
-mod writer;
+pub(crate) mod writer;
 
 use std::{
     path::Path,

@@ -117,24 +117,29 @@ fn commit(
 }
 
 /// A statement that is used again and again.
-struct Prepared(Statement);
+pub(crate) struct Prepared(Statement);
 
 impl Prepared {
-    fn new(connection: &Connection, sql: &str) -> Result<Self, StoreError> {
+    pub(crate) fn new(connection: &Connection, sql: &str) -> Result<Self, StoreError> {
         wait(connection.prepare(sql)).map(Self).map_err(error)
     }
 
-    fn execute(&self, params: impl IntoParams) -> Result<(), StoreError> {
+    /// Makes it ready to be used again.
+    pub(crate) fn reset(&self) {
+        self.0.reset();
+    }
+
+    pub(crate) fn execute(&self, params: impl IntoParams) -> Result<(), StoreError> {
         self.0.reset();
         wait(self.0.execute(params)).map(drop).map_err(error)
     }
 
-    fn query(&self, params: impl IntoParams) -> Result<Rows, StoreError> {
+    pub(crate) fn query(&self, params: impl IntoParams) -> Result<Rows, StoreError> {
         self.0.reset();
         wait(self.0.query(params)).map_err(error)
     }
 
-    fn number(&self, params: impl IntoParams) -> Result<Option<i64>, StoreError> {
+    pub(crate) fn number(&self, params: impl IntoParams) -> Result<Option<i64>, StoreError> {
         let row = wait(self.query(params)?.next()).map_err(error)?;
         let number = row.map(|row| row.get(0).map_err(error)).transpose();
         // A statement that was not read to its end keeps its transaction open.
