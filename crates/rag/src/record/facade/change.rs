@@ -146,6 +146,9 @@ impl Records {
 
     /// Removes a record, of this revision if one is given, and gives it back.
     ///
+    /// A group goes though records name it among their readers: nobody gets its URI again, unless an administrator
+    /// chooses so. What is indexed of a record is not removed here.
+    ///
     /// # Errors
     ///
     /// [`RecordError::NotEmpty`] for a group in which something lies, [`RecordError::InUse`] for a user who owns
