@@ -35,9 +35,10 @@
 //!
 //! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx`,
 //! `pdf` and `spreadsheet`), cutting ([`chunk`]), models behind the trait [`Embedder`]: the built-in one (`StaticModel`,
-//! feature `builtin-model`) and those behind an endpoint (`RemoteEmbedder`, feature `remote`), and three stores: one in
-//! memory ([`MemoryStore`]), one in a file (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`,
-//! feature `postgres`). Citations are still to come.
+//! feature `builtin-model`), those behind an endpoint (`RemoteEmbedder`, feature `remote`) and sentence transformers in
+//! a folder (`Transformer`, feature `transformer`), and three stores: one in memory ([`MemoryStore`]), one in a file
+//! (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`, feature `postgres`). Citations are still
+//! to come.
 //!
 //! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
 //! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`, `PostgresRecords`). [`Records::document`] makes a document of a record, and
@@ -68,6 +69,8 @@ mod store;
 pub use crate::embed::StaticModel;
 #[cfg(feature = "remote")]
 pub use crate::embed::{ApiKey, EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions};
+#[cfg(feature = "transformer")]
+pub use crate::embed::{Transformer, TransformerOptions};
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,

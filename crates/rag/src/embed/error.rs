@@ -39,6 +39,15 @@ pub enum EmbedError {
     /// What was configured cannot work.
     #[error("the embedding model is not configured: {0}")]
     Config(String),
+    /// A model of this machine's own failed, for want of memory, say.
+    #[cfg(feature = "transformer")]
+    #[error("the model {model:?} failed: {reason}")]
+    Compute {
+        /// Which model.
+        model: String,
+        /// What happened.
+        reason: String,
+    },
     /// An endpoint did not do what it was asked.
     #[cfg(feature = "remote")]
     #[error("the embedding endpoint {endpoint} {failure}")]

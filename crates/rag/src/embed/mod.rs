@@ -5,7 +5,9 @@ mod error;
 mod remote;
 #[cfg(feature = "builtin-model")]
 mod static_model;
-#[cfg(feature = "remote")]
+#[cfg(feature = "transformer")]
+mod transformer;
+#[cfg(any(feature = "remote", feature = "transformer"))]
 mod vector;
 #[cfg(feature = "builtin-model")]
 mod wordpiece;
@@ -19,6 +21,8 @@ pub use error::EndpointFailure;
 pub use remote::{ApiKey, EmbeddingApi, RemoteEmbedder, RemoteOptions};
 #[cfg(feature = "builtin-model")]
 pub use static_model::StaticModel;
+#[cfg(feature = "transformer")]
+pub use transformer::{Transformer, TransformerOptions};
 
 use crate::store::EmbeddingModel;
 

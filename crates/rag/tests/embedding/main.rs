@@ -1,6 +1,10 @@
 //! Models that make vectors.
 
+#[cfg(feature = "transformer")]
+mod folder;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(feature = "remote")]
 mod server;
+#[cfg(feature = "transformer")]
+mod transformer;

@@ -213,6 +213,10 @@ async fn garbage_and_web_pages_are_told() {
             let (failure, message) = failure(asked(api, says("application/json", body)).await);
             assert!(matches!(failure, EndpointFailure::Malformed(_)), "{body}: {message}");
         }
+        // What was not expected is quoted, but neither at length nor with the key.
+        let quoted = json!({"data": format!("{KEY}{}", "x".repeat(10_000)), "embeddings": KEY});
+        let (_, message) = failure(asked(api, says("application/json", quoted.to_string())).await);
+        assert!(message.len() < 600, "{message}");
         let page = says("text/html; charset=utf-8", "<!DOCTYPE html><title>Welcome</title>");
         let (_, message) = failure(asked(api, page).await);
         assert!(message.contains("it is text/html") && message.contains("base URL"), "{message}");
@@ -391,4 +395,27 @@ async fn a_place_that_cannot_be_right_is_refused_at_once() {
     options.base_url = Some("http://embeddings.example/v1".to_owned());
     let error = RemoteEmbedder::open(options).await.err().unwrap();
     assert!(error.to_string().contains("allow_plain_http"), "{error}");
+}
+
+#[cfg(feature = "extract")]
+#[tokio::test]
+async fn a_store_of_another_model_says_what_to_do() {
+    use std::sync::Arc;
+
+    use marquetry_rag::{MemoryStore, Pipeline};
+
+    let endpoint = Endpoint::new(EmbeddingApi::OpenAi, []);
+    let mut options = endpoint.options().await;
+    options.identity = Some("new-model".to_owned());
+    let embedder = Arc::new(RemoteEmbedder::open(options).await.unwrap());
+    // By name, and by dimension alone.
+    for (name, dimension) in [("old-model", DIMENSION), ("new-model", DIMENSION + 1)] {
+        let store = Arc::new(MemoryStore::new(EmbeddingModel::new(name, dimension)));
+        let error = Pipeline::new(store, Arc::clone(&embedder) as _).err().unwrap().to_string();
+        for part in [&format!("{name:?} ({dimension} numbers)"), "index the documents again"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    let store = Arc::new(MemoryStore::new(embedder.model().clone()));
+    assert!(Pipeline::new(store, embedder).is_ok());
 }

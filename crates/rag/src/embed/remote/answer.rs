@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{super::error::EndpointFailure, EmbeddingApi};
+use super::EmbeddingApi;
 
 /// The body of a request, in both languages.
 #[derive(Serialize)]
@@ -33,17 +33,16 @@ struct Ollama {
     embeddings: Vec<Vec<f32>>,
 }
 
-/// The vectors of an answer in the order of the texts; there may be more or fewer than texts.
-pub(super) fn vectors(api: EmbeddingApi, body: &[u8]) -> Result<Vec<Vec<f32>>, EndpointFailure> {
-    let malformed = |error: serde_json::Error| EndpointFailure::Malformed(error.to_string());
+/// The vectors of an answer in the order of the texts, or why it is none; there may be more or fewer than texts.
+pub(super) fn vectors(api: EmbeddingApi, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
+    let malformed = |error: serde_json::Error| error.to_string();
     match api {
         EmbeddingApi::OpenAi => {
             let mut items = serde_json::from_slice::<OpenAi>(body).map_err(malformed)?.data;
             if items.iter().any(|item| item.index.is_some()) {
                 items.sort_by_key(|item| item.index);
                 if items.iter().enumerate().any(|(place, item)| item.index != Some(place)) {
-                    let reason = "its indices do not number its vectors".to_owned();
-                    return Err(EndpointFailure::Malformed(reason));
+                    return Err("its indices do not number its vectors".to_owned());
                 }
             }
             Ok(items.into_iter().map(|item| item.embedding).collect())

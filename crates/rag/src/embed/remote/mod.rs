@@ -116,13 +116,14 @@ impl RemoteEmbedder {
             let kind = media_type(&response);
             let body = read(response, self.options.max_answer_bytes).await?;
             let vectors = answer::vectors(self.options.api, &body);
-            return vectors.map_err(|failure| match failure {
-                EndpointFailure::Malformed(reason) if !kind.contains("json") => {
+            return vectors.map_err(|reason| {
+                // It may quote what it did not expect, however long that is.
+                let mut reason = self.without_key(&reason);
+                if !kind.contains("json") {
                     let kind = self.without_key(&kind);
-                    let reason = format!("{reason}; it is {kind}: is the base URL right?");
-                    EndpointFailure::Malformed(reason)
+                    reason = format!("{reason}; it is {kind}: is the base URL right?");
                 }
-                other => other,
+                EndpointFailure::Malformed(reason)
             });
         }
         if (300..400).contains(&status) {

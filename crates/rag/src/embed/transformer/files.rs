@@ -1,0 +1,150 @@
+//! The folder that a model lies in.
+
+use std::{fs::File, io::Read as _, path::Path};
+
+use candle_transformers::models::bert::Config;
+use serde::{Deserialize, de::DeserializeOwned};
+use tokenizers::{Tokenizer, TruncationParams};
+
+use super::TransformerOptions;
+use crate::embed::EmbedError;
+
+/// How the vectors of a text's tokens become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The first one's, which stands for the whole text.
+    First,
+}
+
+/// What is in the folder.
+pub(super) struct Files {
+    pub(super) config: Config,
+    /// Cuts texts into tokens, of which it leaves off those beyond what the model reads.
+    pub(super) tokenizer: Tokenizer,
+    /// The same, of whole texts.
+    pub(super) counter: Tokenizer,
+    pub(super) pooling: Pooling,
+    pub(super) weights: Vec<u8>,
+    /// Of everything that decides what the vectors are.
+    pub(super) hash: String,
+}
+
+impl Files {
+    pub(super) fn read(options: &TransformerOptions) -> Result<Self, EmbedError> {
+        #[derive(Deserialize)]
+        struct SentenceBert {
+            max_seq_length: Option<usize>,
+        }
+        let folder = Folder { path: &options.folder, most: options.max_file_bytes };
+        let config: Config = folder.json("config.json")?;
+        if config.model_type.as_deref().is_some_and(|kind| kind != "bert") {
+            return Err(folder.refused("config.json", "it is no model of the type bert"));
+        }
+        folder.check_modules()?;
+        let pooling = folder.pooling()?;
+        let sentence_bert: Option<SentenceBert> = folder.optional("sentence_bert_config.json")?;
+
+        let tokens = folder.bytes("tokenizer.json")?;
+        let mut tokenizer = Tokenizer::from_bytes(&tokens)
+            .map_err(|error| folder.refused("tokenizer.json", &error.to_string()))?;
+        let said = sentence_bert.and_then(|sentence_bert| sentence_bert.max_seq_length);
+        let said = said.or_else(|| tokenizer.get_truncation().map(|it| it.max_length));
+        let max_tokens = said.unwrap_or(usize::MAX).min(config.max_position_embeddings);
+        // Less would be no more than the tokens at both ends.
+        if max_tokens < 3 {
+            return Err(folder.refused("config.json", "it reads no tokens of a text"));
+        }
+        if tokenizer.get_vocab_size(true) > config.vocab_size {
+            let reason = "it has more tokens than config.json says that the model knows";
+            return Err(folder.refused("tokenizer.json", reason));
+        }
+        tokenizer.with_padding(None);
+        let mut counter = tokenizer.clone();
+        let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
+        for (tokenizer, truncation) in [(&mut tokenizer, Some(truncation)), (&mut counter, None)] {
+            tokenizer
+                .with_truncation(truncation)
+                .map_err(|error| folder.refused("tokenizer.json", &error.to_string()))?;
+        }
+
+        let weights = folder.bytes("model.safetensors")?;
+        let mut hasher = blake3::Hasher::new();
+        for part in [&weights, &tokens, format!("{pooling:?} {max_tokens}").as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        let hash = hasher.finalize().to_hex()[..16].to_owned();
+        Ok(Self { config, tokenizer, counter, pooling, weights, hash })
+    }
+}
+
+struct Folder<'a> {
+    path: &'a Path,
+    most: u64,
+}
+
+impl Folder<'_> {
+    /// Whether the model is done after the steps that there are here.
+    fn check_modules(&self) -> Result<(), EmbedError> {
+        #[derive(Deserialize)]
+        struct Module {
+            #[serde(rename = "type")]
+            kind: String,
+        }
+        let modules: Vec<Module> = self.optional("modules.json")?.unwrap_or_default();
+        for Module { kind } in modules {
+            let name = kind.rsplit('.').next().unwrap_or_default();
+            if !matches!(name, "Transformer" | "Pooling" | "Normalize") {
+                let reason = format!("its step {name:?} is not known here");
+                return Err(self.refused("modules.json", &reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn pooling(&self) -> Result<Pooling, EmbedError> {
+        const NAME: &str = "1_Pooling/config.json";
+        let modes: serde_json::Map<String, serde_json::Value> =
+            self.optional(NAME)?.unwrap_or_default();
+        let is_chosen = |(name, value): (String, serde_json::Value)| {
+            (name.starts_with("pooling_mode_") && value == true).then_some(name)
+        };
+        let chosen: Vec<String> = modes.into_iter().filter_map(is_chosen).collect();
+        match chosen.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
+            ["pooling_mode_cls_token"] => Ok(Pooling::First),
+            _ => Err(self.refused(NAME, &format!("{} is not known here", chosen.join(" with ")))),
+        }
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, EmbedError> {
+        serde_json::from_slice(&self.bytes(name)?)
+            .map_err(|error| self.refused(name, &error.to_string()))
+    }
+
+    /// A file that need not be there.
+    fn optional<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, EmbedError> {
+        if self.path.join(name).exists() { self.json(name).map(Some) } else { Ok(None) }
+    }
+
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, EmbedError> {
+        let read = || {
+            let mut bytes = Vec::new();
+            let file = File::open(self.path.join(name))?;
+            file.take(self.most.saturating_add(1)).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes =
+            read().map_err(|error: std::io::Error| self.refused(name, &error.to_string()))?;
+        if bytes.len() as u64 > self.most {
+            let reason = format!("it has more than {} bytes (max_file_bytes)", self.most);
+            return Err(self.refused(name, &reason));
+        }
+        Ok(bytes)
+    }
+
+    fn refused(&self, name: &str, reason: &str) -> EmbedError {
+        EmbedError::Config(format!("{}: {reason}", self.path.join(name).display()))
+    }
+}

@@ -1,0 +1,207 @@
+//! Models of this machine's own: BERT, computed by candle.
+
+mod files;
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::bert::BertModel;
+use tokenizers::Tokenizer;
+use tokio::sync::Semaphore;
+
+use self::files::{Files, Pooling};
+use super::{EmbedError, Embedder, vector::normalized};
+use crate::store::EmbeddingModel;
+
+/// Where a model lies, and how much may be worked on at once.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransformerOptions {
+    /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and `1_Pooling/config.json` and
+    /// `sentence_bert_config.json` where there are such.
+    pub folder: PathBuf,
+    /// Tokens that are computed together, with those that fill short texts up; 4,096 by default. More need more memory.
+    pub batch_tokens: usize,
+    /// Bytes of each file, at most; 2 GiB by default.
+    pub max_file_bytes: u64,
+}
+
+impl TransformerOptions {
+    /// The model in that folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), batch_tokens: 4096, max_file_bytes: 2 << 30 }
+    }
+}
+
+/// A sentence transformer of the type BERT in a local folder, such as all-MiniLM-L6-v2.
+///
+/// It is computed on threads where that holds nobody up, one batch after the other. Of texts that are longer than the
+/// model reads, the beginning counts. Its identity has a hash of its files: the same files are the same model, wherever
+/// they lie.
+///
+/// ```no_run
+/// use marquetry_rag::{Embedder, Transformer, TransformerOptions};
+///
+/// # async fn run() -> Result<(), marquetry_rag::EmbedError> {
+/// let model = Transformer::open(TransformerOptions::new("models/all-MiniLM-L6-v2")).await?;
+/// assert!(model.model().identity.starts_with("bert-6x384#"));
+/// let vectors = model.embed(&["Bread is made of flour and water.".to_owned()]).await?;
+/// assert_eq!(vectors[0].len(), 384);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Transformer {
+    shared: Arc<Shared>,
+    batch_tokens: usize,
+    /// Whose turn it is to use all cores.
+    turn: Semaphore,
+}
+
+struct Shared {
+    bert: BertModel,
+    tokenizer: Tokenizer,
+    counter: Tokenizer,
+    pooling: Pooling,
+    model: EmbeddingModel,
+}
+
+/// A text as tokens, with its place among the others.
+struct Encoded {
+    place: usize,
+    ids: Vec<u32>,
+}
+
+impl Transformer {
+    /// Reads a model into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbedError::Config`] names the file that is missing, broken or of a kind that is not known here.
+    pub async fn open(options: TransformerOptions) -> Result<Self, EmbedError> {
+        if options.batch_tokens == 0 {
+            return Err(EmbedError::Config("batch_tokens is at least 1".to_owned()));
+        }
+        let batch_tokens = options.batch_tokens;
+        let shared = Arc::new(blocking("its folder", move || Shared::read(&options)).await?);
+        Ok(Self { shared, batch_tokens, turn: Semaphore::new(1) })
+    }
+
+    /// Batches of texts of about the same length, so that little is filled up.
+    fn batches(&self, mut texts: Vec<Encoded>) -> Vec<Vec<Encoded>> {
+        texts.sort_by_key(|text| std::cmp::Reverse(text.ids.len()));
+        let mut batches: Vec<Vec<Encoded>> = Vec::new();
+        for text in texts {
+            // The first of a batch is its longest.
+            let fits = |batch: &&mut Vec<Encoded>| {
+                (batch.len() + 1) * batch[0].ids.len() <= self.batch_tokens
+            };
+            match batches.last_mut().filter(fits) {
+                Some(batch) => batch.push(text),
+                None => batches.push(vec![text]),
+            }
+        }
+        batches
+    }
+}
+
+#[async_trait]
+impl Embedder for Transformer {
+    fn model(&self) -> &EmbeddingModel {
+        &self.shared.model
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let identity = &self.shared.model.identity;
+        let mut vectors = vec![Vec::new(); texts.len()];
+        let (shared, texts) = (Arc::clone(&self.shared), texts.to_vec());
+        let encoded = blocking(identity, move || shared.encode(&texts)).await?;
+        for batch in self.batches(encoded) {
+            let _turn = self.turn.acquire().await.expect("nobody closes it");
+            let shared = Arc::clone(&self.shared);
+            for (place, vector) in blocking(identity, move || shared.compute(&batch)).await? {
+                vectors[place] = normalized(&self.shared.model, vector)?;
+            }
+        }
+        Ok(vectors)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.shared.count_tokens(text)
+    }
+}
+
+impl Shared {
+    fn read(options: &TransformerOptions) -> Result<Self, EmbedError> {
+        let Files { config, tokenizer, counter, pooling, weights, hash } = Files::read(options)?;
+        let place = options.folder.join("model.safetensors");
+        let refused =
+            |error: candle_core::Error| EmbedError::Config(format!("{}: {error}", place.display()));
+        let weights = VarBuilder::from_buffered_safetensors(weights, DType::F32, &Device::Cpu)
+            .map_err(refused)?;
+        let bert = BertModel::load(weights, &config).map_err(refused)?;
+        let (layers, dimension) = (config.num_hidden_layers, config.hidden_size);
+        let model = EmbeddingModel::new(format!("bert-{layers}x{dimension}#{hash}"), dimension);
+        Ok(Self { bert, tokenizer, counter, pooling, model })
+    }
+
+    fn encode(&self, texts: &[String]) -> Result<Vec<Encoded>, EmbedError> {
+        let encode = |(place, text): (usize, &String)| {
+            let encoding = self.tokenizer.encode_fast(text.as_str(), true);
+            let encoding = encoding.map_err(|error| self.failed(&error))?;
+            Ok(Encoded { place, ids: encoding.get_ids().to_vec() })
+        };
+        texts.iter().enumerate().map(encode).collect()
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        // A text that cannot be cut has no more tokens than bytes.
+        self.counter.encode_fast(text, false).map_or(text.len(), |encoding| encoding.len())
+    }
+
+    /// The vectors of texts, of which the first is the longest.
+    fn compute(&self, batch: &[Encoded]) -> Result<Vec<(usize, Vec<f32>)>, EmbedError> {
+        let vectors = self.forward(batch).map_err(|error| self.failed(&error))?;
+        Ok(batch.iter().map(|text| text.place).zip(vectors).collect())
+    }
+
+    fn forward(&self, batch: &[Encoded]) -> candle_core::Result<Vec<Vec<f32>>> {
+        let longest = batch.iter().map(|text| text.ids.len()).max().unwrap_or_default();
+        let filled = |text: &Encoded, value: fn(u32) -> u32| -> Vec<u32> {
+            let values = text.ids.iter().map(|&id| value(id));
+            values.chain(std::iter::repeat(0)).take(longest).collect()
+        };
+        let tensor = |value: fn(u32) -> u32| {
+            let values: Vec<u32> = batch.iter().flat_map(|text| filled(text, value)).collect();
+            Tensor::from_vec(values, (batch.len(), longest), &Device::Cpu)
+        };
+        let ids = tensor(|id| id)?;
+        // What only fills up is not looked at.
+        let mask = tensor(|_| 1)?;
+        let output = self.bert.forward(&ids, &ids.zeros_like()?, Some(&mask))?;
+        let vectors = match self.pooling {
+            Pooling::First => output.narrow(1, 0, 1)?.squeeze(1)?,
+            Pooling::Mean => {
+                let mask = mask.to_dtype(DType::F32)?.unsqueeze(2)?;
+                let sums = output.broadcast_mul(&mask)?.sum(1)?;
+                sums.broadcast_div(&mask.sum(1)?)?
+            }
+        };
+        vectors.to_vec2()
+    }
+
+    fn failed(&self, error: &dyn std::fmt::Display) -> EmbedError {
+        EmbedError::Compute { model: self.model.identity.clone(), reason: error.to_string() }
+    }
+}
+
+/// Does what takes long where that holds nobody up; a panic of what computes is an error.
+async fn blocking<T: Send + 'static>(
+    model: &str,
+    work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
+) -> Result<T, EmbedError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(EmbedError::Compute { model: model.to_owned(), reason: error.to_string() })
+    })
+}
