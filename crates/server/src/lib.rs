@@ -38,9 +38,9 @@ mod tools;
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, GatewayConfig,
-        IntelligentProcessing, KnowledgeConfig, Limits, LogConfig, LogFormat, LoginConfig,
-        LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind,
-        TestingConfig, TokenConfig, ToolConfig, Transport, UpstreamConfig,
+        ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, EmbeddingConfig,
+        EmbeddingProvider, GatewayConfig, IntelligentProcessing, KnowledgeConfig, Limits,
+        LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
+        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, Transport, UpstreamConfig,
     },
 };

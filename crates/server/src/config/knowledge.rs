@@ -6,6 +6,8 @@ use marquetry_context_blocks::Am7Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use super::EmbeddingConfig;
+
 /// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -13,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 pub struct KnowledgeConfig {
     /// Whether there is any: without, no tool `am7_*` is listed, and nothing is opened.
     pub enabled: bool,
-    /// Where it is kept: a file, which is made when something is first kept. Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`,
-    /// or below `~/.local/share`.
+    /// Where it is kept: a file, which is made when something is first kept, or `postgres://USER:PASSWORD@HOST/DATABASE`, a PostgreSQL (15 or
+    /// newer) with pgvector (0.8 or newer). Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`, or below `~/.local/share`.
     #[schemars(example = &"knowledge.db")]
     pub database: Option<String>,
     /// The first part of the URIs of records that do not say another; an agent works in no other.
@@ -22,6 +24,8 @@ pub struct KnowledgeConfig {
     pub organization: String,
     /// The largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
+    /// The model that makes vectors of texts. A database belongs to the model that filled it.
+    pub embedding: EmbeddingConfig,
 }
 
 impl Default for KnowledgeConfig {
@@ -31,6 +35,7 @@ impl Default for KnowledgeConfig {
             database: None,
             organization: "default".to_owned(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+            embedding: EmbeddingConfig::default(),
         }
     }
 }

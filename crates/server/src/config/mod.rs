@@ -5,6 +5,7 @@
 mod artifacts;
 mod auth;
 mod capture;
+mod embedding;
 mod error;
 mod expand;
 mod gateway;
@@ -30,6 +31,7 @@ pub use self::{
     artifacts::{ArtifactsConfig, IntelligentProcessing, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
+    embedding::{EmbeddingConfig, EmbeddingProvider},
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
     knowledge::KnowledgeConfig,
@@ -39,8 +41,8 @@ pub use self::{
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
-    capture::Level, error::nearest, gateway::is_name_char, knowledge::KnowledgePlace,
-    sections::parse_listen,
+    capture::Level, error::nearest, expand::environment, gateway::is_name_char,
+    knowledge::KnowledgePlace, sections::parse_listen,
 };
 
 use self::{expand::Variables, upstream::UpstreamTable};
@@ -158,6 +160,11 @@ impl Config {
             return Err(self.fault("artifacts.directory", problem));
         }
         self.resource_server()?;
+        if self.knowledge.enabled
+            && let Err((key, problem)) = self.knowledge.embedding.remote(&expand::environment)
+        {
+            return Err(self.fault(&format!("knowledge.embedding.{key}"), problem));
+        }
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::Elsewhere && !upstream.disabled)
@@ -211,6 +218,13 @@ impl Config {
         let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
         let auth = auth.map(|key| ["auth", key]);
         for key in [["server", "listen"], ["artifacts", "directory"]].into_iter().chain(auth) {
+            if let Some(offset) = locate::toml_offset(text, &key) {
+                let place = (file.to_owned(), Place::of(text, offset));
+                config.places.0.insert(key.join("."), place);
+            }
+        }
+        for key in ["model", "base_url", "api_key_env", "dimension"] {
+            let key = ["knowledge", "embedding", key];
             if let Some(offset) = locate::toml_offset(text, &key) {
                 let place = (file.to_owned(), Place::of(text, offset));
                 config.places.0.insert(key.join("."), place);

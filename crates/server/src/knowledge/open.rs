@@ -8,17 +8,18 @@ use std::{
 
 use marquetry_rag::{
     Embedder, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, Pipeline, PipelineError,
-    RecordLimits, RecordStoreError, Records, StaticModel, StoreError,
+    RecordLimits, RecordStoreError, Records, RemoteEmbedder, StaticModel, StoreError,
 };
 
-use crate::config::{KnowledgeConfig, KnowledgePlace};
+use crate::config::{KnowledgeConfig, KnowledgePlace, environment};
 
 /// Why there is no knowledge.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KnowledgeError {
     #[error("knowledge.database: {0}")]
     Nowhere(String),
-    #[error("knowledge.database: this program was built without PostgreSQL")]
+    #[cfg(not(feature = "postgres"))]
+    #[error("knowledge.database: this program was built without PostgreSQL (feature `postgres`)")]
     NoPostgres,
     #[error("knowledge.database: {path:?} cannot be made: {error}")]
     Folder { path: PathBuf, error: io::Error },
@@ -26,20 +27,56 @@ pub(crate) enum KnowledgeError {
     Store(#[from] StoreError),
     #[error("knowledge.database: {0}")]
     Records(#[from] RecordStoreError),
+    #[error("{0}")]
+    Embedding(String),
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
 }
 
 /// Opens the database that the configuration names.
 pub(super) async fn open(config: &KnowledgeConfig) -> Result<(Records, Pipeline), KnowledgeError> {
-    let embedder: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());
+    let remote = config.embedding.remote(&environment).map_err(|(key, problem)| {
+        KnowledgeError::Embedding(format!("knowledge.embedding.{key}: {problem}"))
+    })?;
+    let embedder: Arc<dyn Embedder> = match remote {
+        None => Arc::new(StaticModel::built_in()),
+        Some(options) => {
+            let remote = RemoteEmbedder::open(options).await;
+            Arc::new(remote.map_err(|error| KnowledgeError::Embedding(error.to_string()))?)
+        }
+    };
     let mut limits = RecordLimits::default();
     limits.max_content_bytes =
         usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
     match config.place().map_err(KnowledgeError::Nowhere)? {
         KnowledgePlace::File(path) => file(&path, embedder, limits).await,
-        KnowledgePlace::Postgres(_) => Err(KnowledgeError::NoPostgres),
+        KnowledgePlace::Postgres(url) => postgres(&url, embedder, limits).await,
     }
+}
+
+/// A database in a PostgreSQL.
+#[cfg(feature = "postgres")]
+async fn postgres(
+    url: &str,
+    embedder: Arc<dyn Embedder>,
+    limits: RecordLimits,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let mut options = marquetry_rag::PostgresOptions::default();
+    options.max_content_bytes = limits.max_content_bytes as u64;
+    let model = embedder.model().clone();
+    let chunks = marquetry_rag::PostgresStore::open_with(url, model, options).await?;
+    let records = chunks.records().await?;
+    let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(
+    _: &str,
+    _: Arc<dyn Embedder>,
+    _: RecordLimits,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    Err(KnowledgeError::NoPostgres)
 }
 
 /// A database in a file.

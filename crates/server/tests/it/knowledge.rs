@@ -215,6 +215,23 @@ async fn what_is_kept_is_there_after_a_restart_and_nothing_is_left_of_reading() 
     second.stop().await;
 }
 
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_postgres_serves_as_well_and_several_servers_at_once() {
+    let Some(url) = test_postgres::database().await else { return };
+    let toml = format!("[knowledge]\ndatabase = {url:?}\n");
+    let (one, other) = (Running::start(&toml).await, Running::start(&toml).await);
+    let uri = one.document("", "bread", "Bread is flour and water.").await;
+    assert_eq!(other.found("", "bread").await, ["Bread is flour and water."]);
+    let update = json!({"uri": uri, "content": "Bread is rye and water."});
+    assert_eq!(other.tool("", "am7_update_object", update).await.0, 200);
+    assert_eq!(one.found("", "bread").await, ["Bread is rye and water."]);
+    assert_eq!(one.tool("", "am7_delete_object", json!({"uri": uri})).await.0, 200);
+    assert_eq!(other.found("", "bread").await, Vec::<String>::new());
+    one.stop().await;
+    other.stop().await;
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn others_on_the_machine_do_not_look_into_it() {

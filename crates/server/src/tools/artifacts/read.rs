@@ -17,10 +17,9 @@ const META_KEY: &str = "marquetry/read";
 
 /// What `read_artifact` takes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {
     /// The artifact's name, or its artifact:// URI.
-    #[schemars(required)]
     name: String,
     /// Which version; the newest by default.
     version: Option<u64>,

@@ -13,8 +13,8 @@ use super::{CHUNK, KnowledgeTools, answered, vectorize::ChunkType};
 use crate::knowledge::{Chunking, ErrorCode, Failure, text_of};
 
 /// What `am7_chunk_content` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ChunkArguments {
     /// am7:// URI of the content source.
     uri: Option<String>,
@@ -30,10 +30,11 @@ struct ChunkArguments {
     /// How many tokens a passage has at most; as many as it takes unless said.
     max_tokens: Option<NonZeroUsize>,
     /// Preview only, do not store. Without it, what uri names is also made findable by these passages, as am7_vectorize does.
+    #[serde(default)]
     preview: bool,
 }
 
-/// What `am7_chunk_content` answers; seed 003, part 14.
+/// What `am7_chunk_content` answers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Chunked {

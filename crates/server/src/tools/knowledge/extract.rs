@@ -26,17 +26,17 @@ enum ExtractFormat {
 }
 
 /// What `am7_extract_content` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExtractArguments {
     /// am7:// URI of the document.
-    #[schemars(required)]
     uri: String,
     /// "text" (default), "markdown" (with its headings marked as such), or "structured" (with the places of pages and headings).
+    #[serde(default)]
     format: ExtractFormat,
 }
 
-/// What `am7_extract_content` answers; seed 003, part 14.
+/// What `am7_extract_content` answers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Extraction {

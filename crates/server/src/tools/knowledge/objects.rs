@@ -15,19 +15,18 @@ use crate::knowledge::{Access, Failure};
 const NOTE: &str = "data.note";
 
 /// What `am7_create_object` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CreateArguments {
     /// Model type: "data.data" for documents and media, "data.note" for notes, "common.tag" for tags, "auth.group" for groups of users.
     #[serde(rename = "type")]
-    #[schemars(required)]
     kind: String,
     /// What to call it.
-    #[schemars(required)]
     name: String,
     /// Where to put it: "~/Notes" lies in your home, "/Shared/Papers" does not. Groups that are missing are made.
     group_path: Option<String>,
     /// What else there is to say of it; which names a type knows is in the error when one has the wrong type.
+    #[serde(default)]
     attributes: Map<String, Value>,
     /// Its text; of a note, what it says.
     content: Option<String>,
@@ -36,16 +35,19 @@ struct CreateArguments {
     /// What its content is; "text/plain" for content unless said.
     media_type: Option<String>,
     /// Tags that it gets, by name or URI; they must be there.
+    #[serde(default)]
     tags: BTreeSet<String>,
     /// Who may read it beside you: URIs of users and groups.
+    #[serde(default)]
     readers: BTreeSet<String>,
     /// Who may change it beside you: URIs of users and groups.
+    #[serde(default)]
     writers: BTreeSet<String>,
 }
 
 /// What `am7_get_object` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GetArguments {
     /// The record's am7:// URI; or give type and objectId.
     uri: Option<String>,
@@ -55,12 +57,13 @@ struct GetArguments {
     /// Its id, with type instead of uri.
     object_id: Option<String>,
     /// Whether its text is to come with it, where its content is text.
+    #[serde(default)]
     include_content: bool,
 }
 
 /// What `am7_update_object` takes. What is not given stays.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct UpdateArguments {
     /// The record's am7:// URI; or give type and objectId.
     uri: Option<String>,
@@ -76,6 +79,7 @@ struct UpdateArguments {
     /// Where to move it.
     group_path: Option<String>,
     /// Attributes to set; null removes one. Others stay.
+    #[serde(default)]
     attributes: Map<String, Value>,
     /// Its new text.
     content: Option<String>,
@@ -92,8 +96,8 @@ struct UpdateArguments {
 }
 
 /// What `am7_delete_object` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeleteArguments {
     /// The record's am7:// URI; or give type and objectId.
     uri: Option<String>,
@@ -107,19 +111,21 @@ struct DeleteArguments {
 }
 
 /// What `am7_list_objects` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ListArguments {
     /// Only records of this type.
     #[serde(rename = "type")]
     kind: Option<String>,
     /// Only records of one of these types.
+    #[serde(default)]
     types: Vec<String>,
     /// Only records that lie directly in this group, such as "~/Notes".
     group_path: Option<String>,
     /// Only records with just this name.
     name: Option<String>,
     /// Only records with all of these tags, by name or URI.
+    #[serde(default)]
     tags: Vec<String>,
     /// How many to list at most: 50 unless said.
     #[schemars(range(min = 1, max = 500))]

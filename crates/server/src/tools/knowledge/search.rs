@@ -12,19 +12,21 @@ use super::{KnowledgeTools, SEARCH, answer::failed};
 use crate::knowledge::{Failure, Passage, Question};
 
 /// What `am7_vector_search` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchArguments {
     /// What is looked for: a question or a few words. Nothing in it is syntax.
-    #[schemars(required)]
     query: String,
     /// Only in the record with this am7:// URI.
     scope_uri: Option<String>,
     /// Only in records of one of these types, such as "data.data".
+    #[serde(default)]
     types: Vec<String>,
     /// Only in records with all of these tags, by name or URI.
+    #[serde(default)]
     tags: Vec<String>,
     /// Only among these kinds of passages; "common.vectorModelStore" is that of documents.
+    #[serde(default)]
     vector_models: Vec<String>,
     /// How many passages at most: 10 unless said.
     #[schemars(range(min = 1, max = 100))]
@@ -34,6 +36,7 @@ pub(super) struct SearchArguments {
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: Option<f64>,
     /// Only the best passage of each record.
+    #[serde(default)]
     distinct: bool,
 }
 

@@ -41,8 +41,8 @@ impl ChunkType {
 }
 
 /// What `am7_vectorize` takes.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct VectorizeArguments {
     /// am7:// URI of the document to vectorize; or give type and objectId.
     uri: Option<String>,
