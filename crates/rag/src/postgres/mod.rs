@@ -22,8 +22,9 @@ pub struct PostgresOptions {
     pub reset: bool,
     /// How many connections are open at most; 8 by default. More calls than that wait for one.
     pub max_connections: usize,
-    /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 10,000 by
-    /// default. A database of more gets an index of its vectors.
+    /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 20,000 by
+    /// default, for which 256 numbers each that takes as long as the index does. A database of more gets an index of
+    /// its vectors.
     pub scan_up_to: u32,
     /// How many bytes a record may have; 64 MiB by default. PostgreSQL itself takes no more than 1 GB.
     pub max_content_bytes: u64,
@@ -40,7 +41,7 @@ impl Default for PostgresOptions {
         Self {
             reset: false,
             max_connections: 8,
-            scan_up_to: 10_000,
+            scan_up_to: 20_000,
             max_content_bytes: 64 << 20,
             statement_timeout: Duration::from_secs(60),
             lock_timeout: Duration::from_secs(30),
