@@ -15,7 +15,7 @@ Examples:
   cargo xtask fuzz --seconds 600 http    one target for ten minutes
 
 Needs a nightly toolchain and cargo-fuzz (cargo install --locked cargo-fuzz). Without them the task is skipped, and says
-so; with CI=true it fails. The corpus is replayed by the tests of marquetry-protocol (extract: of marquetry-rag) in any case.
+so; with CI=true it fails. The corpus is replayed by the tests of the crates in any case.
 
 What a target chokes on is written to fuzz/artifacts/TARGET: mend it, and put the input into fuzz/corpus/TARGET.";
 

@@ -1,12 +1,38 @@
-//! How fast text is searched for blocks: `cargo run --release --example speed`.
+//! How fast text is searched for blocks; prints JSON for `cargo xtask bench context-blocks`.
 //!
-//! Texts of 1 MB, gone through 64 times; the best of five rounds.
+//! `cargo run --release -p marquetry-context-blocks --example speed`: texts of 1 MB, gone through 32 times in each turn,
+//! by everything in turns; the best turn counts. Time is that of the processor, so that other programs do not count.
 
-use std::{hint::black_box, time::Instant};
+use std::{hint::black_box, sync::LazyLock};
 
 use marquetry_context_blocks::{Filter, blocks, neutralize};
+use memchr::memmem;
+use regex::Regex;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
 
-const PASSES: usize = 64;
+const PASSES: usize = 32;
+const TURNS: usize = 7;
+
+/// What seed 003 finds blocks by (parts 6 and 7).
+static SEED: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+    [r"(?is)<mcp:context([^>]*)>(.*?)</mcp:context>", r"(?i)<mcp:resource([^>]*?)/>"]
+        .map(|pattern| Regex::new(pattern).expect("the patterns are regular expressions"))
+});
+
+/// What is done with a text; it gives a figure, so that the work is not left out.
+type Work = fn(&str) -> usize;
+
+const WORKS: [(&str, Work); 6] = [
+    ("memmem for `<mcp:`", |text| memmem::find_iter(text.as_bytes(), b"<mcp:").count()),
+    ("seed's regular expressions", |text| SEED.iter().map(|it| it.find_iter(text).count()).sum()),
+    ("find", |text| blocks(text).count()),
+    ("find, and read all JSON", |text| {
+        blocks(text).filter(|block| block.payload().data.is_object()).count()
+    }),
+    ("filter", |text| Filter::default().apply(text).content.len()),
+    ("neutralize", |text| neutralize(text).len()),
+];
 
 fn main() {
     let prose =
@@ -14,30 +40,29 @@ fn main() {
     let html = "<p class=\"x\"><a href=\"https://example.org/a\">link</a>: <b>bold</b></p>\n";
     let block = "<mcp:context type=\"resource\" uri=\"am7://reminder/u1\" ephemeral=\"true\">\n{\"schema\":\"s\",\"data\":{}}\n</mcp:context>\n";
     let spaced = format!("{}{block}", &prose.repeat(48)[..4096 - block.len()]);
-    for (name, unit) in [
-        ("prose without blocks", prose),
-        ("HTML without blocks", html),
-        ("a block every 4 KB", &spaced),
-    ] {
+    for (name, unit) in
+        [("prose, no blocks", prose), ("HTML, no blocks", html), ("a block every 4 KB", &*spaced)]
+    {
         let text = unit.repeat(1_000_000 / unit.len());
-        measure(&format!("{name}: find"), &text, |text| blocks(text).count());
-        measure(&format!("{name}: filter"), &text, |text| {
-            Filter::default().apply(text).content.len()
-        });
-        measure(&format!("{name}: neutralize"), &text, |text| neutralize(text).len());
+        let mut best = [f64::INFINITY; WORKS.len()];
+        for _ in 0..TURNS {
+            for ((_, work), best) in WORKS.iter().zip(&mut best) {
+                let start = cpu();
+                for _ in 0..PASSES {
+                    black_box(work(black_box(&text)));
+                }
+                *best = best.min(cpu() - start);
+            }
+        }
+        for ((work, _), best) in WORKS.iter().zip(best) {
+            let rate = (text.len() * PASSES) as f64 / best / 1e9;
+            println!("{}", json!({"text": name, "work": work, "gigabytes_per_second": rate}));
+        }
     }
 }
 
-fn measure(name: &str, text: &str, work: impl Fn(&str) -> usize) {
-    let best = (0..5)
-        .map(|_| {
-            let start = Instant::now();
-            for _ in 0..PASSES {
-                black_box(work(black_box(text)));
-            }
-            start.elapsed()
-        })
-        .min()
-        .expect("there are five");
-    println!("{name:36} {:6.2} GB/s", (text.len() * PASSES) as f64 / best.as_secs_f64() / 1e9);
+/// What this process has used of the processor, in seconds.
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

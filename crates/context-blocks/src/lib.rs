@@ -48,6 +48,9 @@ mod build;
 mod datamark;
 mod edge;
 mod filter;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod legacy;
 mod markup;
 mod neutralize;

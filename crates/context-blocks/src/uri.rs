@@ -48,7 +48,8 @@ impl Am7Uri {
     ///
     /// # Errors
     ///
-    /// Another scheme, a segment that is missing or holds what it must not, more than [`Self::MAX_BYTES`].
+    /// Another scheme, a segment that is missing or holds what it must not, more than [`Self::MAX_BYTES`] as it is given
+    /// or as it will be written.
     pub fn parse(text: &str) -> Result<Self, Am7UriError> {
         if text.len() > Self::MAX_BYTES {
             return Err(Am7UriError::TooLong(text.len()));
@@ -132,6 +133,11 @@ impl Am7Uri {
 
     /// What holds of the parts together.
     fn checked(self) -> Result<Self, Am7UriError> {
+        // Characters that were not percent-encoded will be when it is written, at three times the length.
+        let written = self.to_string().len();
+        if written > Self::MAX_BYTES {
+            return Err(Am7UriError::TooLong(written));
+        }
         let (Target::Object { kind, .. } | Target::Media { kind, .. }) = &self.target else {
             return Ok(self);
         };

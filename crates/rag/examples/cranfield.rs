@@ -1,16 +1,25 @@
 //! Retrieval quality on a collection in BEIR's layout: by words, by the built-in model, and by both.
 //!
-//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER`, where the folder has `corpus.jsonl`,
-//! `queries.jsonl` and `qrels.tsv`. Each document is one chunk. With the feature `postgres` and a further argument, a URL
-//! `postgres://…`, it is the store in that database that is asked.
+//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [NAME=FILE…]`, where the folder has `corpus.jsonl`,
+//! `queries.jsonl` and `qrels.tsv`. Each document is one chunk. A file has what another program has found, as `rankings`
+//! by the ids of the questions; `… cranfield -- FOLDER --export OUT` writes documents, questions and their vectors for it.
+//! With the feature `postgres` and a URL `postgres://…` as a further argument, it is the store in that database that is asked.
 
-use std::{collections::HashMap, error::Error, fs, path::Path, time::Instant};
+use std::{
+    collections::HashMap,
+    error::Error,
+    fs::{self, File},
+    io::{BufWriter, Write as _},
+    path::Path,
+    time::Instant,
+};
 
 use marquetry_rag::{
     ChunkStore, Document, EmbeddingModel, Fusion, Matching, MemoryStore, NewChunk, SearchRequest,
     StaticModel,
 };
 use serde::Deserialize;
+use serde_json::json;
 
 #[derive(Deserialize)]
 struct Entry {
@@ -21,8 +30,15 @@ struct Entry {
     text: String,
 }
 
+impl Entry {
+    fn whole(&self) -> String {
+        format!("{} {}", self.title, self.text).trim_start().to_owned()
+    }
+}
+
 async fn store() -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
-    let Some(url) = std::env::args().nth(2) else {
+    let url = std::env::args().skip(2).find(|argument| argument.starts_with("postgres://"));
+    let Some(url) = url else {
         return Ok(Box::new(MemoryStore::new(EmbeddingModel::default())));
     };
     #[cfg(feature = "postgres")]
@@ -38,19 +54,27 @@ type Relevant = HashMap<String, HashMap<String, f64>>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args().nth(1).ok_or("the folder of the collection is missing")?;
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().ok_or("the folder of the collection is missing")?;
+    let others: Vec<_> = arguments.collect();
     let read = |name: &str| -> Result<Vec<Entry>, Box<dyn Error>> {
         let text = fs::read_to_string(Path::new(&folder).join(name))?;
         Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     };
     let (corpus, queries) = (read("corpus.jsonl")?, read("queries.jsonl")?);
+    if let [flag, out] = &others[..]
+        && flag == "--export"
+    {
+        export(Path::new(out), "chunks", &corpus)?;
+        return export(Path::new(out), "queries", &queries);
+    }
     let relevant = relevant(&fs::read_to_string(Path::new(&folder).join("qrels.tsv"))?)?;
 
     let model = StaticModel::built_in();
     let start = Instant::now();
     let store = store().await?;
     let documents = corpus.iter().map(|entry| {
-        let text = format!("{} {}", entry.title, entry.text);
+        let text = entry.whole();
         let vector = model.embed(&text);
         (Document::new(&*entry.id), vec![NewChunk::of_text(text, vector)])
     });
@@ -72,7 +96,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ];
     println!("{:32} NDCG@10 Recall@100  ms a query", "");
     for (name, (words, vectors, fusion, matching)) in systems {
-        let (mut ndcg, mut recall, mut count, mut spent) = (0.0, 0.0, 0.0, 0.0);
+        let (mut score, mut spent) = (Score::default(), 0.0);
         for query in &queries {
             let Some(relevant) = relevant.get(&query.id) else { continue };
             let text = if words { query.text.clone() } else { String::new() };
@@ -82,22 +106,81 @@ async fn main() -> Result<(), Box<dyn Error>> {
             (request.limit, request.fusion, request.matching) = (100, fusion, matching);
             let hits = store.search(&request).await?;
             spent += start.elapsed().as_secs_f64();
-            let found = hits.iter().map(|hit| relevant.get(&hit.chunk.document).copied());
-            let found: Vec<f64> = found.map(Option::unwrap_or_default).collect();
-            let mut ideal: Vec<f64> = relevant.values().copied().collect();
-            ideal.sort_by(|left, right| right.total_cmp(left));
-            ndcg += gain(&found) / gain(&ideal);
-            recall +=
-                found.iter().filter(|&&score| score > 0.0).count() as f64 / ideal.len() as f64;
-            count += 1.0;
+            score.add(relevant, hits.iter().map(|hit| &*hit.chunk.document));
         }
-        println!(
-            "{name:32} {:7.3} {:10.3} {:11.2}",
-            ndcg / count,
-            recall / count,
-            spent / count * 1e3
-        );
+        score.print(name, spent * 1e3 / score.count);
     }
+    for other in others.iter().filter(|other| !other.starts_with("postgres://")) {
+        let (name, file) = other.split_once('=').ok_or("NAME=FILE")?;
+        let found: Other = serde_json::from_str(&fs::read_to_string(file)?)?;
+        let mut score = Score::default();
+        for (query, relevant) in &relevant {
+            score.add(relevant, found.rankings.get(query).into_iter().flatten().map(|id| &**id));
+        }
+        let time = found.searches.first().map_or(f64::NAN, |search| search.p50_ms);
+        score.print(name, time);
+    }
+    Ok(())
+}
+
+/// What another program has found.
+#[derive(Deserialize)]
+struct Other {
+    rankings: HashMap<String, Vec<String>>,
+    searches: Vec<Search>,
+}
+
+#[derive(Deserialize)]
+struct Search {
+    p50_ms: f64,
+}
+
+/// Sums over questions.
+#[derive(Default)]
+struct Score {
+    ndcg: f64,
+    recall: f64,
+    count: f64,
+}
+
+impl Score {
+    fn add<'a>(
+        &mut self,
+        relevant: &HashMap<String, f64>,
+        documents: impl Iterator<Item = &'a str>,
+    ) {
+        let found: Vec<f64> = documents
+            .take(100)
+            .map(|document| relevant.get(document).copied().unwrap_or_default())
+            .collect();
+        let mut ideal: Vec<f64> = relevant.values().copied().collect();
+        ideal.sort_by(|left, right| right.total_cmp(left));
+        self.ndcg += gain(&found) / gain(&ideal);
+        self.recall +=
+            found.iter().filter(|&&score| score > 0.0).count() as f64 / ideal.len() as f64;
+        self.count += 1.0;
+    }
+
+    fn print(&self, name: &str, time: f64) {
+        let Self { ndcg, recall, count } = self;
+        println!("{name:32} {:7.3} {:10.3} {time:11.2}", ndcg / count, recall / count);
+    }
+}
+
+fn export(out: &Path, name: &str, entries: &[Entry]) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(out)?;
+    let model = StaticModel::built_in();
+    let mut texts = BufWriter::new(File::create(out.join(format!("{name}.jsonl")))?);
+    let mut vectors = BufWriter::new(File::create(out.join(format!("{name}.f32")))?);
+    for entry in entries {
+        let text = entry.whole();
+        for value in model.embed(&text) {
+            vectors.write_all(&value.to_le_bytes())?;
+        }
+        writeln!(texts, "{}", json!({"id": entry.id, "text": text}))?;
+    }
+    texts.flush()?;
+    vectors.flush()?;
     Ok(())
 }
 

@@ -1,21 +1,29 @@
-//! How fast a database of generated chunks is written, opened and searched.
+//! How fast a database of generated chunks is written, opened and searched; prints JSON for `cargo xtask bench rag`.
 //!
 //! `cargo run --release -p marquetry-rag --features libsql,postgres --example search_speed -- index DATABASE CHUNKS`, and
 //! then `… search DATABASE`: two processes, so that neither has the other's memory. DATABASE is a file, or a URL
-//! `postgres://…` (whose server has its own processes, memory and size). Documents have ten chunks of 60 words, which
-//! are drawn from 50,000 as they are in languages (the n-th as often as 1/n, without the first 50, which would be stop
-//! words); questions have eight such words; vectors have 256 numbers at random.
+//! `postgres://…` (whose server has its own processes, memory and size). `… export FOLDER CHUNKS` writes the same chunks
+//! and questions for others. Documents have ten chunks of 60 words, which are drawn from 50,000 as they are in
+//! languages (the n-th as often as 1/n, without the first 50, which would be stop words); questions have eight such
+//! words; vectors have 256 numbers at random.
 
 use std::{
     error::Error,
-    fs,
+    fs::{self, File},
+    hint::black_box,
+    io::{BufWriter, Write as _},
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
 use marquetry_rag::{ChunkStore, Document, EmbeddingModel, Filter, NewChunk, SearchRequest};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
 
 const CHUNKS_PER_DOCUMENT: usize = 10;
 const WORDS_PER_CHUNK: usize = 60;
+const WORDS_PER_QUERY: usize = 8;
 const VOCABULARY: f64 = 50_000.0;
 const STOP_WORDS: f64 = 50.0;
 const DIMENSION: usize = 256;
@@ -26,9 +34,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["index", database, chunks] => index(database, chunks.parse()?).await,
-        ["search", database] => search(database).await,
-        _ => Err("index DATABASE CHUNKS, or search DATABASE".into()),
+        ["index", file, chunks] => index(file, chunks.parse()?).await,
+        ["search", file] => search(file).await,
+        ["export", folder, chunks] => export(Path::new(folder), chunks.parse()?),
+        _ => Err("index DATABASE CHUNKS, search DATABASE, or export FOLDER CHUNKS".into()),
     }
 }
 
@@ -48,10 +57,10 @@ async fn open(database: &str) -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
     Err(format!("this was built without a store for {database}").into())
 }
 
-async fn index(database: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
-    let store = open(database).await?;
+async fn index(file: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
+    let store = open(file).await?;
     let mut random = Random(7);
-    let (mut spent, mut document) = (Duration::ZERO, 0);
+    let (mut spent, mut cpu_spent, mut document) = (Duration::ZERO, 0.0, 0);
     while document * CHUNKS_PER_DOCUMENT < chunks {
         let batch: Vec<_> = (0..100)
             .map(|at| {
@@ -64,30 +73,37 @@ async fn index(database: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
             })
             .collect();
         document += batch.len();
-        let start = Instant::now();
+        let (start, cpu_before) = (Instant::now(), cpu());
         store.replace_all(batch).await?;
         spent += start.elapsed();
+        cpu_spent += cpu() - cpu_before;
     }
     let count = store.count(&Filter::default()).await?;
-    let size = fs::metadata(database).map_or_else(
-        |_| String::new(),
-        |file| format!("; {:.0} MiB", file.len() as f64 / f64::from(1 << 20)),
-    );
-    println!("{count} chunks written, {:.0} a second{size}", count as f64 / spent.as_secs_f64());
+    // Of a file; a server has its own.
+    let bytes = fs::metadata(file).map(|file| file.len()).ok();
+    let answer = json!({
+        "chunks": count, "documents": document, "seconds": spent.as_secs_f64(), "cpu_seconds": cpu_spent / 1e3,
+        "bytes": bytes, "resident_bytes": resident()?,
+    });
+    println!("{answer}");
     Ok(())
 }
 
-async fn search(database: &str) -> Result<(), Box<dyn Error>> {
-    let (before, cpu_before) = (resident()?, cpu()?);
+async fn search(file: &str) -> Result<(), Box<dyn Error>> {
+    let (before, cpu_before) = (resident()?, cpu());
     let start = Instant::now();
-    let store = open(database).await?;
-    let opened = start.elapsed().as_secs_f64() * 1e3;
-    let memory = (resident()? - before) / 1_024.0;
-    let spent = cpu()? - cpu_before;
-    println!("opened in {opened:.0} ms ({spent:.0} ms of CPU), {memory:.0} MiB");
+    let store = open(file).await?;
+    let (opened, opened_cpu) = (start.elapsed(), cpu() - cpu_before);
+    let rows = store.count(&Filter::default()).await? as usize;
+    let mut random = Random(13);
+    let request = SearchRequest::new(random.text(WORDS_PER_QUERY), Some(random.vector()));
+    assert!(!store.search(&request).await?.is_empty());
+    let ready = start.elapsed();
+    let memory = resident()? - before;
 
     let mut tagged = Filter::default();
     tagged.tags.push("hundredth".to_owned());
+    let mut searches = Vec::new();
     for (name, words, vector, filter) in [
         ("hybrid", true, true, Filter::default()),
         ("hybrid, 1 % by a tag", true, true, tagged),
@@ -95,45 +111,91 @@ async fn search(database: &str) -> Result<(), Box<dyn Error>> {
         ("words", true, false, Filter::default()),
     ] {
         let mut random = Random(11);
-        let (mut times, cpu_before) = (Vec::new(), cpu()?);
+        let (mut times, mut cpu_before) = (Vec::new(), 0.0);
         // The first tenth warms up.
         for query in 0..QUERIES + QUERIES / 10 {
-            let text = if words { random.text(8) } else { String::new() };
+            if query == QUERIES / 10 {
+                cpu_before = cpu();
+            }
+            let text = if words { random.text(WORDS_PER_QUERY) } else { String::new() };
             let mut request = SearchRequest::new(text, vector.then(|| random.vector()));
             request.filter = filter.clone();
             let start = Instant::now();
             let hits = store.search(&request).await?;
             if query >= QUERIES / 10 {
-                times.push(start.elapsed().as_secs_f64() * 1e3);
+                times.push(millis(start.elapsed()));
             }
             assert!(!hits.is_empty());
         }
         times.sort_by(f64::total_cmp);
-        let (p50, p99) = (times[QUERIES / 2], times[QUERIES * 99 / 100]);
-        let spent = (cpu()? - cpu_before) / (QUERIES + QUERIES / 10) as f64;
-        println!(
-            "{name}: p50 {p50:.2} ms, p99 {p99:.2} ms, {spent:.2} ms of CPU, the fastest {:.2} ms",
-            times[0]
-        );
+        searches.push(json!({
+            "name": name, "p50_ms": times[QUERIES / 2], "p99_ms": times[QUERIES * 99 / 100], "fastest_ms": times[0],
+            "cpu_ms": (cpu() - cpu_before) / QUERIES as f64,
+        }));
+    }
+    drop(store);
+    let answer = json!({
+        "chunks": rows, "open_ms": millis(opened), "open_cpu_ms": opened_cpu, "ready_ms": millis(ready),
+        "memory_bytes": memory, "searches": searches, "floor_ms": floor(rows * DIMENSION),
+    });
+    println!("{answer}");
+    Ok(())
+}
+
+/// How long one pass over so many bytes takes, by all processors together: what a scan of all vectors cannot go below.
+fn floor(bytes: usize) -> f64 {
+    let memory = vec![1_u64; bytes / 8];
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let pass = || {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for part in memory.chunks(memory.len().div_ceil(threads)) {
+                scope.spawn(|| black_box(part.iter().fold(0, |all, &word| all | word)));
+            }
+        });
+        millis(start.elapsed())
+    };
+    (0..15).map(|_| pass()).fold(f64::INFINITY, f64::min)
+}
+
+/// For other programs: `chunks.jsonl` and `queries.jsonl` with a `text` a line, and the vectors of both as numbers of
+/// four bytes, one after another.
+fn export(folder: &Path, chunks: usize) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
+    for (name, count, words, seed) in
+        [("chunks", chunks, WORDS_PER_CHUNK, 7), ("queries", QUERIES, WORDS_PER_QUERY, 11)]
+    {
+        let mut random = Random(seed);
+        let mut texts = BufWriter::new(File::create(folder.join(format!("{name}.jsonl")))?);
+        let mut vectors = BufWriter::new(File::create(folder.join(format!("{name}.f32")))?);
+        for number in 0..count {
+            let text = random.text(words);
+            writeln!(texts, "{}", json!({"id": number.to_string(), "text": text}))?;
+            for value in random.vector() {
+                vectors.write_all(&value.to_le_bytes())?;
+            }
+        }
+        texts.flush()?;
+        vectors.flush()?;
     }
     Ok(())
 }
 
-/// This process's memory, in KiB.
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// This process's memory, in bytes.
 fn resident() -> Result<f64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    Ok(line.trim().trim_end_matches(" kB").parse()?)
+    Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1_024.0)
 }
 
 /// What this process has used of the processor, in milliseconds: the figure to compare where others are at work, too.
-fn cpu() -> Result<f64, Box<dyn Error>> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("no name in /proc/self/stat")?;
-    let ticks: Result<Vec<f64>, _> =
-        fields.split_whitespace().skip(11).take(2).map(str::parse).collect();
-    // A tick is 10 ms on every architecture that Rust runs on.
-    Ok(ticks?.iter().sum::<f64>() * 10.0)
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
 /// The same numbers in every run (xorshift).

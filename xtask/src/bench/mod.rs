@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how fast we are, beside others and the least that it can cost.
 
+mod blocks;
 mod http;
 mod peer;
 mod process;
@@ -9,12 +10,16 @@ mod report;
 mod sessions;
 mod stdio;
 
-use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
+use std::{
+    io::IsTerminal as _,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
 
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::Failed;
+use crate::{Failed, cargo, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +27,9 @@ Examples:
   cargo xtask bench protocol --quick   one short round: whether it runs, not what it says
   cargo xtask bench protocol --write   puts the table into docs/benchmarks.md
   cargo xtask bench sessions           what 10,000 idle sessions cost in memory
-  cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are
+  cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are, beside others
+  cargo xtask bench rag --quick        10,000 chunks alone
+  cargo xtask bench context-blocks     how fast text is searched for blocks
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
@@ -35,6 +42,8 @@ pub(crate) enum Bench {
     Sessions(sessions::Options),
     /// Retrieval: quality on a collection, speed of writing, opening and searching a database.
     Rag(rag::Options),
+    /// Context blocks: finding, filtering and neutralising them.
+    ContextBlocks(blocks::Options),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
@@ -42,7 +51,28 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
         Bench::Protocol(options) => protocol::run(options),
         Bench::Sessions(options) => sessions::run(options),
         Bench::Rag(options) => rag::run(options),
+        Bench::ContextBlocks(options) => blocks::run(options),
     }
+}
+
+/// What an example of a crate prints.
+fn example(
+    package: &str,
+    features: &[&str],
+    name: &str,
+    arguments: &[&str],
+) -> Result<String, Failed> {
+    let output = Command::new(cargo())
+        .args(["run", "--quiet", "--release", "--package", package, "--features"])
+        .args([&features.join(","), "--example", name, "--"])
+        .args(arguments)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(Failed::new(format!("the example {name} failed: {}", output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn progress_bar(turns: usize) -> ProgressBar {

@@ -53,15 +53,23 @@ pub(crate) fn fuse(
             entry.row = row;
         }
     }
-    let mut found: Vec<_> = ranked
+    let mut ranked: Vec<_> = ranked
         .into_values()
-        .map(|Both { row, semantic, keyword }| {
+        .map(|both| (query.fusion.score(both.semantic, both.keyword), both))
+        .collect();
+    // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
+    ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.place(both.row)));
+    let limit = if query.threshold > 0.0 { ranked.len() } else { query.limit };
+    sort_and_limit(&mut ranked, limit, |(score, _)| *score);
+    ranked
+        .into_iter()
+        .map(|(score, Both { row, semantic, keyword })| {
             let similarity = rows.similarity(row);
             let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
             Found {
                 document: rows.document(row),
                 index: rows.place(row),
-                score: query.fusion.score(semantic, keyword),
+                score,
                 relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
                 similarity,
                 semantic_rank: semantic,
@@ -69,11 +77,8 @@ pub(crate) fn fuse(
             }
         })
         .filter(|found| found.relevance >= query.threshold)
-        .collect();
-    // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
-    found.sort_unstable_by_key(|found| (found.document, found.index));
-    sort_and_limit(&mut found, query.limit, |found| found.score);
-    found
+        .take(query.limit)
+        .collect()
 }
 
 /// Places from 1; equals share one.
@@ -153,6 +158,11 @@ impl<'a> Collector<'a> {
                 }
             }
         }
+    }
+
+    /// What a score must be more than to be of interest, as far as that is known already.
+    pub(crate) fn least(&self) -> f32 {
+        self.top.least()
     }
 
     pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {

@@ -1,11 +1,20 @@
 //! Everything that is searched, in memory: one row for each chunk.
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use super::{
     Fusion, Matching, SearchRequest,
     fuse::{Collector, Found, Ranked, fuse},
     postings::{Postings, Scorer, Term},
+    top,
     vectors::{Matrix, Packed, Probe},
 };
 use crate::store::{
@@ -13,8 +22,12 @@ use crate::store::{
     filter::{Label, LabelFilter},
 };
 
-/// Below this many rows a second thread costs more than it does.
+/// Below this many vectors to compare a second thread costs more than it does.
 const ROWS_FOR_THREADS: usize = 50_000;
+/// How many vectors a thread takes at a time.
+const ROWS_AT_ONCE: u32 = 8_192;
+/// How many threads one search takes at most; memory gives no more than some can take.
+const MAX_THREADS: usize = 4;
 
 /// A chunk, as it is searched.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +85,9 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Rows with their scores, the best first.
+type Ranking = Vec<(f32, u32)>;
+
 #[derive(Debug)]
 pub(crate) struct Index {
     vectors: Matrix,
@@ -109,6 +125,12 @@ impl Index {
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.vectors.reserve(rows);
         self.documents_of_rows.reserve_exact(rows);
+    }
+
+    /// Gives rows their terms that were added without.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn set_postings(&mut self, postings: Postings) {
+        self.postings = postings;
     }
 
     /// How many rows there are.
@@ -208,18 +230,7 @@ impl Index {
         let is_alive: Option<&dyn Fn(u32) -> bool> =
             if self.dead > 0 { Some(&is_alive) } else { None };
         let scorer = self.postings.scorer(query.terms, self.len(), is_alive);
-        let semantic =
-            || probe.as_ref().map_or_else(Vec::new, |probe| self.by_vector(query, probe, &runs));
-        let keyword = || self.by_words(query, &scorer, &runs);
-        let (semantic, keyword) = if self.len() < ROWS_FOR_THREADS || query.terms.is_empty() {
-            (semantic(), keyword())
-        } else {
-            std::thread::scope(|scope| {
-                let semantic = scope.spawn(semantic);
-                let keyword = keyword();
-                (semantic.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), keyword)
-            })
-        };
+        let (semantic, keyword) = self.both_rankings(query, probe.as_ref(), &scorer, &runs);
         let rows = Rows { index: self, probe: probe.as_ref(), scorer: &scorer };
         fuse(query, &semantic, &keyword, &rows)
     }
@@ -245,15 +256,57 @@ impl Index {
         runs
     }
 
-    fn by_vector(&self, query: &Query<'_>, probe: &Probe, runs: &[Range<u32>]) -> Vec<(f32, u32)> {
-        let mut top = Collector::new(query, &self.documents_of_rows);
-        self.vectors.scan(
-            probe,
-            runs,
-            #[inline(always)]
-            |row, score| top.see(score, row),
-        );
-        let mut rows = top.into_sorted();
+    fn both_rankings(
+        &self,
+        query: &Query<'_>,
+        probe: Option<&Probe>,
+        scorer: &Scorer<'_>,
+        runs: &[Range<u32>],
+    ) -> (Ranking, Ranking) {
+        let Some(probe) = probe else { return (Vec::new(), self.by_words(query, scorer, runs)) };
+        let parts = parts(runs);
+        let next = AtomicUsize::new(0);
+        // Each thread takes what the others have left.
+        let compare = || {
+            let mut top = Collector::new(query, &self.documents_of_rows);
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.vectors.scan(
+                    probe,
+                    part,
+                    #[inline(always)]
+                    |row, score| top.see(score, row),
+                );
+            }
+            top.into_sorted()
+        };
+        let rows: usize = runs.iter().map(Range::len).sum();
+        let helpers = if rows < ROWS_FOR_THREADS { 0 } else { threads() - 1 };
+        let (semantic, keyword) = thread::scope(|scope| {
+            let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(compare)).collect();
+            let keyword = self.by_words(query, scorer, runs);
+            let mut semantic = vec![compare()];
+            for helper in helpers {
+                let found = helper.join();
+                semantic.push(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            (semantic, keyword)
+        });
+        (self.exactly(query, probe, semantic), keyword)
+    }
+
+    /// The best of what the threads have found, by exact cosines.
+    fn exactly(&self, query: &Query<'_>, probe: &Probe, found: Vec<Ranking>) -> Ranking {
+        let is_one = found.len() == 1;
+        let mut rows: Vec<_> = found.into_iter().flatten().collect();
+        if !is_one {
+            rows.sort_unstable_by(top::order);
+            // The rows of a document may have been with several threads.
+            let mut seen = HashSet::new();
+            rows.retain(|&(_, row)| {
+                !query.distinct || seen.insert(self.documents_of_rows[row as usize])
+            });
+            rows.truncate(query.depth());
+        }
         for (score, row) in &mut rows {
             *score = self.vectors.cosine(*row, probe).unwrap_or(0.0);
         }
@@ -261,20 +314,11 @@ impl Index {
         rows
     }
 
-    fn by_words(
-        &self,
-        query: &Query<'_>,
-        scorer: &Scorer<'_>,
-        runs: &[Range<u32>],
-    ) -> Vec<(f32, u32)> {
+    fn by_words(&self, query: &Query<'_>, scorer: &Scorer<'_>, runs: &[Range<u32>]) -> Ranking {
         let mut top = Collector::new(query, &self.documents_of_rows);
-        // Rows and ranges come in the same order.
-        let mut rest = runs.iter().peekable();
         scorer.scan(query.matching, runs, |row, score| {
-            while rest.next_if(|run| run.end <= row).is_some() {}
-            if rest.peek().is_some_and(|run| run.start <= row) {
-                top.see(score, row);
-            }
+            top.see(score, row);
+            top.least()
         });
         top.into_sorted()
     }
@@ -315,9 +359,14 @@ pub(crate) struct Adding<'a> {
 impl Adding<'_> {
     /// The next row.
     pub(crate) fn row(&mut self, row: RowRef<'_>) {
+        self.index.postings.push(row.terms, row.length);
+        self.row_without_terms(row);
+    }
+
+    /// The next row, whose terms come later, with those of all rows: see [`Index::set_postings`].
+    pub(crate) fn row_without_terms(&mut self, row: RowRef<'_>) {
         let Self { index, number } = self;
         index.vectors.push(row.scale, row.coarse, row.fine);
-        index.postings.push(row.terms, row.length);
         index.documents_of_rows.push(*number as u32);
         if let Some(kept) = &mut index.documents[*number] {
             kept.rows.end += 1;
@@ -347,9 +396,100 @@ impl Row {
     }
 }
 
+/// Runs in parts of about as many rows each; long ones are cut.
+fn parts(runs: &[Range<u32>]) -> Vec<Vec<Range<u32>>> {
+    let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), ROWS_AT_ONCE);
+    for run in runs {
+        let mut start = run.start;
+        while start < run.end {
+            let end = run.end.min(start + room);
+            part.push(start..end);
+            room -= end - start;
+            start = end;
+            if room == 0 {
+                parts.push(std::mem::take(&mut part));
+                room = ROWS_AT_ONCE;
+            }
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+/// How many threads one search takes.
+fn threads() -> usize {
+    // To ask takes longer than a small search.
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS
+        .get_or_init(|| thread::available_parallelism().map_or(1, |all| all.get().min(MAX_THREADS)))
+}
+
 fn join(runs: &mut Vec<Range<u32>>, rows: Range<u32>) {
     match runs.last_mut() {
         Some(last) if last.end == rows.start => last.end = rows.end,
         _ => runs.push(rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enough rows for several threads; documents of three rows, so that some are cut between two.
+    #[test]
+    fn several_threads_find_what_one_would() {
+        let (mut index, mut state) = (Index::new(8), 1_u32);
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        let mut vectors = Vec::new();
+        for number in 0..20_000 {
+            let mut adding = index.add(Entry { number, uri: number.into(), labels: Vec::new() });
+            for _ in 0..3 {
+                let vector: Vec<f32> = (0..8).map(|_| random()).collect();
+                adding.row(
+                    Row { vector: Packed::new(&vector), terms: vec![(0, 1)], length: 1 }.as_ref(),
+                );
+                vectors.push(vector);
+            }
+        }
+        assert!(index.len() > ROWS_FOR_THREADS);
+        let question: Vec<f32> = (0..8).map(|_| random()).collect();
+        let length = |vector: &[f32]| vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+        let cosine = |row: usize| {
+            let dot: f32 =
+                vectors[row].iter().zip(&question).map(|(left, right)| left * right).sum();
+            f64::from(dot / length(&vectors[row]) / length(&question))
+        };
+        for distinct in [false, true] {
+            let request = SearchRequest {
+                limit: 20,
+                distinct,
+                ..SearchRequest::new("", Some(question.clone()))
+            };
+            let found = index.search(&Query::new(&request, &[], &EmbeddingModel::new("test", 8)));
+            let mut rows: Vec<usize> = (0..vectors.len()).collect();
+            rows.sort_by(|&left, &right| cosine(right).total_cmp(&cosine(left)));
+            let mut seen = HashSet::new();
+            rows.retain(|row| !distinct || seen.insert(row / 3));
+            assert_eq!(found.len(), 20);
+            for (found, want) in found.iter().zip(rows) {
+                let similarity = found.similarity.unwrap();
+                assert!((similarity - cosine(want)).abs() < 1e-3, "{found:?} {want}");
+            }
+            let documents: HashSet<_> = found.iter().map(|found| found.document).collect();
+            assert!(!distinct || documents.len() == 20);
+        }
+    }
+
+    #[test]
+    fn parts_are_the_runs_again() {
+        let runs = [3..9, 20..20_000, 30_000..30_001];
+        let parts = parts(&runs);
+        assert_eq!(parts.len(), 3);
+        let rows = |runs: &[Range<u32>]| runs.iter().cloned().flatten().collect::<Vec<_>>();
+        assert_eq!(rows(&parts.concat()), rows(&runs));
+        assert!(parts.iter().all(|part| rows(part).len() <= ROWS_AT_ONCE as usize));
     }
 }

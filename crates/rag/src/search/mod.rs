@@ -12,6 +12,8 @@ pub use self::request::{Fusion, Hit, Matching, SearchRequest};
 
 #[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::index::RowRef;
+#[cfg(feature = "libsql")]
+pub(crate) use self::postings::Postings;
 pub(crate) use self::{
     fuse::Found,
     index::{Entry, Index, Query, Row},

@@ -23,7 +23,7 @@ pub(crate) fn average(total_length: u64, rows: usize) -> f32 {
 /// What a word of this weight adds to the score of a row that has it so often.
 pub(crate) fn bm25(weight: f32, count: u8, length: u32, average: f32) -> f32 {
     let (count, length) = (f32::from(count), length as f32);
-    let norm = K1 * (1.0 - B + B * length / average);
+    let norm = K1 * (1.0 - B) + K1 * B / average * length;
     weight * count * (K1 + 1.0) / (count + norm)
 }
 
@@ -44,27 +44,29 @@ pub(crate) struct Postings {
 struct List {
     rows: Vec<u32>,
     counts: Vec<u8>,
+    /// At least as many as the most of them.
+    most: u8,
+    /// At most as many terms as the shortest of its rows has.
+    shortest: u32,
 }
 
 impl List {
-    /// The places of the list that have rows of the ranges. The whole list, if finding them costs more than it saves.
-    fn within(&self, runs: &[Range<u32>]) -> Vec<Range<usize>> {
-        let mut parts = Vec::new();
-        // Finding a range takes some twenty steps.
-        if runs.len() * 20 > self.rows.len() {
-            parts.push(0..self.rows.len());
-            return parts;
+    fn push(&mut self, row: u32, count: u8, length: u32) {
+        self.shortest = if self.rows.is_empty() { length } else { self.shortest.min(length) };
+        self.most = self.most.max(count);
+        self.rows.push(row);
+        self.counts.push(count);
+    }
+
+    /// The first place at `from` or after it whose row is `row` or after it; soon found if that is near.
+    fn place(&self, from: usize, row: u32) -> usize {
+        let rest = &self.rows[from..];
+        let mut step = 1;
+        while rest.get(step - 1).is_some_and(|&there| there < row) {
+            step *= 2;
         }
-        let mut start = 0;
-        for run in runs {
-            start += self.rows[start..].partition_point(|&row| row < run.start);
-            let end = start + self.rows[start..].partition_point(|&row| row < run.end);
-            if start < end {
-                parts.push(start..end);
-            }
-            start = end;
-        }
-        parts
+        let near = step / 2..step.min(rest.len() + 1) - 1;
+        from + near.start + rest[near].partition_point(|&there| there < row)
     }
 }
 
@@ -100,8 +102,7 @@ impl Postings {
             if term >= self.lists.len() {
                 self.lists.resize_with(term + 1, List::default);
             }
-            self.lists[term].rows.push(row);
-            self.lists[term].counts.push(count);
+            self.lists[term].push(row, count, length);
         }
         self.lengths.push(length);
         self.total_length += u64::from(length);
@@ -160,51 +161,133 @@ impl Postings {
     }
 }
 
+/// How many rows are scored at a time: what they need fits into the processor's nearest memory.
+const WINDOW: u32 = 1 << 13;
+/// A window goes on over gaps of fewer rows that are not wanted.
+const GAP: u32 = 64;
+
+/// A term of a question, while the rows are gone through.
+struct Cursor<'a> {
+    wanted: &'a Wanted<'a>,
+    /// No row has more from this term.
+    bound: i32,
+    place: usize,
+}
+
 impl Scorer<'_> {
-    fn score(&self, wanted: &Wanted<'_>, row: u32, count: u8) -> f32 {
-        bm25(wanted.weight, count, self.postings.lengths[row as usize], self.average)
+    fn score(&self, wanted: &Wanted<'_>, length: u32, count: u8) -> f32 {
+        bm25(wanted.weight, count, length, self.average)
     }
 
-    /// Shows rows with their BM25 to `see`, in their order: those of the ranges, which are in order, and maybe others.
+    fn score_of_row(&self, wanted: &Wanted<'_>, row: u32, count: u8) -> f32 {
+        self.score(wanted, self.postings.lengths[row as usize], count)
+    }
+
+    /// Shows rows of the ranges, which are in order, with their BM25 to `see`, in their order; `see` says what a score
+    /// must be more than from then on to be of interest.
     pub(crate) fn scan(
         &self,
         matching: Matching,
         runs: &[Range<u32>],
-        mut see: impl FnMut(u32, f32),
+        mut see: impl FnMut(u32, f32) -> f32,
     ) {
         if self.wanted.is_empty() {
             return;
         }
         match matching {
-            Matching::Any => {
-                let mut scores = vec![0.0_f32; self.postings.lengths.len()];
-                for wanted in &self.wanted {
-                    for part in wanted.list.within(runs) {
-                        let List { rows, counts } = wanted.list;
-                        for (&row, &count) in rows[part.clone()].iter().zip(&counts[part]) {
-                            scores[row as usize] += self.score(wanted, row, count);
-                        }
-                    }
-                }
-                for row in runs.iter().cloned().flatten() {
-                    let score = scores[row as usize];
-                    if score > 0.0 {
-                        see(row, score);
-                    }
-                }
-            }
+            Matching::Any => self.scan_any(runs, see),
             Matching::All if !self.complete => {}
             Matching::All => {
                 let rarest = self.wanted.iter().min_by_key(|wanted| wanted.list.rows.len());
+                let mut rest = runs.iter().peekable();
                 for &row in rarest.map_or(&[][..], |rarest| &rarest.list.rows) {
+                    while rest.next_if(|run| run.end <= row).is_some() {}
+                    if rest.peek().is_none_or(|run| row < run.start) {
+                        continue;
+                    }
                     let scores = self.wanted.iter().map(|wanted| {
-                        wanted.count(row).map(|count| self.score(wanted, row, count))
+                        wanted.count(row).map(|count| self.score_of_row(wanted, row, count))
                     });
                     if let Some(score) = scores.sum::<Option<f32>>() {
                         see(row, score);
                     }
                 }
             }
+        }
+    }
+
+    /// MaxScore (Turtle and Flood 1995), a window of rows at a time: once enough rows are known, terms that cannot lift
+    /// a row among them by themselves are only looked up for rows that others have lifted near.
+    fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
+        // Scores are summed as whole numbers, so that equal ones are equal, whatever the order in which terms come.
+        let bound =
+            |wanted: &Wanted<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
+        let all: f32 = self.wanted.iter().map(bound).sum();
+        let unit = (2.0_f32.powi(29) / all).log2().floor().exp2();
+        let units = |score: f32| (score * unit) as i32;
+
+        let mut terms: Vec<_> = (self.wanted.iter())
+            // One more, for the rounding of what it bounds.
+            .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, place: 0 })
+            .collect();
+        terms.sort_by_key(|term| term.bound);
+        // The first terms, which no row is among the best by, and what they give together at most.
+        let (mut minor, mut of_minor) = (0, 0);
+        // What a score must be more than.
+        let mut least = 0;
+        let mut scores = vec![0_i32; WINDOW as usize];
+        for (window, runs) in windows(runs) {
+            while let Some(term) = terms.get(minor)
+                && of_minor + term.bound <= least
+            {
+                of_minor += term.bound;
+                minor += 1;
+            }
+            let (minor_terms, major_terms) = terms.split_at_mut(minor);
+            if major_terms.is_empty() {
+                return;
+            }
+            let lengths = &self.postings.lengths[window.start as usize..window.end as usize];
+            let scores = &mut scores[..lengths.len()];
+            for Cursor { wanted, place, .. } in major_terms {
+                let list = wanted.list;
+                let start = list.place(*place, window.start);
+                *place = list.place(start, window.end);
+                let rows = list.rows[start..*place].iter().zip(&list.counts[start..*place]);
+                for (&row, &count) in rows {
+                    let at = (row - window.start) as usize;
+                    scores[at] += units(self.score(wanted, lengths[at], count));
+                }
+            }
+            for run in runs {
+                let run = run.start.max(window.start)..run.end.min(window.end);
+                let first = run.start - window.start;
+                let scores = &scores[first as usize..(run.end - window.start) as usize];
+                for (rows, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
+                    // Most rows are far from it; the compiler makes one comparison of many.
+                    if !scores.iter().fold(false, |any, &score| any | (score > least - of_minor)) {
+                        continue;
+                    }
+                    for (row, &score) in (rows..).zip(scores) {
+                        let (mut score, mut rest) = (score, of_minor);
+                        for Cursor { wanted, bound, place } in minor_terms.iter_mut().rev() {
+                            if score + rest <= least {
+                                break;
+                            }
+                            *place = wanted.list.place(*place, row);
+                            if wanted.list.rows.get(*place) == Some(&row) {
+                                let count = wanted.list.counts[*place];
+                                score += units(self.score_of_row(wanted, row, count));
+                            }
+                            rest -= *bound;
+                        }
+                        if score > least {
+                            least = units(see(row, score as f32 / unit)).max(least);
+                        }
+                    }
+                }
+            }
+            scores.fill(0);
         }
     }
 
@@ -216,8 +299,37 @@ impl Scorer<'_> {
     }
 }
 
+/// How many rows are compared at once.
+const LANES: usize = 32;
+
+/// Ranges of rows to go through at a time, each with the wanted runs that it meets.
+fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32>])> {
+    let (mut first, mut start) = (0, runs.first().map_or(0, |run| run.start));
+    std::iter::from_fn(move || {
+        let rest = runs.get(first..).filter(|rest| !rest.is_empty())?;
+        let limit = start.saturating_add(WINDOW);
+        let (mut end, mut met) = (start, 0);
+        for run in rest {
+            if run.start >= limit || (met > 0 && run.start - end > GAP) {
+                break;
+            }
+            end = run.end.min(limit);
+            met += 1;
+        }
+        let window = start..end;
+        let runs = &rest[..met];
+        // A run that is longer than the window goes on in the next one.
+        let is_cut = runs.last().is_some_and(|run| run.end > end);
+        first += met - usize::from(is_cut);
+        start = if is_cut { end } else { rest.get(met).map_or(end, |run| run.start) };
+        Some((window, runs))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::search::top::Top;
 
@@ -231,9 +343,10 @@ mod tests {
 
     fn found(postings: &Postings, terms: &[Option<Term>], matching: Matching) -> Vec<(u32, f32)> {
         let mut top = Top::new(10);
-        postings
-            .scorer(terms, 3, None)
-            .scan(matching, &[0..2, 2..3], |row, score| top.push(score, row));
+        postings.scorer(terms, 3, None).scan(matching, &[0..2, 2..3], |row, score| {
+            top.push(score, row);
+            top.least()
+        });
         top.into_sorted().into_iter().map(|(score, row)| (row, score)).collect()
     }
 
@@ -274,10 +387,76 @@ mod tests {
     }
 
     #[test]
-    fn only_the_places_of_the_ranges_are_looked_at() {
-        let list = List { rows: (0..100).map(|row| 3 * row).collect(), counts: vec![1; 100] };
-        assert_eq!(list.within(&[3..7, 9..10, 11..12, 290..900]), [1..3, 3..4, 97..100]);
-        assert_eq!(list.within(&vec![3..7; 6]).first(), Some(&(0..100)));
+    fn places_are_found_from_anywhere() {
+        let list = List { rows: (0..100).map(|row| 3 * row).collect(), ..List::default() };
+        for from in 0..=100 {
+            for row in 0..310 {
+                let want = from.max((row as usize).div_ceil(3).min(100));
+                assert_eq!(list.place(from, row), want, "{row} from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_cover_all_runs_and_little_else() {
+        let check = |runs: &[Range<u32>], want: &[(Range<u32>, usize)]| {
+            let got: Vec<_> = windows(runs).map(|(window, runs)| (window, runs.len())).collect();
+            assert_eq!(got, want, "{runs:?}");
+        };
+        check(&[], &[]);
+        check(&[3..9, 9..10], &[(3..10, 2)]);
+        check(&[3..9, 11..20, 200..201], &[(3..20, 2), (200..201, 1)]);
+        check(&[0..WINDOW + 5, WINDOW + 6..WINDOW + 7], &[(0..WINDOW, 1), (WINDOW..WINDOW + 7, 2)]);
+        check(&[0..5, 9..WINDOW + 1], &[(0..WINDOW, 2), (WINDOW..WINDOW + 1, 1)]);
+        check(&[0..WINDOW, WINDOW..WINDOW + 1], &[(0..WINDOW, 1), (WINDOW..WINDOW + 1, 1)]);
+    }
+
+    proptest! {
+        /// Whatever is left out on the way, the best rows are those that a plain sum over all rows gives.
+        #[test]
+        fn the_best_are_the_best_of_all(
+            seed: u64, rows in 1_u32..40_000, limit in 1_usize..30,
+            cuts in prop::collection::btree_set(0_u32..40_000, 0..12),
+        ) {
+            // Terms from frequent to rare, some more than once in a row.
+            let mut state = seed | 1;
+            let mut random = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 40) as u32
+            };
+            let mut postings = Postings::default();
+            for _ in 0..rows {
+                let terms = (0..6).filter(|term| random() % (1 << (2 * term)) == 0);
+                let terms: Vec<_> = terms.collect::<Vec<_>>().into_iter().map(|term| (term, 1 + (random() % 3) as u8)).collect();
+                postings.push(&terms, 1 + random() % 50);
+            }
+            let terms: Vec<_> = (0..7).map(Some).collect();
+            let scorer = postings.scorer(&terms, rows as usize, None);
+            let cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(rows)).collect();
+            let runs: Vec<_> = cuts.chunks_exact(2).map(|cut| cut[0]..cut[1]).filter(|run| !run.is_empty()).collect();
+            let runs = if runs.is_empty() { vec![0..1, 1..rows] } else { runs };
+
+            let mut top = Top::new(limit);
+            scorer.scan(Matching::Any, &runs, |row, score| {
+                top.push(score, row);
+                top.least()
+            });
+            let mut all = Top::new(limit);
+            for row in runs.iter().cloned().flatten() {
+                let scores = scorer.wanted.iter().filter_map(|it| Some(scorer.score_of_row(it, row, it.count(row)?)));
+                let score: f32 = scores.sum();
+                if score > 0.0 {
+                    all.push(score, row);
+                }
+            }
+            let (got, want) = (top.into_sorted(), all.into_sorted());
+            prop_assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(&want) {
+                prop_assert!((got.0 - want.0).abs() < 1e-4, "{:?} {:?}", got, want);
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,11 @@ impl Top {
         Self { limit, least: f32::NEG_INFINITY, rows }
     }
 
+    /// What a row must beat to be kept, as far as that is known already.
+    pub(crate) fn least(&self) -> f32 {
+        self.least
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, score: f32, row: u32) {
         if score > self.least {
@@ -30,23 +35,23 @@ impl Top {
     }
 
     fn cut(&mut self) {
-        self.rows.sort_unstable_by(order);
-        self.rows.truncate(self.limit);
-        if let Some(last) = self.rows.last()
-            && self.rows.len() == self.limit
-        {
+        if self.rows.len() > self.limit && self.limit > 0 {
+            let (_, last, _) = self.rows.select_nth_unstable_by(self.limit - 1, order);
             self.least = last.0;
         }
+        self.rows.truncate(self.limit);
     }
 
     /// The best first.
     pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {
         self.cut();
+        self.rows.sort_unstable_by(order);
         self.rows
     }
 }
 
-fn order(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
+/// The higher score first; of equals, the row that came first.
+pub(crate) fn order(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
     right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
 }
 

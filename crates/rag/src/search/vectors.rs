@@ -155,15 +155,54 @@ impl<F: FnMut(u32, f32)> WithSimd for Scan<'_, F> {
         for run in runs {
             let mut row = run.start;
             while row < run.end {
-                let (at, scale) = (row as usize * dimension, scales[row as usize]);
-                let sum = dot(&coarse[at..at + dimension], probe);
-                if scale > 0.0 {
-                    see(row, sum as f32 * scale);
+                let at = row as usize * dimension;
+                let rows = (run.end - row).min(TOGETHER as u32);
+                let sums = if rows == TOGETHER as u32 {
+                    four(&coarse[at..at + TOGETHER * dimension], probe, *dimension)
+                } else {
+                    let mut sums = [0; TOGETHER];
+                    let mut at = at;
+                    for sum in sums.iter_mut().take(rows as usize) {
+                        *sum = dot(&coarse[at..at + dimension], probe);
+                        at += dimension;
+                    }
+                    sums
+                };
+                let end = row + rows;
+                let mut place = 0;
+                while row < end {
+                    let scale = scales[row as usize];
+                    if scale > 0.0 {
+                        see(row, sums[place] as f32 * scale);
+                    }
+                    (row, place) = (row + 1, place + 1);
                 }
-                row += 1;
             }
         }
     }
+}
+
+/// How many rows are compared at once: the numbers of the question are loaded once for all of them.
+const TOGETHER: usize = 4;
+
+#[inline(always)]
+fn four(coarse: &[i8], probe: &[i16], dimension: usize) -> [i32; TOGETHER] {
+    let (first, rest) = coarse.split_at(dimension);
+    let (second, rest) = rest.split_at(dimension);
+    let (third, fourth) = rest.split_at(dimension);
+    // The slices are as long as the loop says, or the compiler would check each step.
+    let (fourth, probe) = (&fourth[..dimension], &probe[..dimension]);
+    let [mut a, mut b, mut c, mut d] = [0; TOGETHER];
+    let mut at = 0;
+    while at < dimension {
+        let number = i32::from(probe[at]);
+        a += i32::from(first[at]) * number;
+        b += i32::from(second[at]) * number;
+        c += i32::from(third[at]) * number;
+        d += i32::from(fourth[at]) * number;
+        at += 1;
+    }
+    [a, b, c, d]
 }
 
 #[inline(always)]
@@ -208,6 +247,25 @@ mod tests {
                 prop_assert_eq!(rough.into_sorted().len(), 1);
             }
         }
+    }
+
+    #[test]
+    fn rows_are_compared_alike_however_many_at_once() {
+        let mut matrix = Matrix::new(5);
+        let vector = |seed: usize| (0..5).map(move |at| ((seed * 7 + at * 3) % 11) as f32 - 5.0);
+        for seed in 0..23 {
+            let packed = Packed::new(&vector(seed).collect::<Vec<_>>());
+            matrix.push(packed.scale, &packed.coarse, &packed.fine);
+        }
+        let probe = Probe::new(&vector(2).collect::<Vec<_>>()).unwrap();
+        let scan = |runs: &[Range<u32>]| {
+            let mut seen = Vec::new();
+            matrix.scan(&probe, runs, |row, score| seen.push((row, score)));
+            seen
+        };
+        let one_by_one: Vec<_> = (0..23).map(|row| row..row + 1).collect();
+        assert_eq!(scan(&one_by_one).len(), 23);
+        assert_eq!(scan(&[0..2, 2..9, 9..23]), scan(&one_by_one));
     }
 
     #[test]

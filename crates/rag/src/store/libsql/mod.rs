@@ -25,7 +25,7 @@ use super::{
     document::check,
     filter::{Kind, Label, label},
 };
-use crate::search::{Analyzer, Entry, Found, Hit, Index, Query, SearchRequest, Term};
+use crate::search::{Analyzer, Entry, Found, Hit, Index, Postings, Query, SearchRequest, Term};
 
 /// A store in one file, which several processes may use at once.
 ///
@@ -63,10 +63,15 @@ pub struct LibsqlOptions {
     pub max_bytes: Option<u64>,
 }
 
+/// How many bytes of the file are mapped into memory while it is read as a whole, which saves copying them; none later.
+const MAPPED: u64 = 1 << 34;
 /// How many connections wait for the next readers.
 const MAX_IDLE: usize = 8;
 /// How often a reader tries to find index and database at the same revision; once is nearly always enough.
 const ATTEMPTS: usize = 1_000;
+/// How many bytes of words are handed on at a time, and how often that may wait, while a database is opened.
+const TERMS_AT_ONCE: usize = 1 << 18;
+const WAITING: usize = 8;
 
 impl LibsqlStore {
     /// Opens the database in this file, or makes one. The directory must be there.
@@ -105,7 +110,9 @@ impl LibsqlStore {
                 state: RwLock::new(state),
                 refreshing: Mutex::default(),
             };
+            schema::map(&connection, MAPPED)?;
             shared.refresh(&connection)?;
+            schema::map(&connection, 0)?;
             let shared = Arc::new(shared);
             let (orders, received) = mpsc::channel(writer::QUEUE);
             let for_writer = Arc::clone(&shared);
@@ -319,14 +326,22 @@ impl Shared {
             if known < 0 {
                 // Nobody reads from an index that is not there yet.
                 let mut index = Index::new(self.model.dimension);
-                let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
-                index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
-                changes(connection, known, &mut index)?;
+                load(connection, &mut index)?;
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
                 *state = State { index, revision };
             } else {
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                changes(connection, known, &mut state.index)?;
+                let mut terms = Vec::new();
+                changes(connection, known, &mut state.index, |index, entry, bytes| {
+                    let dimension = index.dimension();
+                    let mut adding = index.add(entry);
+                    for row in codec::rows(&bytes, dimension) {
+                        let row = row?;
+                        row.terms(&mut terms)?;
+                        adding.row(row.with_terms(&terms));
+                    }
+                    Ok(())
+                })?;
                 state.revision = revision;
             }
             Ok(())
@@ -334,8 +349,56 @@ impl Shared {
     }
 }
 
-/// Reads all documents that changed after a revision into the index.
-fn changes(connection: &Connection, after: i64, index: &mut Index) -> Result<(), StoreError> {
+/// Reads all documents into an index that is empty.
+///
+/// Sorting words into their lists takes as long as all the rest, so that another thread does it.
+fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
+    let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
+    index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
+    let dimension = index.dimension();
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(WAITING);
+    let sort = move || {
+        let (mut postings, mut terms) = (Postings::default(), Vec::new());
+        for bytes in receiver {
+            for row in codec::rows(&bytes, 0) {
+                let row = row?;
+                postings.push(row.terms(&mut terms)?, row.length);
+            }
+        }
+        Ok::<_, StoreError>(postings)
+    };
+    let postings = thread::scope(|scope| {
+        let sorted = scope.spawn(sort);
+        let mut batch = Vec::new();
+        let read = changes(connection, -1, index, |index, entry, bytes| {
+            let mut adding = index.add(entry);
+            for row in codec::rows(&bytes, dimension) {
+                let row = row?;
+                row.put_terms(&mut batch);
+                adding.row_without_terms(row.with_terms(&[]));
+            }
+            if batch.len() > TERMS_AT_ONCE {
+                // If the other thread has given up, it will say why.
+                let _ = sender.send(std::mem::take(&mut batch));
+            }
+            Ok(())
+        });
+        let _ = sender.send(batch);
+        drop(sender);
+        let sorted = sorted.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read.and(sorted)
+    })?;
+    index.set_postings(postings);
+    Ok(())
+}
+
+/// Shows all documents that changed after a revision to `add`, with their rows.
+fn changes(
+    connection: &Connection,
+    after: i64,
+    index: &mut Index,
+    mut add: impl FnMut(&mut Index, Entry, Vec<u8>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     // Without the join, or with the order left to the index on revisions, opening takes several times as long.
     let sql = if after < 0 {
         "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d NOT INDEXED \
@@ -346,7 +409,6 @@ fn changes(connection: &Connection, after: i64, index: &mut Index) -> Result<(),
     };
     let params = if after < 0 { vec![] } else { vec![libsql::Value::Integer(after)] };
     let mut rows = wait(connection.query(sql, params)).map_err(error)?;
-    let (dimension, mut terms) = (index.dimension(), Vec::new());
     while let Some(row) = wait(rows.next()).map_err(error)? {
         let number: u32 = row.get(0).map_err(error)?;
         let live: bool = row.get(1).map_err(error)?;
@@ -362,8 +424,7 @@ fn changes(connection: &Connection, after: i64, index: &mut Index) -> Result<(),
         let libsql::Value::Blob(bytes) = row.get_value(4).map_err(error)? else {
             return Err(StoreError::Damaged("a document has no rows".to_owned()));
         };
-        let mut adding = index.add(Entry { number, uri, labels });
-        codec::decode(&bytes, dimension, &mut terms, |row| adding.row(row))?;
+        add(index, Entry { number, uri, labels }, bytes)?;
     }
     Ok(())
 }

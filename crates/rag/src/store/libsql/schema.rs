@@ -116,6 +116,12 @@ pub(crate) fn limit(connection: &Connection, bytes: u64) -> Result<(), StoreErro
     Ok(())
 }
 
+/// How much of the file is mapped into memory.
+pub(super) fn map(connection: &Connection, bytes: u64) -> Result<(), StoreError> {
+    wait(connection.query(&format!("PRAGMA mmap_size = {bytes}"), ())).map_err(error)?;
+    Ok(())
+}
+
 /// The model that the vectors are from.
 pub(super) fn stored_model(connection: &Connection) -> Result<Option<EmbeddingModel>, StoreError> {
     let sql = "SELECT m.value, d.value FROM rag_setting m, rag_setting d \

@@ -1,0 +1,147 @@
+//! What the fuzz targets of `fuzz/` do with their input, one function each. Built for them and for the test that
+//! replays their corpus; no part of the crate otherwise.
+
+use serde_json::Value;
+
+use crate::{Am7Uri, Builder, Context, Filter, downgrade, neutralize, parse, upgrade};
+
+/// What is done with an input.
+pub type Target = fn(&[u8]);
+
+/// Every target, by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[("blocks", blocks), ("uri", uri)];
+
+/// Any text is read; what it carries can be built anew; nothing comes into being where something is taken out.
+pub fn blocks(data: &[u8]) {
+    let text = &*String::from_utf8_lossy(data);
+    let parsed = parse(text);
+    let mut end = 0;
+    for block in &parsed.blocks {
+        assert!(block.span().start >= end);
+        end = block.span().end;
+        assert_eq!(&text[block.span()], block.raw());
+        let alone = parse(block.raw());
+        assert_eq!((alone.blocks.len(), alone.blocks[0].raw()), (1, block.raw()));
+        block.tags();
+        block.thumbnail();
+        is_built_again(&block.kind(), &block.uri().unwrap_or_default(), block.payload().data);
+    }
+    parsed.to_json(text);
+
+    for (show_ephemeral, show_reasoning) in
+        [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let mut filter =
+            Filter { show_ephemeral, show_reasoning, render_resources: false, ..Filter::default() };
+        let is_kept = |block: &&crate::Block<'_>| {
+            (show_ephemeral || !block.is_ephemeral())
+                && (show_reasoning || block.kind() != "reasoning")
+        };
+        let kept = parsed.blocks.iter().filter(is_kept).map(|block| block.raw());
+        let content = filter.apply(text).content;
+        let left = parse(&content);
+        assert!(left.blocks.iter().map(|block| block.raw()).eq(kept), "{content}");
+        assert_eq!(left.problems, []);
+        assert_eq!(filter.apply(&content).content, content);
+        // An image is no block, so that rendering only takes blocks away.
+        filter.render_resources = true;
+        assert!(parse(&filter.apply(text).content).blocks.len() <= left.blocks.len());
+    }
+
+    let neutral = neutralize(text);
+    assert_eq!(parse(&neutral), Default::default());
+    assert_eq!(upgrade(&neutral), neutral);
+    assert_eq!(neutralize(&neutral), neutral);
+
+    for block in parse(&upgrade(text)).blocks {
+        let uri = block.uri().unwrap_or_default();
+        let is_of_a_form = uri.ends_with("/legacy")
+            || uri.starts_with("am7://media/")
+            || block.payload().schema.as_deref() == Some("urn:am7:llm:reasoning");
+        let was_there = parsed.blocks.iter().any(|old| old.raw() == block.raw());
+        assert!(is_of_a_form || was_there, "{}", block.raw());
+    }
+    downgrade(text);
+}
+
+fn is_built_again(kind: &str, uri: &str, data: Value) {
+    // The reader of JSON goes no deeper than 128, and the block's own object is around what is built.
+    if depth(&data) > 120 {
+        return;
+    }
+    for marked in [false, true] {
+        let context = Context::new(kind, "schema").id(uri);
+        let context = if marked { context.datamarked() } else { context };
+        let mut builder = Builder::new();
+        builder.add(context, &data).expect("a JSON value is JSON");
+        let built = builder.build();
+        let again = parse(&built);
+        assert_eq!((again.blocks.len(), again.problems.len()), (1, 0), "{built}");
+        let block = &again.blocks[0];
+        assert_eq!(block.payload().data, data, "{built}");
+        assert_eq!((&*block.kind(), block.id().as_deref()), (kind, Some(uri)), "{built}");
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Any text is a URI that is written and read again as the same, or an error; so are any three parts.
+pub fn uri(data: &[u8]) {
+    let text = &*String::from_utf8_lossy(data);
+    if let Ok(uri) = Am7Uri::parse(text) {
+        comes_again(&uri);
+    }
+    let mut parts = text.splitn(3, '|');
+    let mut part = || parts.next().unwrap_or("a");
+    let builder = Am7Uri::builder().organization(part()).object_type(part()).id(part());
+    for builder in [
+        builder.clone(),
+        builder.clone().media(),
+        builder.vector_search().query_param("q", text).query_param(text, "v"),
+    ] {
+        if let Ok(uri) = builder.build() {
+            comes_again(&uri);
+            if uri.is_vector_search() {
+                assert_eq!(uri.query_param("q").as_deref(), Some(text));
+            }
+        }
+    }
+}
+
+fn comes_again(uri: &Am7Uri) {
+    let text = uri.to_string();
+    assert_eq!(Am7Uri::parse(&text).as_ref(), Ok(uri), "{text}");
+    assert!(!uri.organization().split('/').any(|segment| matches!(segment, "" | "." | "..")));
+    let parts = [uri.object_type(), uri.id()];
+    assert!(parts.into_iter().flatten().all(|part| !part.contains(['/', '\\', '\0', '"', '\''])));
+    uri.query_param("q");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    #[test]
+    fn the_corpus_is_replayed() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        for (target, run) in TARGETS {
+            let mut inputs = 0;
+            for entry in fs::read_dir(corpus.join(target)).unwrap() {
+                let path = entry.unwrap().path();
+                println!("{}", path.display());
+                run(&fs::read(&path).unwrap());
+                inputs += 1;
+            }
+            assert!(inputs > 0, "no corpus of {target}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `cargo xtask bench rag`: what is found, and how fast, beside others.
+
+mod others;
+mod table;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use serde::{Deserialize, de::DeserializeOwned};
+
+use self::others::{Other, Python};
+use super::{example, report};
+use crate::Failed;
+
+/// Options of `bench rag`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// A collection in BEIR's layout (`corpus.jsonl`, `queries.jsonl`, `qrels.tsv`), such as Cranfield; without one, only
+    /// speed is measured.
+    #[arg(long, value_name = "FOLDER")]
+    collection: Option<PathBuf>,
+    /// How many chunks to generate; may be given several times.
+    #[arg(long, value_name = "COUNT", default_values_t = [10_000, 100_000, 1_000_000])]
+    chunks: Vec<usize>,
+    /// How often each is searched, in turns; the median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// One round with 10,000 chunks: whether it runs, not what it says.
+    #[arg(long, conflicts_with_all = ["chunks", "rounds"])]
+    quick: bool,
+    /// Without other programs.
+    #[arg(long)]
+    alone: bool,
+    /// Puts the tables into docs/benchmarks.md.
+    #[arg(long)]
+    write: bool,
+}
+
+/// What was seen with one number of chunks.
+struct Size {
+    chunks: usize,
+    programs: Vec<Program>,
+}
+
+/// What one program did.
+struct Program {
+    name: &'static str,
+    written: Written,
+    /// One for each round.
+    searched: Vec<Searched>,
+}
+
+/// What writing a database says.
+#[derive(Clone, Debug, Deserialize)]
+struct Written {
+    chunks: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+    /// Of the database; none if nothing is kept.
+    bytes: Option<f64>,
+}
+
+/// What searching one says.
+#[derive(Clone, Debug, Deserialize)]
+struct Searched {
+    open_ms: f64,
+    open_cpu_ms: Option<f64>,
+    /// Until the first search is answered.
+    ready_ms: f64,
+    memory_bytes: f64,
+    searches: Vec<Search>,
+    /// One pass over so many vectors.
+    floor_ms: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Search {
+    name: String,
+    p50_ms: f64,
+    p99_ms: f64,
+    cpu_ms: f64,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let folder = tempfile::tempdir()?;
+    let (python, missing) = match options.alone {
+        true => (None, None),
+        false => match Python::install() {
+            Ok(python) => (Some(python), None),
+            Err(error) => (None, Some(format!("Missing: {}. {error}", others::names()))),
+        },
+    };
+    let mut out = String::new();
+    if let Some(missing) = missing {
+        eprintln!("{missing}");
+        out.push_str(&format!("{missing}\n\n"));
+    }
+    if let Some(collection) = &options.collection {
+        out.push_str(&quality(collection, folder.path(), python.as_ref())?);
+    }
+    let (chunks, rounds) = match options.quick {
+        true => (&[10_000][..], 1),
+        false => (&options.chunks[..], options.rounds.max(1)),
+    };
+    let sizes = chunks
+        .iter()
+        .map(|&chunks| speed(chunks, rounds, &folder.path().join("speed"), python.as_ref()))
+        .collect::<Result<Vec<_>, _>>()?;
+    out.push_str(&table::speed(&sizes)?);
+    let out = format!(
+        "{} {rounds} rounds in turns, the median counts.\n\n{out}",
+        report::where_and_when()
+    );
+    print!("{out}");
+    if options.write {
+        report::write("rag", &out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is found in a collection.
+fn quality(collection: &Path, folder: &Path, python: Option<&Python>) -> Result<String, Failed> {
+    let name = collection.file_name().unwrap_or_default().to_string_lossy();
+    eprintln!("{name}");
+    let collection = collection.display().to_string();
+    let mut arguments = vec![collection.clone()];
+    if let Some(python) = python {
+        let exported = folder.join("collection");
+        ours("cranfield", &[&collection, "--export", &exported.display().to_string()])?;
+        for other in Other::ALL {
+            let database = folder.join(other.word());
+            python.index(other, &exported, &database)?;
+            let said = python.search(other, &exported, &database, usize::MAX, 100)?;
+            let file = folder.join(format!("{}.json", other.word()));
+            std::fs::write(&file, said)?;
+            arguments.push(format!("{}={}", other.name(), file.display()));
+        }
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let table = ours("cranfield", &arguments)?;
+    Ok(format!("Quality on `{name}`:\n\n```text\n{table}```\n\n"))
+}
+
+/// Writes, opens and searches generated chunks.
+fn speed(
+    chunks: usize,
+    rounds: usize,
+    folder: &Path,
+    python: Option<&Python>,
+) -> Result<Size, Failed> {
+    eprintln!("{chunks} chunks: marquetry");
+    std::fs::create_dir_all(folder)?;
+    let count = chunks.to_string();
+    let file = folder.join("marquetry.db").display().to_string();
+    let written = read(&ours("search_speed", &["index", &file, &count])?)?;
+    let mut programs = vec![Program { name: "marquetry", written, searched: Vec::new() }];
+    let others: Vec<_> =
+        Other::ALL.into_iter().filter(|other| python.is_some() && chunks <= other.most()).collect();
+    let exported = folder.join("exported");
+    if !others.is_empty() {
+        ours("search_speed", &["export", &exported.display().to_string(), &count])?;
+    }
+    for round in 0..rounds {
+        programs[0].searched.push(read(&ours("search_speed", &["search", &file])?)?);
+        for (place, &other) in (1..).zip(&others) {
+            let Some(python) = python else { continue };
+            eprintln!("{chunks} chunks: {}, round {}", other.name(), round + 1);
+            let database = folder.join(other.word());
+            let indexed =
+                if round == 0 { python.index(other, &exported, &database)? } else { None };
+            let said = python.search(other, &exported, &database, other.queries(chunks), 10)?;
+            if round == 0 {
+                let written = read(indexed.as_deref().unwrap_or(&said))?;
+                programs.push(Program { name: other.name(), written, searched: Vec::new() });
+            }
+            programs[place].searched.push(read(&said)?);
+        }
+    }
+    std::fs::remove_dir_all(folder)?;
+    Ok(Size { chunks, programs })
+}
+
+fn ours(name: &str, arguments: &[&str]) -> Result<String, Failed> {
+    example("marquetry-rag", &["libsql"], name, arguments)
+}
+
+fn read<T: DeserializeOwned>(said: &str) -> Result<T, Failed> {
+    serde_json::from_str(said).map_err(|error| Failed::new(format!("{error} in {said}")))
+}

@@ -1,0 +1,128 @@
+//! Other programs, from PyPI, each in the version that we compare with.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{Failed, root};
+
+/// A program that we compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// With our vectors, its own words, and its own fusion (`RRFReranker`).
+    LanceDb,
+    /// An MCP server, with its own vectors.
+    Grounded,
+}
+
+impl Other {
+    pub(super) const ALL: [Self; 2] = [Self::LanceDb, Self::Grounded];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::LanceDb => "lancedb 0.40.0",
+            Self::Grounded => "grounded-rag-mcp 0.1.0",
+        }
+    }
+
+    /// How `bench/peers/rag.py` calls it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::LanceDb => "lancedb",
+            Self::Grounded => "grounded",
+        }
+    }
+
+    /// With more chunks it is not measured: one search takes seconds, or the database is too large to be made here.
+    pub(super) fn most(self) -> usize {
+        match self {
+            Self::LanceDb => 100_000,
+            Self::Grounded => 10_000,
+        }
+    }
+
+    pub(super) fn queries(self, chunks: usize) -> usize {
+        match self {
+            Self::LanceDb if chunks <= 10_000 => 200,
+            Self::LanceDb => 100,
+            Self::Grounded => 30,
+        }
+    }
+}
+
+pub(super) fn names() -> String {
+    Other::ALL.map(Other::name).join(", ")
+}
+
+/// An environment in which they are installed.
+pub(super) struct Python {
+    program: PathBuf,
+}
+
+impl Python {
+    /// Installs them into `target/bench-venv`, unless they are there.
+    pub(super) fn install() -> Result<Self, Failed> {
+        let folder = root().join("target/bench-venv");
+        let program = folder.join("bin/python");
+        if !program.exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        }
+        let packages = Other::ALL.map(|other| other.name().replace(' ', "=="));
+        run(Command::new(&program)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(packages))?;
+        Ok(Self { program })
+    }
+
+    /// None if it keeps nothing.
+    pub(super) fn index(
+        &self,
+        other: Other,
+        folder: &Path,
+        database: &Path,
+    ) -> Result<Option<String>, Failed> {
+        match other {
+            Other::Grounded => Ok(None),
+            Other::LanceDb => self.script(other, "index", folder, database, &[]).map(Some),
+        }
+    }
+
+    pub(super) fn search(
+        &self,
+        other: Other,
+        folder: &Path,
+        database: &Path,
+        queries: usize,
+        limit: usize,
+    ) -> Result<String, Failed> {
+        let job = if other == Other::Grounded { "both" } else { "search" };
+        self.script(other, job, folder, database, &[queries, limit])
+    }
+
+    fn script(
+        &self,
+        other: Other,
+        job: &str,
+        folder: &Path,
+        database: &Path,
+        numbers: &[usize],
+    ) -> Result<String, Failed> {
+        run(Command::new(&self.program)
+            .arg(root().join("bench/peers/rag.py"))
+            .args([other.word(), job])
+            .args([folder, database])
+            .args(numbers.iter().map(|number| number.min(&1_000_000_000).to_string())))
+    }
+}
+
+/// What a command prints; what it complains of is shown only if it fails.
+fn run(command: &mut Command) -> Result<String, Failed> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.trim().lines().last().unwrap_or_default();
+        return Err(Failed::new(format!("{command:?}: {}: {last}", output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

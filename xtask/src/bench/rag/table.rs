@@ -1,0 +1,177 @@
+//! The figures as Markdown, and what falls short of the aims.
+
+use std::fmt::Write as _;
+
+use super::{Program, Search, Searched, Size};
+use crate::Failed;
+
+/// Chunks, what is judged, and the most that it may take, in milliseconds: specs/rag.md.
+const AIMS: [(usize, &str, f64); 3] = [
+    (100_000, "hybrid search, p50", 2.0),
+    (1_000_000, "hybrid search, p50", 20.0),
+    (100_000, "opening", 100.0),
+];
+const HYBRID: &str = "hybrid";
+
+/// All tables.
+pub(super) fn speed(sizes: &[Size]) -> Result<String, Failed> {
+    let mut out = String::new();
+    write(&mut out, sizes).map_err(|error| Failed::new(error.to_string()))?;
+    Ok(out)
+}
+
+fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
+    out.push_str("Searching. \"×\" is how many times our figure another's is; \"× floor\" is p50 by the time of one pass over all vectors.\n\n");
+    out.push_str(
+        "| chunks | program | search | p50 ms | × | p99 ms | CPU ms | × | floor ms | × floor |\n",
+    );
+    out.push_str("|--:|---|---|--:|--:|--:|--:|--:|--:|--:|\n");
+    for size in sizes {
+        for (place, program) in size.programs.iter().enumerate() {
+            for search in &program.searched[0].searches {
+                let figure = |program: &Program, figure: fn(&Search) -> f64| {
+                    program.median(|searched| searched.search(&search.name).map(figure))
+                };
+                let times = |of: fn(&Search) -> f64| match place {
+                    0 => String::new(),
+                    _ => ratio(figure(program, of), figure(&size.programs[0], of), 1),
+                };
+                let floor = program.median(|searched| searched.floor_ms);
+                let p50 = figure(program, |search| search.p50_ms);
+                writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                    size.chunks,
+                    program.name,
+                    search.name,
+                    number(p50, 2),
+                    times(|search| search.p50_ms),
+                    number(figure(program, |search| search.p99_ms), 2),
+                    number(figure(program, |search| search.cpu_ms), 2),
+                    times(|search| search.cpu_ms),
+                    number(floor, 2),
+                    ratio(p50, floor, 1),
+                )?;
+            }
+        }
+    }
+    out.push_str(
+        "\nWriting and opening. \"Ready\" is the time until the first search is answered.\n\n",
+    );
+    out.push_str("| chunks | program | chunks/s | a second of CPU | database MiB | open ms | CPU ms | ready ms | × | memory MiB | × |\n");
+    out.push_str("|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    for size in sizes {
+        for (place, program) in size.programs.iter().enumerate() {
+            let written = &program.written;
+            let times = |of: fn(&Searched) -> f64| match place {
+                0 => String::new(),
+                _ => {
+                    let figure = |program: &Program| program.median(|searched| Some(of(searched)));
+                    ratio(figure(program), figure(&size.programs[0]), 1)
+                }
+            };
+            writeln!(
+                out,
+                "| {} | {} | {:.0} | {:.0} | {} | {} | {} | {} | {} | {} | {} |",
+                size.chunks,
+                program.name,
+                written.chunks as f64 / written.seconds,
+                written.chunks as f64 / written.cpu_seconds,
+                number(written.bytes.map(mebibytes), 0),
+                number(program.median(|searched| Some(searched.open_ms)), 0),
+                number(program.median(|searched| searched.open_cpu_ms), 0),
+                number(program.median(|searched| Some(searched.ready_ms)), 0),
+                times(|searched| searched.ready_ms),
+                number(program.median(|searched| Some(mebibytes(searched.memory_bytes))), 0),
+                times(|searched| searched.memory_bytes),
+            )?;
+        }
+    }
+    out.push_str("\nAims:\n");
+    for (chunks, what, most) in AIMS {
+        let size = sizes.iter().find(|size| size.chunks == chunks);
+        let figures = size.map(|size| {
+            let ours = &size.programs[0];
+            match what {
+                "opening" => (ours.median(|it| Some(it.open_ms)), ours.median(|it| it.open_cpu_ms)),
+                _ => (
+                    ours.median(|it| it.search(HYBRID).map(|search| search.p50_ms)),
+                    ours.median(|it| it.search(HYBRID).map(|search| search.cpu_ms)),
+                ),
+            }
+        });
+        let judged = match figures {
+            Some((Some(time), cpu)) => {
+                let word = if time <= most { "met" } else { "**falls short**" };
+                let cpu = cpu.map_or_else(String::new, |cpu| format!(", with {cpu:.1} ms of CPU"));
+                format!("{word} ({time:.1} ms{cpu})")
+            }
+            _ => "not measured".to_owned(),
+        };
+        writeln!(out, "- {what} at {chunks} chunks, at most {most} ms: {judged}.")?;
+    }
+    Ok(())
+}
+
+impl Program {
+    /// Of the rounds.
+    fn median(&self, figure: impl Fn(&Searched) -> Option<f64>) -> Option<f64> {
+        let mut figures: Vec<f64> = self.searched.iter().filter_map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied()
+    }
+}
+
+impl Searched {
+    fn search(&self, name: &str) -> Option<&Search> {
+        self.searches.iter().find(|search| search.name == name)
+    }
+}
+
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+}
+
+fn ratio(one: Option<f64>, other: Option<f64>, digits: usize) -> String {
+    let ratio = one.zip(other).filter(|(_, other)| *other > 0.0).map(|(one, other)| one / other);
+    number(ratio, digits)
+}
+
+fn mebibytes(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::rag::Written;
+
+    fn program(name: &'static str, p50s: &[f64]) -> Program {
+        let searched = p50s.iter().map(|&p50_ms| Searched {
+            open_ms: 100.0 * p50_ms,
+            open_cpu_ms: None,
+            ready_ms: 100.0 * p50_ms,
+            memory_bytes: f64::from(1 << 20),
+            searches: vec![Search { name: HYBRID.to_owned(), p50_ms, p99_ms: 9.0, cpu_ms: 1.0 }],
+            floor_ms: (name == "marquetry").then_some(0.5),
+        });
+        let written = Written { chunks: 100_000, seconds: 10.0, cpu_seconds: 5.0, bytes: None };
+        Program { name, written, searched: searched.collect() }
+    }
+
+    #[test]
+    fn what_falls_short_is_named() {
+        let programs = vec![program("marquetry", &[9.0, 1.5, 1.0]), program("other", &[6.0])];
+        let table = speed(&[Size { chunks: 100_000, programs }]).unwrap();
+        for line in [
+            "| 100000 | marquetry | hybrid | 1.50 |  | 9.00 | 1.00 |  | 0.50 | 3.0 |",
+            "| 100000 | other | hybrid | 6.00 | 4.0 | 9.00 | 1.00 | 1.0 |  |  |",
+            "| 100000 | other | 10000 | 20000 |  | 600 |  | 600 | 4.0 | 1 | 1.0 |",
+            "- hybrid search, p50 at 100000 chunks, at most 2 ms: met (1.5 ms, with 1.0 ms of CPU).",
+            "- hybrid search, p50 at 1000000 chunks, at most 20 ms: not measured.",
+            "- opening at 100000 chunks, at most 100 ms: **falls short** (150.0 ms).",
+        ] {
+            assert!(table.lines().any(|found| found == line), "{line}\n{table}");
+        }
+    }
+}
