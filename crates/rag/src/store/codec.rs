@@ -102,6 +102,7 @@ impl<'a> Packed<'a> {
     }
 
     /// Appends the row without its vector: [`rows`] reads it with the dimension 0.
+    #[cfg(any(feature = "libsql", test))]
     pub(crate) fn put_terms(&self, bytes: &mut Vec<u8>) {
         header(0.0, self.length, self.terms, bytes);
         bytes.extend(self.terms);
