@@ -53,6 +53,8 @@ mod cite;
 mod embed;
 #[cfg(feature = "extract")]
 mod extract;
+#[cfg(feature = "files")]
+mod files;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -71,6 +73,11 @@ pub use crate::embed::StaticModel;
 pub use crate::embed::{ApiKey, EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions};
 #[cfg(feature = "transformer")]
 pub use crate::embed::{Transformer, TransformerOptions};
+#[cfg(feature = "files")]
+pub use crate::files::{
+    FILE_MEDIA_TYPE, FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport, Indexer,
+    Refused, file_record_uri, file_uri,
+};
 #[cfg(feature = "extract")]
 pub use crate::{
     chunk::chunk_extracted,
@@ -94,7 +101,7 @@ pub use crate::{
         RecordPage, RecordPatch, RecordStore, RecordStoreError, Records, ResourceView,
         administrators, everyone,
     },
-    search::{Fusion, Hit, Matching, SearchRequest},
+    search::{Fusion, Hit, Matching, SearchRequest, highlights},
     store::{
         ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,
         StoredChunk,

@@ -1,6 +1,7 @@
 //! Finding chunks: by vector, by words, and by both.
 
 mod fuse;
+mod highlight;
 mod index;
 mod postings;
 mod request;
@@ -8,7 +9,10 @@ mod top;
 mod vectors;
 mod words;
 
-pub use self::request::{Fusion, Hit, Matching, SearchRequest};
+pub use self::{
+    highlight::highlights,
+    request::{Fusion, Hit, Matching, SearchRequest},
+};
 
 #[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::index::RowRef;

@@ -123,7 +123,7 @@ impl Analyzer {
 }
 
 /// Characters of scripts that are written without spaces.
-fn is_undivided(character: char) -> bool {
+pub(super) fn is_undivided(character: char) -> bool {
     matches!(character,
         '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{3134f}')

@@ -7,8 +7,13 @@ mod children;
 mod diagram;
 #[cfg(target_os = "linux")]
 mod guard;
+mod index;
+mod knowledge;
 mod login;
+mod records;
+mod search;
 mod serve;
+mod terminal;
 
 use std::{
     ffi::OsString,
@@ -43,6 +48,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Login(arguments) => login::login(&arguments),
+        Command::Index(arguments) => index::index(&arguments),
+        Command::Search(arguments) => search::search(&arguments),
+        Command::Records(arguments) => records::records(&arguments),
         #[cfg(target_os = "linux")]
         Command::Guard(arguments) => match guard::guard(&arguments) {
             Ok(code) => return ExitCode::from(code),
@@ -61,7 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// The one MCP server that an agent connects to instead of its MCP servers.
 ///
 /// Marquetry starts the MCP servers of an mcp.json, offers their tools as its own, keeps large and binary answers as named artifacts that the
-/// model can list and read, and encodes PlantUML diagrams.
+/// model can list and read, finds and cites passages of your documents, and encodes PlantUML diagrams.
 #[derive(Parser)]
 #[command(name = "marquetry", version, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -73,6 +81,8 @@ const EXAMPLES: &str = "\
 Examples:
   marquetry serve --mcp-config mcp.json       everything in mcp.json, at http://127.0.0.1:3001/mcp
   marquetry stdio --mcp-config mcp.json       the same for a client that starts its servers itself
+  marquetry index ~/notes ~/papers            makes what is in them findable for every agent that is connected
+  marquetry search how is bread made          finds passages by words and meaning
   echo 'A -> B' | marquetry encode            a diagram's URL
 
 Exit codes: 0 all went well, 1 something failed, 2 the command line or the configuration is at fault.";
@@ -117,6 +127,34 @@ Examples:
   marquetry login files
   marquetry login files --config marquetry.toml")]
     Login(LoginArgs),
+    /// Make files findable: their text is kept with its passages in one database, and agents find, read and cite it.
+    ///
+    /// What has not changed since the last time is left alone; what has takes the place of what it was, each file as a whole. A file that
+    /// cannot be read is named, and the others are indexed; the exit code is 1 then.
+    #[command(after_help = "\
+Examples:
+  marquetry index ~/notes ~/papers/*.pdf
+  marquetry index ~/notes --watch --prune        goes on, and follows what changes
+  marquetry index src --chunk word --chunk-size 200 --overlap 40 --tag code
+  marquetry index ~/papers --dry-run --json      what would be done, for programs
+  marquetry index ~/notes --database notes.db    kept elsewhere than in ~/.local/share/marquetry")]
+    Index(index::IndexArgs),
+    /// Find passages of what is indexed, by words and meaning.
+    #[command(after_help = "\
+Examples:
+  marquetry search how is bread made
+  marquetry search \"sourdough starter\" --limit 3 --tag recipes
+  marquetry search flour --scope ~/notes/bread.md
+  echo 'how is bread made?' | marquetry search - --format json")]
+    Search(search::SearchArgs),
+    /// List, show and remove what is kept: documents, notes, users, groups, tags, chats.
+    #[command(after_help = "\
+Examples:
+  marquetry records list --type data.data --tag recipes
+  marquetry records show am7://default/data.data/ID
+  marquetry records show am7://default/data.data/ID --content
+  marquetry records delete am7://default/data.data/ID")]
+    Records(records::RecordsArgs),
     /// Run an upstream's program, and end all that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]

@@ -100,7 +100,7 @@ async fn until_told(
 
 /// The next signal that asks the process to end.
 #[cfg(unix)]
-async fn signalled() -> io::Result<&'static str> {
+pub(super) async fn signalled() -> io::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
@@ -111,7 +111,7 @@ async fn signalled() -> io::Result<&'static str> {
 }
 
 #[cfg(not(unix))]
-async fn signalled() -> io::Result<&'static str> {
+pub(super) async fn signalled() -> io::Result<&'static str> {
     tokio::signal::ctrl_c().await.map(|()| "Ctrl-C")
 }
 

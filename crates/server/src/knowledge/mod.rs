@@ -47,6 +47,16 @@ impl Knowledge {
         Ok(Self { records, pipeline, organization: config.organization.clone() })
     }
 
+    /// Nothing yet, and nothing that stays.
+    ///
+    /// # Errors
+    ///
+    /// The model and the store do not fit.
+    pub(crate) fn in_memory(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
+        let (records, pipeline) = open::in_memory()?;
+        Ok(Self { records, pipeline, organization: config.organization.clone() })
+    }
+
     /// Who works on this machine, or comes through a server that asks nobody who they are. The database is theirs, so
     /// that they administrate it.
     pub(crate) async fn local(&self) -> Result<Caller, RecordError> {

@@ -7,8 +7,9 @@ use std::{
 };
 
 use marquetry_rag::{
-    Embedder, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, Pipeline, PipelineError,
-    RecordLimits, RecordStoreError, Records, RemoteEmbedder, StaticModel, StoreError,
+    Embedder, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore,
+    Pipeline, PipelineError, RecordLimits, RecordStoreError, Records, RemoteEmbedder, StaticModel,
+    StoreError,
 };
 
 use crate::config::{KnowledgeConfig, KnowledgePlace, environment};
@@ -77,6 +78,14 @@ async fn postgres(
     _: RecordLimits,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     Err(KnowledgeError::NoPostgres)
+}
+
+/// Nothing at all, which is forgotten when the process ends.
+pub(super) fn in_memory() -> Result<(Records, Pipeline), KnowledgeError> {
+    let embedder: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());
+    let chunks = MemoryStore::new(embedder.model().clone());
+    let records = Records::new(Arc::new(MemoryRecords::default()));
+    Ok((records, Pipeline::new(Arc::new(chunks), embedder)?))
 }
 
 /// A database in a file.

@@ -1,6 +1,6 @@
 //! The text of records.
 
-use marquetry_rag::{Extracted, Hint, Note, Record, extract};
+use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, extract};
 use serde_json::Value;
 
 use super::{ErrorCode, Failure};
@@ -25,8 +25,11 @@ pub(crate) async fn text_of(
         }
         return Ok(Note { name: Some(record.name.clone()), text, uri }.extract());
     };
+    // Of a file that was indexed the text is kept, which is none of the format that its name says.
+    let is_text_of_file = record.attributes.contains_key(FILE_MEDIA_TYPE);
     let file_name = record.attributes.get("fileName").and_then(Value::as_str);
-    let file_name = file_name.unwrap_or(&record.name).to_owned();
+    let file_name = file_name.unwrap_or(&record.name);
+    let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
     let work = move || {
         let mut hint = Hint::file(&file_name);

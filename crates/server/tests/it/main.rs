@@ -6,6 +6,7 @@ mod bridge;
 mod command_line;
 mod environment;
 mod gateway;
+mod indexing;
 mod knowledge;
 mod rest;
 mod shutdown;

@@ -1,0 +1,43 @@
+//! Under which names files are kept.
+
+use std::{ffi::OsStr, path::Path};
+
+use super::{FileProblem, place};
+use crate::{Caller, Record};
+
+/// The URI of the record of a file, by its path or `file:` URI: the same each time, whoever has indexed it before in
+/// the caller's name, so that two who do it at once make no second one.
+///
+/// # Errors
+///
+/// The argument is a URI of something else.
+pub fn file_record_uri(caller: &Caller, argument: &OsStr) -> Result<String, FileProblem> {
+    let path = place::resolved(&place::path_of(argument)?);
+    let (_, uri) = of_path(caller, &path);
+    Ok(uri)
+}
+
+/// Object id and URI of the record of a file, by its path without links.
+pub(super) fn of_path(caller: &Caller, path: &Path) -> (String, String) {
+    let id = id(caller, path.as_os_str().as_encoded_bytes());
+    let record = Record::new("data.data", "").with_organization(&caller.organization);
+    let uri = record.with_object_id(&id).uri();
+    (id, uri.unwrap_or_default())
+}
+
+/// A UUID (version 8 of RFC 9562) that says whose a file is, and where.
+fn id(caller: &Caller, path: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("marquetry 2026 object id of a file");
+    for part in [caller.organization.as_bytes(), caller.user.as_bytes(), path] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    let hash = hasher.finalize();
+    let mut bytes: [u8; 16] = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
+    bytes[6] = 0x80 | bytes[6] & 0x0f;
+    bytes[8] = 0x80 | bytes[8] & 0x3f;
+    let number = u128::from_be_bytes(bytes);
+    let digits = format!("{number:032x}");
+    let part = |from, to| &digits[from..to];
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}

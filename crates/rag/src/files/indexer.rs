@@ -1,0 +1,411 @@
+//! From what was named to what is kept.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+};
+
+use super::{
+    FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport,
+    identity::of_path,
+    keep::{Keeper, Prepared},
+    place::{Target, path_of, resolved},
+    prune::{self, Scope},
+    read::{self, Contents, Stamp},
+    walk::{Found, PathKey, key, walk},
+};
+use crate::{
+    Caller, Document, Extracted, Hint, Pipeline, RecordError, RecordStoreError, Records, extract,
+};
+
+/// Indexes files in the name of somebody, as records of the type `data.data` with their text as content.
+///
+/// A file is found again by its path: what has not changed is left alone, what has takes the place of what it was, as a
+/// whole. Whoever ends a run early, or kills the process, has all chunks or none of each file, and goes on where it
+/// ended with the next one.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use marquetry_rag::{
+///     Caller, EmbeddingModel, FileOptions, Indexer, MemoryRecords, MemoryStore, Pipeline, Records, SearchRequest, StaticModel,
+/// };
+///
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("bread.md"), "# Bread\n\nBread is made of flour and water.")?;
+/// let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
+/// let pipeline = Pipeline::new(store, Arc::new(StaticModel::built_in()))?;
+/// let records = Records::new(Arc::new(MemoryRecords::default()));
+/// let me = Caller::new("default", "me")?;
+///
+/// let mut indexer = Indexer::new(pipeline.clone(), Arc::new(records), me, FileOptions::default());
+/// let report = indexer.run(&[folder.path().into()], |_| ()).await?;
+/// assert_eq!(report.indexed, 1);
+///
+/// let hits = pipeline.search(SearchRequest::new("What is in bread?", None)).await?;
+/// assert_eq!(hits[0].kind.as_deref(), Some("data.data"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub struct Indexer {
+    shared: Arc<Shared>,
+    keeper: Keeper,
+    stamps: HashMap<PathKey, Stamp>,
+}
+
+/// What every worker needs.
+#[derive(Clone)]
+struct Shared {
+    pipeline: Pipeline,
+    caller: Caller,
+    options: FileOptions,
+    /// What the index depends on beside the files.
+    settings: String,
+    /// URIs of the tags that each file gets.
+    tags: BTreeSet<String>,
+    /// Kibibytes of files that may still be worked on.
+    room: Arc<Semaphore>,
+}
+
+/// Grows when files have to be read anew to be found as well as new ones.
+const VERSION: u32 = 1;
+/// How many files wait to be read.
+const QUEUE: usize = 256;
+/// How many chunks, files and bytes of text are kept at a time.
+const BATCH_CHUNKS: usize = 2_048;
+const BATCH_FILES: usize = 64;
+const BATCH_BYTES: usize = 16 << 20;
+
+impl Indexer {
+    /// An indexer that keeps what it finds in the caller's name.
+    ///
+    /// It needs a runtime of tokio with time.
+    pub fn new(
+        pipeline: Pipeline,
+        records: Arc<Records>,
+        caller: Caller,
+        options: FileOptions,
+    ) -> Self {
+        let keeper = Keeper::new(pipeline.clone(), records, caller.clone(), options.clone());
+        let chunks = &options.chunks;
+        let most = chunks.max_tokens.map_or(0, std::num::NonZeroUsize::get);
+        let settings =
+            format!("{VERSION} {:?} {}/{} {most}", chunks.strategy, chunks.size, chunks.overlap);
+        let room = (options.max_bytes_at_once >> 10).clamp(1, u64::from(u32::MAX >> 4));
+        let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
+        let tags = BTreeSet::new();
+        let shared = Arc::new(Shared { pipeline, caller, options, settings, tags, room });
+        Self { shared, keeper, stamps: HashMap::new() }
+    }
+
+    /// Indexes files and folders, by paths or `file:` URIs, and tells `watch` what becomes of each file.
+    ///
+    /// # Errors
+    ///
+    /// The store does not work, so that nothing more can be kept; what was kept by then stays. Problems of single
+    /// files are no error, but in the report.
+    pub async fn run(
+        &mut self,
+        arguments: &[OsString],
+        mut watch: impl FnMut(&FileEvent<'_>),
+    ) -> Result<IndexReport, RecordError> {
+        let started = Instant::now();
+        let mut report = IndexReport::default();
+        let tags = self.keeper.begin().await?;
+        self.shared = Arc::new(Shared { tags, ..Shared::clone(&self.shared) });
+        let mut refuse = |report: &mut IndexReport, path: PathBuf, problem: FileProblem| {
+            watch(&FileEvent::Done { path: &path, outcome: FileOutcome::Refused(&problem) });
+            report.refuse(path, problem);
+        };
+        let (targets, scopes, missing) = {
+            let (mut targets, mut scopes, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+            for argument in arguments {
+                match self.target(argument) {
+                    Ok(target) => {
+                        scopes.push(Scope::new(target.path()));
+                        targets.push(target);
+                    }
+                    Err((path, FileProblem::Missing)) => missing.push(path),
+                    Err((path, problem)) => refuse(&mut report, path, problem),
+                }
+            }
+            (targets, scopes, missing)
+        };
+
+        let (send, mut found) = mpsc::channel(QUEUE);
+        let walking = {
+            let shared = Arc::clone(&self.shared);
+            tokio::task::spawn_blocking(move || walk(&targets, &shared.options, &send))
+        };
+        let mut work = JoinSet::new();
+        let mut batch = Batch::default();
+        let mut is_listed = false;
+        while !is_listed || !work.is_empty() {
+            let workers = self.shared.options.workers.get();
+            let done = tokio::select! {
+                seen = found.recv(), if !is_listed && work.len() < workers => match seen {
+                    Some(Ok(file)) => {
+                        watch(&FileEvent::Found);
+                        let known = self.stamps.get(&key(&file.path())).copied();
+                        work.spawn(Arc::clone(&self.shared).work(file, known));
+                        continue;
+                    }
+                    Some(Err((path, problem))) => {
+                        watch(&FileEvent::Found);
+                        Worked { path, stamp: None, outcome: Err(problem) }
+                    }
+                    None => {
+                        is_listed = true;
+                        watch(&FileEvent::Listed);
+                        continue;
+                    }
+                },
+                Some(done) = work.join_next() => match done {
+                    Ok(done) => done,
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+            };
+            if let Some(stamp) = done.stamp.filter(|_| self.shared.options.watch) {
+                self.stamps.insert(key(&done.path), stamp);
+            }
+            match done.outcome {
+                Ok(Some(prepared)) => {
+                    let chunks = prepared.chunks.len() as u64;
+                    report.chunks += chunks;
+                    report.bytes += prepared.bytes;
+                    let outcome = if prepared.is_new {
+                        report.indexed += 1;
+                        FileOutcome::Indexed(chunks)
+                    } else {
+                        report.changed += 1;
+                        FileOutcome::Changed(chunks)
+                    };
+                    watch(&FileEvent::Done { path: &done.path, outcome });
+                    batch.push(*prepared);
+                }
+                Ok(None) => {
+                    report.unchanged += 1;
+                    let outcome = FileOutcome::Unchanged;
+                    watch(&FileEvent::Done { path: &done.path, outcome });
+                }
+                Err(FileProblem::Store(error)) => return Err(RecordStoreError::Store(error).into()),
+                Err(problem) => {
+                    watch(&FileEvent::Done {
+                        path: &done.path,
+                        outcome: FileOutcome::Refused(&problem),
+                    });
+                    report.refuse(done.path, problem);
+                }
+            }
+            if batch.is_full() || (is_listed && work.is_empty()) {
+                let kept = self.keeper.keep(std::mem::take(&mut batch.files)).await;
+                batch = Batch::default();
+                self.count_unkept(kept?, &mut report, &mut watch);
+            }
+        }
+        let kept = self.keeper.keep(batch.files).await?;
+        self.count_unkept(kept, &mut report, &mut watch);
+
+        let walked = match walking.await {
+            Ok(walked) => walked,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        let gone =
+            prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &missing, &walked);
+        let gone = gone.await?;
+        for path in missing {
+            if !gone.iter().any(|gone| gone.path.starts_with(&path)) {
+                let problem = FileProblem::Missing;
+                let outcome = FileOutcome::Refused(&problem);
+                watch(&FileEvent::Done { path: &path, outcome });
+                report.refuse(path, problem);
+            }
+        }
+        for one in gone {
+            if self.shared.options.prune {
+                if !self.shared.options.dry_run {
+                    self.keeper.remove(&one.uri).await?;
+                }
+                report.removed += 1;
+                watch(&FileEvent::Done { path: &one.path, outcome: FileOutcome::Removed });
+            } else {
+                report.left += 1;
+            }
+            self.stamps.remove(&key(&one.path));
+            if report.gone.len() < IndexReport::MAX_NAMED {
+                report.gone.push(one.path);
+            }
+        }
+        let by_path = |left: &super::Refused, right: &super::Refused| left.path.cmp(&right.path);
+        report.failures.sort_by(by_path);
+        report.skips.sort_by(by_path);
+        report.elapsed = started.elapsed();
+        Ok(report)
+    }
+
+    /// What somebody named, opened.
+    fn target(&self, argument: &OsStr) -> Result<Target, (PathBuf, FileProblem)> {
+        let path = path_of(argument).map_err(|problem| (PathBuf::from(argument), problem))?;
+        let opened = Target::open(&path, &self.shared.options.within);
+        opened.map_err(|problem| (resolved(&path), problem))
+    }
+
+    /// Files whose records were not taken do not count as indexed.
+    fn count_unkept(
+        &mut self,
+        unkept: Vec<(Prepared, FileProblem)>,
+        report: &mut IndexReport,
+        watch: &mut impl FnMut(&FileEvent<'_>),
+    ) {
+        for (prepared, problem) in unkept {
+            report.chunks -= prepared.chunks.len() as u64;
+            report.bytes -= prepared.bytes;
+            if prepared.is_new {
+                report.indexed -= 1;
+            } else {
+                report.changed -= 1;
+            }
+            self.stamps.remove(&key(&prepared.path));
+            let outcome = FileOutcome::Refused(&problem);
+            watch(&FileEvent::Done { path: &prepared.path, outcome });
+            report.refuse(prepared.path, problem);
+        }
+    }
+}
+
+/// Files that are kept together.
+#[derive(Default)]
+struct Batch {
+    files: Vec<Prepared>,
+    chunks: usize,
+    bytes: usize,
+}
+
+impl Batch {
+    fn push(&mut self, file: Prepared) {
+        self.chunks += file.chunks.len();
+        self.bytes += file.extracted.content.len();
+        self.files.push(file);
+    }
+
+    fn is_full(&self) -> bool {
+        self.chunks >= BATCH_CHUNKS || self.files.len() >= BATCH_FILES || self.bytes >= BATCH_BYTES
+    }
+}
+
+/// What a worker has made of a file.
+struct Worked {
+    path: PathBuf,
+    /// What the file was like, where there is nothing to be gained by looking at it again.
+    stamp: Option<Stamp>,
+    /// None: it is as it was.
+    outcome: Result<Option<Box<Prepared>>, FileProblem>,
+}
+
+impl Shared {
+    async fn work(self: Arc<Self>, found: Found, known: Option<Stamp>) -> Worked {
+        let path = found.path();
+        let mut stamp = None;
+        let outcome = self.prepare(found, &path, known, &mut stamp).await;
+        if let Err(FileProblem::Embed(_) | FileProblem::Time(_)) = &outcome {
+            // Next time it may go well.
+            stamp = None;
+        }
+        Worked { path, stamp, outcome }
+    }
+
+    async fn prepare(
+        &self,
+        found: Found,
+        path: &Path,
+        known: Option<Stamp>,
+        stamp: &mut Option<Stamp>,
+    ) -> Result<Option<Box<Prepared>>, FileProblem> {
+        let kibibytes = (found.bytes.min(self.options.limits.max_bytes) >> 10) + 1;
+        let most = self.options.max_bytes_at_once >> 10;
+        let room = u32::try_from(kibibytes.min(most.max(1))).unwrap_or(1);
+        let room = Arc::clone(&self.room).acquire_many_owned(room).await;
+        let limits = self.options.limits;
+        let file = blocking(&self.options, move || {
+            if known.is_some() && known == Some(read::stamp(&found)?) {
+                return Ok(None);
+            }
+            Ok(Some((read::read(&found, &limits)?, room)))
+        });
+        let Some(((contents, read_as), room)) = file.await? else { return Ok(None) };
+        *stamp = Some(read_as);
+        let (object_id, uri) = of_path(&self.caller, path);
+        let before = self.pipeline.store().document(&uri).await?;
+        if before.as_ref().is_some_and(|before| self.is_unchanged(before, &contents)) {
+            return Ok(None);
+        }
+        let Contents { bytes, hash, modified } = contents;
+        let length = bytes.len() as u64;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source = super::file_uri(path);
+        let extracted = {
+            let source = source.clone();
+            let work = move || {
+                let _room = room;
+                let mut hint = Hint::file(&name);
+                (hint.source_uri, hint.limits) = (Some(source.as_str()), limits);
+                Ok(extract(&bytes, &hint)?)
+            };
+            blocking(&self.options, work)
+        };
+        let prepared = async {
+            let extracted: Extracted = extracted.await?;
+            let chunks = self.pipeline.prepare(&extracted, &self.options.chunks).await?;
+            Ok((extracted, chunks))
+        };
+        let (extracted, chunks) = prepared.await.map_err(|problem: FileProblem| match &before {
+            Some(_) => FileProblem::Kept(Box::new(problem)),
+            None => problem,
+        })?;
+        if chunks.is_empty() && before.is_none() {
+            return Err(FileProblem::NoText);
+        }
+        Ok(Some(Box::new(Prepared {
+            path: path.to_owned(),
+            source,
+            object_id,
+            uri,
+            extracted,
+            chunks,
+            hash,
+            settings: self.settings.clone(),
+            bytes: length,
+            modified,
+            is_new: before.is_none(),
+        })))
+    }
+
+    fn is_unchanged(&self, before: &Document, contents: &Contents) -> bool {
+        let settings = before.metadata.get(Prepared::SETTINGS).and_then(|value| value.as_str());
+        before.content_hash.as_ref() == Some(&contents.hash)
+            && settings == Some(&self.settings)
+            && self.tags.is_subset(&before.tags)
+    }
+}
+
+/// Does something that takes long, for no longer than it may.
+async fn blocking<T: Send + 'static>(
+    options: &FileOptions,
+    work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
+) -> Result<T, FileProblem> {
+    let time = options.limits.max_time;
+    // What takes longer goes on, and is not waited for; what it occupies stays occupied.
+    match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_)) => Err(FileProblem::Panic),
+        Err(_) => Err(FileProblem::Time(time)),
+    }
+}

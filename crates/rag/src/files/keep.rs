@@ -1,0 +1,246 @@
+//! What is kept of files: a record with the text, and its chunks.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use serde_json::{Map, Value, json};
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
+use super::{FileOptions, FileProblem};
+use crate::{
+    Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, RecordError,
+    RecordPatch, RecordStoreError, Records, StoreError,
+};
+
+/// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
+pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
+
+/// A file that is ready to be kept.
+pub(super) struct Prepared {
+    pub(super) path: PathBuf,
+    /// Its `file:` URI.
+    pub(super) source: String,
+    pub(super) object_id: String,
+    pub(super) uri: String,
+    pub(super) extracted: Extracted,
+    pub(super) chunks: Vec<NewChunk>,
+    /// Of its bytes, in hexadecimal.
+    pub(super) hash: String,
+    /// How it was indexed, beside its content.
+    pub(super) settings: String,
+    pub(super) bytes: u64,
+    pub(super) modified: Option<SystemTime>,
+    pub(super) is_new: bool,
+}
+
+impl Prepared {
+    /// Metadata of documents: what they are of, where from, and how they were indexed.
+    pub(super) const ORIGIN: (&str, &str) = ("origin", "file");
+    pub(super) const SOURCE: &str = "source";
+    pub(super) const SETTINGS: &str = "indexed";
+    /// Of which state of the record the chunks are, and how they were cut, for whoever finds them left behind.
+    const REVISION: &str = "recordRevision";
+    const CHUNKING: &str = "chunking";
+
+    /// What the record says beside what all records say. Null where there is nothing, so that an update removes it.
+    fn attributes(&self) -> Map<String, Value> {
+        let Extracted { title, encoding, page_count, mime_type, metadata, .. } = &self.extracted;
+        let modified = self.modified.and_then(|time| {
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            u64::try_from(since.as_millis()).ok()
+        });
+        let author = metadata.get("author");
+        let attributes = json!({
+            "fileName": file_name(&self.path),
+            "path": self.path.to_string_lossy(),
+            "sourceUri": self.source,
+            "size": self.bytes,
+            FILE_MEDIA_TYPE: mime_type,
+            "fileModified": modified,
+            "contentHash": format!("blake3:{}", self.hash),
+            "title": title,
+            "author": author,
+            "pageCount": page_count,
+            "encoding": encoding,
+        });
+        match attributes {
+            Value::Object(attributes) => attributes,
+            _ => Map::new(),
+        }
+    }
+
+    /// What the kept text is. That of Markdown is as it was in the file; the others have lost their markup.
+    fn media_type(&self) -> &'static str {
+        match self.extracted.mime_type.as_str() {
+            "text/markdown" => "text/markdown",
+            _ => "text/plain",
+        }
+    }
+}
+
+/// Keeps files in somebody's name.
+pub(super) struct Keeper {
+    pipeline: Pipeline,
+    records: Arc<Records>,
+    caller: Caller,
+    options: FileOptions,
+    /// URIs of the tags that each file gets.
+    tags: BTreeSet<String>,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        pipeline: Pipeline,
+        records: Arc<Records>,
+        caller: Caller,
+        options: FileOptions,
+    ) -> Self {
+        Self { pipeline, records, caller, options, tags: BTreeSet::new() }
+    }
+
+    /// Finds the tags that files get, or makes them, and gives their URIs.
+    pub(super) async fn begin(&mut self) -> Result<BTreeSet<String>, RecordError> {
+        self.tags.clear();
+        for tag in &self.options.tags {
+            let found = if self.options.dry_run {
+                match self.records.tag(&self.caller, tag).await {
+                    Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
+                        // What no document has.
+                        self.tags.insert(String::new());
+                        continue;
+                    }
+                    found => found?,
+                }
+            } else {
+                self.records.ensure_tag(&self.caller, tag).await?
+            };
+            self.tags.extend(found.uri());
+        }
+        Ok(self.tags.clone())
+    }
+
+    /// Keeps files, and gives back those that are no records, with the reason.
+    pub(super) async fn keep(
+        &self,
+        files: Vec<Prepared>,
+    ) -> Result<Vec<(Prepared, FileProblem)>, RecordError> {
+        if self.options.dry_run || files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut refused, mut documents) = (Vec::new(), Vec::new());
+        for mut file in files {
+            match self.record(&file).await {
+                Ok(document) => documents.push((document, std::mem::take(&mut file.chunks))),
+                Err(error @ RecordError::Store(RecordStoreError::Store(_))) => return Err(error),
+                Err(error) => refused.push((file, error.into())),
+            }
+        }
+        // The text is kept before its chunks: whoever dies in between finds the old chunks, and the next run sees by
+        // their hash that they are not those of the file.
+        let kept = self.pipeline.store().replace_all(documents).await;
+        kept.map_err(RecordStoreError::Store)?;
+        Ok(refused)
+    }
+
+    /// Keeps the record of a file, and gives the document that its chunks belong to.
+    async fn record(&self, file: &Prepared) -> Result<Document, RecordError> {
+        let content = file.extracted.content.clone().into_bytes();
+        let there = match self.records.get(&self.caller, &file.uri).await {
+            Ok(record) => Some(record),
+            Err(RecordError::NotFound(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let update = async |tags: BTreeSet<String>| {
+            let mut patch = RecordPatch::new();
+            patch.tags = Some(tags.union(&self.tags).cloned().collect());
+            patch.media_type = Some(Some(file.media_type().to_owned()));
+            patch.attributes = file.attributes();
+            patch.content = ContentChange::Set(content.clone());
+            self.records.update(&self.caller, &file.uri, patch).await
+        };
+        let record = match there {
+            Some(record) => update(record.tags).await?,
+            None => {
+                let mut new = NewRecord::new("data.data", file_name(&file.path))
+                    .object_id(&file.object_id)
+                    .group(self.group(&file.path))
+                    .content(file.media_type(), content.clone());
+                new.tags.clone_from(&self.tags);
+                new.attributes = file.attributes();
+                match self.records.create(&self.caller, new).await {
+                    // Another process has indexed the file in the meantime.
+                    Err(RecordError::Conflict(_)) => update(BTreeSet::new()).await?,
+                    created => created?,
+                }
+            }
+        };
+        let mut document = self.records.document(&record);
+        document.title = file.extracted.title.clone().or(document.title);
+        document.media_type = Some(file.extracted.mime_type.clone());
+        document.content_hash = Some(file.hash.clone());
+        let (key, value) = Prepared::ORIGIN;
+        let metadata = &mut document.metadata;
+        metadata.insert(key.to_owned(), value.into());
+        metadata.insert(Prepared::SOURCE.to_owned(), file.source.clone().into());
+        metadata.insert(Prepared::SETTINGS.to_owned(), file.settings.clone().into());
+        metadata.insert(Prepared::REVISION.to_owned(), record.revision.into());
+        metadata.insert(Prepared::CHUNKING.to_owned(), json!(self.options.chunks));
+        Ok(document)
+    }
+
+    /// The group of a file: its folder below `~/Files`, as seen from the user's home where it lies in it. Where that is
+    /// too deep or too long, the nearest folder around it that is not.
+    fn group(&self, path: &Path) -> String {
+        let limits = self.records.limits();
+        let folder = path.parent().unwrap_or(path);
+        let home = self.options.home.as_deref().unwrap_or(Path::new("/"));
+        let folder = folder.strip_prefix(home).unwrap_or(folder);
+        let mut group = "~/Files".to_owned();
+        let names = folder.components().filter_map(|component| match component {
+            std::path::Component::Normal(name) => Some(record_name(&name.to_string_lossy())),
+            _ => None,
+        });
+        for name in names.take(limits.max_path_depth.saturating_sub(1)) {
+            if group.len() + 1 + name.len() > limits.max_path_bytes {
+                break;
+            }
+            group = format!("{group}/{name}");
+        }
+        group
+    }
+
+    /// Removes a document with its record.
+    pub(super) async fn remove(&self, uri: &str) -> Result<(), RecordError> {
+        // Without its chunks nobody finds a record that is about to go.
+        let chunks: Result<u64, StoreError> =
+            self.pipeline.store().delete(&Filter::scope(uri)).await;
+        chunks.map_err(RecordStoreError::Store)?;
+        match self.records.delete(&self.caller, uri, None).await {
+            Ok(_) | Err(RecordError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    record_name(&path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// A name that records may have: what is not seen is replaced.
+fn record_name(name: &str) -> String {
+    let seen = |character: char| match character.general_category() {
+        GeneralCategory::Control
+        | GeneralCategory::Format
+        | GeneralCategory::LineSeparator
+        | GeneralCategory::ParagraphSeparator
+        | GeneralCategory::PrivateUse
+        | GeneralCategory::Unassigned => '\u{FFFD}',
+        _ => character,
+    };
+    let name: String = name.chars().map(seen).collect();
+    if name.trim().is_empty() { "\u{FFFD}".to_owned() } else { name }
+}

@@ -1,0 +1,196 @@
+//! Where files are: paths, `file:` URIs, and the folder that nothing leads out of.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use cap_std::{ambient_authority, fs::Dir};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+use super::problem::FileProblem;
+
+/// What was named to be indexed, and is there.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) root: Arc<Root>,
+    /// The one file in the root; the whole root without it.
+    pub(super) file: Option<PathBuf>,
+}
+
+/// A folder whose files are read by a handle of it, so that no link leads out of it.
+pub(super) struct Root {
+    pub(super) dir: Dir,
+    /// Its path without links.
+    pub(super) path: PathBuf,
+}
+
+impl Target {
+    /// The path without links.
+    pub(super) fn path(&self) -> PathBuf {
+        match &self.file {
+            Some(file) => self.root.path.join(file),
+            None => self.root.path.clone(),
+        }
+    }
+
+    /// Opens what is at a path, if it lies within one of `within`, or `within` is empty.
+    pub(super) fn open(path: &Path, within: &[PathBuf]) -> Result<Self, FileProblem> {
+        let path = path.canonicalize().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileProblem::Missing,
+            _ => error.into(),
+        })?;
+        check_within(&path, within)?;
+        let metadata = path.metadata()?;
+        let (folder, file) = if metadata.is_dir() {
+            (path.as_path(), None)
+        } else {
+            if let Some(what) = special(metadata.file_type()) {
+                return Err(FileProblem::Special(what));
+            }
+            // A file that is no directory has a name and lies in one.
+            let name = path.file_name().map(PathBuf::from);
+            (path.parent().unwrap_or(Path::new("/")), name)
+        };
+        let dir = Dir::open_ambient_dir(folder, ambient_authority())?;
+        Ok(Self { root: Arc::new(Root { dir, path: folder.to_owned() }), file })
+    }
+}
+
+/// A path without links, as far as there is anything; what is not there may still be in the index.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for ancestor in path.ancestors() {
+        if let Ok(there) = ancestor.canonicalize() {
+            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() { there } else { there.join(rest) };
+        }
+    }
+    path
+}
+
+/// Refuses what lies in none of these folders; without any, nothing is refused.
+fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
+    let is_inside =
+        |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
+    if within.is_empty() || within.iter().any(is_inside) {
+        return Ok(());
+    }
+    Err(FileProblem::Outside(within.to_vec()))
+}
+
+/// The path that an argument names: a path, or a `file:` URI.
+pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
+    let bytes = argument.as_encoded_bytes();
+    if !bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:")) {
+        return Ok(argument.into());
+    }
+    let rest = &bytes[5..];
+    let path = match rest.strip_prefix(b"//") {
+        Some(rest) => rest.strip_prefix(b"localhost").unwrap_or(rest),
+        None => rest,
+    };
+    if !path.starts_with(b"/") {
+        return Err(FileProblem::Uri("it names another machine, or no whole path"));
+    }
+    if path.iter().any(|byte| matches!(byte, b'?' | b'#')) {
+        return Err(FileProblem::Uri("it has a query or a fragment"));
+    }
+    let path: Vec<u8> = percent_decode(path).collect();
+    if path.contains(&0) {
+        return Err(FileProblem::Uri("its path holds a NUL"));
+    }
+    os_string(path).map(PathBuf::from).ok_or(FileProblem::Uri("its path is no text"))
+}
+
+/// The `file:` URI of an absolute path, whatever bytes it is made of.
+///
+/// ```
+/// use std::path::Path;
+///
+/// assert_eq!(marquetry_rag::file_uri(Path::new("/home/zoë/my notes.md")), "file:///home/zo%C3%AB/my%20notes.md");
+/// ```
+pub fn file_uri(path: &Path) -> String {
+    /// What RFC 3986 leaves as it is in a path.
+    const PATH: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'+')
+        .remove(b',')
+        .remove(b'@')
+        .remove(b'=')
+        .remove(b':');
+    format!("file://{}", percent_encode(path.as_os_str().as_encoded_bytes(), PATH))
+}
+
+#[cfg(unix)]
+fn os_string(bytes: Vec<u8>) -> Option<OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    Some(OsString::from_vec(bytes))
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: Vec<u8>) -> Option<OsString> {
+    String::from_utf8(bytes).ok().map(OsString::from)
+}
+
+/// What something is that is neither a file nor a folder nor a link.
+pub(super) fn special(kind: std::fs::FileType) -> Option<&'static str> {
+    if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+        let known = [
+            (kind.is_fifo(), "named pipe"),
+            (kind.is_socket(), "socket"),
+            (kind.is_char_device(), "device"),
+            (kind.is_block_device(), "device"),
+        ];
+        if let Some((_, what)) = known.into_iter().find(|(is_it, _)| *is_it) {
+            return Some(what);
+        }
+    }
+    Some("special file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_and_paths_are_told_apart() {
+        check("notes/a b.md", Ok("notes/a b.md"));
+        check("file:///a%20b/c.md", Ok("/a b/c.md"));
+        check("FILE:/a", Ok("/a"));
+        check("file://localhost/a", Ok("/a"));
+        check("file://other/a", Err("it names another machine, or no whole path"));
+        check("file:a", Err("it names another machine, or no whole path"));
+        check("file:///a?b", Err("it has a query or a fragment"));
+        check("file:///a%00b", Err("its path holds a NUL"));
+    }
+
+    #[track_caller]
+    fn check(argument: &str, want: Result<&str, &str>) {
+        let got = path_of(OsStr::new(argument));
+        match (got, want) {
+            (Ok(got), Ok(want)) => assert_eq!(got, Path::new(want)),
+            (Err(FileProblem::Uri(got)), Err(want)) => assert_eq!(got, want),
+            (got, want) => panic!("{got:?} is not {want:?}"),
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_uri_and_back_is_the_same_path_whatever_its_bytes_are() {
+        let bytes: Vec<u8> = std::iter::once(b'/').chain(1..=255).collect();
+        let path = PathBuf::from(os_string(bytes).unwrap());
+        assert_eq!(path_of(OsStr::new(&file_uri(&path))).unwrap(), path);
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a file is not indexed.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use crate::{ChunkError, EmbedError, ExtractError, PipelineError, RecordError, StoreError};
+
+/// Why a file was not indexed. Others are, whatever becomes of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileProblem {
+    /// Nothing is there.
+    #[error("there is no such file or directory")]
+    Missing,
+    /// It lies outside of [`FileOptions::within`](crate::FileOptions::within).
+    #[error("it lies outside of what may be indexed ({})", list(.0))]
+    Outside(Vec<PathBuf>),
+    /// A URI, but none of a file of this machine.
+    #[error("no file URI of this machine: {0}")]
+    Uri(&'static str),
+    /// It was found inside a folder, and its target may lie anywhere.
+    #[error("a symbolic link: what it points to is indexed where it lies")]
+    Link,
+    /// Nothing that ends when it is read.
+    #[error("a {0}, and no file")]
+    Special(&'static str),
+    /// A file of the database that the index is in.
+    #[error("a part of the database itself")]
+    Database,
+    /// A picture of text, or nothing at all.
+    #[error("there is no text in it")]
+    NoText,
+    /// Somebody writes it at the same time.
+    #[error("it changes while it is read: index it again")]
+    Changing,
+    /// It was there when its folder was listed.
+    #[error("it has vanished")]
+    Vanished,
+    /// It takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time) to read, by itself.
+    #[error("the limit max_time is {} seconds, the file takes longer", .0.as_secs_f64())]
+    Time(Duration),
+    /// Its reader has failed in a way that it should not.
+    #[error("its reader gave up")]
+    Panic,
+    /// It cannot be opened or read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// There is no text to be had of it.
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
+    /// It cannot be cut as asked.
+    #[error(transparent)]
+    Chunk(#[from] ChunkError),
+    /// There are no vectors for it.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// There cannot be such a record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// It is not what it was when it was indexed, and what it is now is not indexed.
+    #[error("{0}; what was indexed of it before is kept")]
+    Kept(Box<Self>),
+    /// The store does not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl FileProblem {
+    /// Whether something went wrong, rather than that such files are not indexed at all.
+    pub fn is_failure(&self) -> bool {
+        !matches!(
+            self,
+            Self::Link
+                | Self::Special(_)
+                | Self::Database
+                | Self::NoText
+                | Self::Vanished
+                | Self::Extract(ExtractError::Unsupported { .. })
+        )
+    }
+
+    /// One word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Outside(_) => "outside",
+            Self::Uri(_) => "uri",
+            Self::Link => "link",
+            Self::Special(_) => "special",
+            Self::Database => "database",
+            Self::NoText => "no_text",
+            Self::Changing => "changing",
+            Self::Vanished => "vanished",
+            Self::Time(_) | Self::Extract(ExtractError::Time(_)) => "time",
+            Self::Panic => "panic",
+            Self::Unreadable(_) => "unreadable",
+            Self::Extract(ExtractError::Limit { .. }) => "limit",
+            Self::Extract(ExtractError::Unsupported { .. }) => "unsupported",
+            Self::Extract(ExtractError::Encrypted) => "encrypted",
+            Self::Extract(ExtractError::Malformed { .. }) => "malformed",
+            Self::Extract(_) => "extract",
+            Self::Chunk(_) => "chunk",
+            Self::Embed(_) => "embed",
+            Self::Kept(problem) => problem.code(),
+            Self::Record(_) => "record",
+            Self::Store(_) => "store",
+        }
+    }
+}
+
+impl From<PipelineError> for FileProblem {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Chunk(error) => Self::Chunk(error),
+            PipelineError::Embed(error) => Self::Embed(error),
+            PipelineError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+impl From<io::Error> for FileProblem {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Vanished,
+            _ => Self::Unreadable(error.to_string()),
+        }
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
+}

@@ -1,0 +1,69 @@
+//! What was indexed and is not there any more.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    keep::Prepared,
+    place::path_of,
+    walk::{Walked, key},
+};
+use crate::{Caller, Filter, Pipeline, RecordStoreError};
+
+/// What somebody named, as far as it concerns what was indexed before.
+pub(super) struct Scope(PathBuf);
+
+impl Scope {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+/// A document whose file was not found.
+pub(super) struct Gone {
+    pub(super) path: PathBuf,
+    pub(super) uri: String,
+}
+
+/// How many documents are read at a time.
+const PAGE: usize = 1_000;
+
+/// The caller's documents of files that are or lie below what was named, and that were not found there.
+///
+/// Where some folder could not be listed, only those count whose files are certainly not there.
+pub(super) async fn find(
+    pipeline: &Pipeline,
+    caller: &Caller,
+    scopes: &[Scope],
+    missing: &[PathBuf],
+    walked: &Walked,
+) -> Result<Vec<Gone>, RecordStoreError> {
+    let mut filter = Filter { owners: vec![caller.user.clone()], ..Filter::default() };
+    let (key_of, value) = Prepared::ORIGIN;
+    filter.metadata.insert(key_of.to_owned(), value.into());
+    let named = || scopes.iter().map(|scope| &scope.0).chain(missing);
+    let (mut gone, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await;
+        let page = page.map_err(RecordStoreError::Store)?;
+        let Some(last) = page.last() else { return Ok(gone) };
+        after = Some(last.uri.clone());
+        for document in page {
+            let source = document.metadata.get(Prepared::SOURCE).and_then(|source| source.as_str());
+            let Some(Ok(path)) = source.map(|source| path_of(source.as_ref())) else { continue };
+            if !named().any(|scope| path.starts_with(scope)) || walked.paths.contains(&key(&path)) {
+                continue;
+            }
+            if walked.complete || is_absent(&path) {
+                gone.push(Gone { path, uri: document.uri });
+            }
+        }
+    }
+}
+
+fn is_absent(path: &Path) -> bool {
+    let kind = path.symlink_metadata().err().map(|error| error.kind());
+    matches!(kind, Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
+}

@@ -1,0 +1,139 @@
+//! What lies below the folders that were named.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use ignore::{DirEntry, WalkBuilder};
+use tokio::sync::mpsc;
+
+use super::{
+    FileOptions,
+    place::{Root, Target, special},
+    problem::FileProblem,
+};
+
+/// A file to be read, below its root.
+pub(super) struct Found {
+    pub(super) root: Arc<Root>,
+    pub(super) relative: PathBuf,
+    /// Its length when its folder was listed.
+    pub(super) bytes: u64,
+}
+
+impl Found {
+    /// The path without links.
+    pub(super) fn path(&self) -> PathBuf {
+        self.root.path.join(&self.relative)
+    }
+}
+
+/// Something that was found.
+pub(super) type Seen = Result<Found, (PathBuf, FileProblem)>;
+
+/// What a walk has gone through.
+#[derive(Default)]
+pub(super) struct Walked {
+    /// Every path that is there and not ignored, files that cannot be read among them.
+    pub(super) paths: HashSet<PathKey>,
+    /// Whether every folder could be listed.
+    pub(super) complete: bool,
+}
+
+/// A path as a hash: a million of them shall fit into memory.
+pub(super) type PathKey = [u8; 16];
+
+pub(super) fn key(path: &Path) -> PathKey {
+    let hash = blake3::hash(path.as_os_str().as_encoded_bytes());
+    *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
+}
+
+/// Sends every file below the targets, each once, and what is no file with the reason why. Links are not followed.
+/// Ends early when nobody listens any more.
+pub(super) fn walk(
+    targets: &[Target],
+    options: &FileOptions,
+    found: &mpsc::Sender<Seen>,
+) -> Walked {
+    let mut walked = Walked { complete: true, ..Walked::default() };
+    for target in targets {
+        for entry in walker(target, options).build() {
+            let seen = match entry {
+                Ok(entry) => {
+                    let Some(seen) = look(&entry, target, options) else { continue };
+                    if !walked.paths.insert(key(entry.path())) {
+                        continue;
+                    }
+                    seen
+                }
+                Err(error) => {
+                    walked.complete = false;
+                    let path = path_of(&error).unwrap_or_else(|| target.path());
+                    let problem = match error.io_error() {
+                        Some(io) if io.kind() == std::io::ErrorKind::NotFound => {
+                            FileProblem::Vanished
+                        }
+                        // Its message repeats the path.
+                        Some(io) => std::io::Error::from(io.kind()).into(),
+                        None => FileProblem::Unreadable(error.to_string()),
+                    };
+                    Err((path, problem))
+                }
+            };
+            if found.blocking_send(seen).is_err() {
+                walked.complete = false;
+                return walked;
+            }
+        }
+    }
+    walked
+}
+
+fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
+    let mut walker = WalkBuilder::new(target.path());
+    walker
+        .standard_filters(!options.ignored)
+        // What lies above the folder that was named has no say, nor has the user's own list for git.
+        .parents(false)
+        .git_global(false)
+        // The file is called after git, and means the same without it.
+        .require_git(false)
+        .hidden(!options.hidden)
+        .follow_links(false)
+        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+    walker
+}
+
+/// What an entry is; none for folders.
+fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<Seen> {
+    let path = entry.path();
+    let refused = |problem| Some(Err((path.to_owned(), problem)));
+    let kind = entry.file_type()?;
+    if kind.is_dir() {
+        return None;
+    }
+    if kind.is_symlink() {
+        return refused(FileProblem::Link);
+    }
+    if let Some(what) = special(kind) {
+        return refused(FileProblem::Special(what));
+    }
+    if options.except.iter().any(|except| except == path) {
+        return refused(FileProblem::Database);
+    }
+    let relative = path.strip_prefix(&target.root.path).ok()?.to_owned();
+    let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
+    Some(Ok(Found { root: Arc::clone(&target.root), relative, bytes }))
+}
+
+fn path_of(error: &ignore::Error) -> Option<PathBuf> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path.clone()),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            path_of(err)
+        }
+        _ => None,
+    }
+}

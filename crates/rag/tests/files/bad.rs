@@ -1,0 +1,188 @@
+//! Files that do harm, and damaged ones: each is refused for itself, and the rest goes on.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use marquetry_rag::FileOptions;
+
+use crate::{
+    documents::{docx, pdf},
+    world::{World, refused},
+};
+
+#[tokio::test]
+async fn each_bad_file_has_its_error_and_the_rest_is_indexed() {
+    let world = World::new(&[("a.md", "One."), ("z.md", "Two.")]);
+    let whole = pdf::pages(&[&["Some text."], &["More text."]]);
+    world.write("truncated.pdf", &whole[..40]);
+    world.write("encrypted.pdf", encrypted());
+    world.write("pages.pdf", pdf::pages(&vec![&["x"][..]; 101]));
+    world.write("good.pdf", &whole);
+    world.write("bomb.docx", bomb());
+    let document = docx::body(&docx::paragraph("Text."));
+    world.write("truncated.docx", &document[..document.len() - 30]);
+    world.write("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0");
+    world.write("data.bin", (0..=255).cycle().take(4_096).collect::<Vec<u8>>());
+    let huge = File::create(world.path("huge.pdf")).unwrap();
+    huge.set_len(1 << 30).unwrap();
+    let mut options = FileOptions::default();
+    options.limits.max_pages = 100;
+    options.limits.max_unpacked_bytes = 16 << 20;
+    options.chunks.size = std::num::NonZeroUsize::MIN;
+    let started = Instant::now();
+    let report = world.index(options).await;
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    let want = [
+        "bomb.docx limit: the limit max_unpacked_bytes is 16777216, the document has",
+        "data.bin unsupported: application/octet-stream is not read",
+        "encrypted.pdf encrypted: the document is encrypted, and needs a password",
+        "huge.pdf limit: the limit max_bytes is 268435456, the document has 1073741824 or more",
+        "pages.pdf limit: the limit max_pages is 100, the document has 101 or more",
+        "picture.png unsupported: image/png is not read",
+        "truncated.docx malformed: no valid",
+        "truncated.pdf malformed: no valid PDF: no page was found; it may be truncated",
+    ];
+    let refused = refused(&report);
+    assert_eq!(refused.len(), want.len(), "{refused:#?}");
+    for (found, want) in refused.iter().zip(want) {
+        assert!(found.starts_with(want), "{found} is not {want}");
+    }
+    assert_eq!((report.indexed, report.failed), (3, 6));
+    assert_eq!(world.names().await, ["a.md", "good.pdf", "z.md"]);
+    let record = world.records.get(&world.me, &world.uri("good.pdf")).await.unwrap();
+    assert_eq!(record.attributes["pageCount"], 2);
+    assert_eq!(world.search("More text").await[0].chunk.page, Some(2));
+}
+
+fn encrypted() -> Vec<u8> {
+    let mut writer = pdf::Writer::new();
+    writer.text_page(&["secret"]);
+    let key = "00".repeat(32);
+    let encrypt = writer.object(format!(
+        "<< /Filter /Standard /V 2 /R 3 /Length 128 /P -1 /O <{key}> /U <{key}> >>"
+    ));
+    writer.finish(&format!("/Encrypt {encrypt} 0 R /ID [<00> <00>]"))
+}
+
+/// Some kilobytes that would be 20 MiB.
+fn bomb() -> Vec<u8> {
+    use zip::{ZipWriter, write::SimpleFileOptions};
+    let mut zip = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    zip.start_file("word/document.xml", SimpleFileOptions::default()).unwrap();
+    let block = vec![b' '; 1 << 20];
+    for _ in 0..20 {
+        zip.write_all(&block).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn text_of_any_encoding_is_indexed_as_what_it_seems() {
+    let world = World::new(&[]);
+    world.write("latin.txt", b"Das M\xfcsli schmeckt sehr gut, und der K\xe4se auch.");
+    world.write(
+        "utf16.txt",
+        [0xff, 0xfe]
+            .into_iter()
+            .chain("Größe".encode_utf16().flat_map(u16::to_le_bytes))
+            .collect::<Vec<u8>>(),
+    );
+    world.write(
+        "broken.txt",
+        b"Good text, then \xc3\x28 and \xf0\x9f\x92 what is none, then good text again.",
+    );
+    let report = world.index(FileOptions::default()).await;
+    assert_eq!((report.indexed, report.failed), (3, 0), "{:?}", report.failures);
+    let kept = world.kept().await;
+    assert!(kept["latin.txt"].contains("Müsli"), "{kept:?}");
+    assert_eq!(kept["utf16.txt"], "Größe");
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_read_is_refused() {
+    let world = World::new(&[("steady.md", "One.")]);
+    // It takes a while to read, and no time to say that it is none of ours.
+    world.write("moving.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0");
+    let path = world.path("moving.png");
+    File::options().write(true).open(&path).unwrap().set_len(32 << 20).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let mut file = File::options().append(true).open(path).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all(b"word ").unwrap();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        })
+    };
+    let mut seen = Vec::new();
+    // The writer may rest for once, on a busy machine.
+    for _ in 0..20 {
+        seen = refused(&world.index(FileOptions::default()).await);
+        if seen.iter().any(|line| line.contains("changing")) {
+            break;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    assert_eq!(seen, ["moving.png changing: it changes while it is read: index it again"]);
+    assert_eq!(world.names().await, ["steady.md"]);
+}
+
+#[tokio::test]
+async fn a_file_that_vanishes_is_no_failure() {
+    let world = World::new(&[]);
+    for number in 0..200 {
+        world.write(&format!("{number:03}.txt"), format!("Number {number}."));
+    }
+    let mut indexer = world.indexer(FileOptions::default());
+    let named = [world.path("").into()];
+    let mut removed = false;
+    let report = indexer.run(&named, |event| {
+        // The listing is ahead of the reading by then.
+        if matches!(event, marquetry_rag::FileEvent::Found)
+            && !std::mem::replace(&mut removed, true)
+        {
+            for number in 0..200 {
+                fs::remove_file(world.path(&format!("{number:03}.txt"))).unwrap();
+            }
+        }
+    });
+    let report = report.await.unwrap();
+    assert_eq!(report.failed, 0, "{:?}", report.failures);
+    assert!(report.skipped["vanished"] > 0);
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_given_up() {
+    let world = World::new(&[("a.md", "One.")]);
+    world.write("slow.txt", "word ".repeat(4 << 20));
+    let mut options = FileOptions::default();
+    options.limits.max_time = Duration::from_millis(50);
+    let report = world.index(options).await;
+    assert_eq!(
+        refused(&report),
+        ["slow.txt time: the limit max_time is 0.05 seconds, the file takes longer"]
+    );
+    assert_eq!(world.names().await, ["a.md"]);
+}
+
+#[tokio::test]
+async fn files_larger_than_all_room_are_worked_on_one_by_one() {
+    let world = World::new(&[]);
+    for number in 0..8 {
+        world.write(&format!("{number}.txt"), "word ".repeat(2_000));
+    }
+    let mut options = FileOptions::default();
+    options.max_bytes_at_once = 1;
+    let report = world.index(options).await;
+    assert_eq!((report.indexed, report.failed), (8, 0));
+}

@@ -1,0 +1,173 @@
+//! Files that are indexed again.
+
+use std::{fs, path::Path, time::Duration};
+
+use marquetry_rag::{ChunkOptions, FileOptions, IndexReport, Strategy};
+
+use crate::world::{World, refused};
+
+#[track_caller]
+fn check(report: &IndexReport, indexed: u64, changed: u64, unchanged: u64) {
+    let found = (report.indexed, report.changed, report.unchanged, report.failed);
+    assert_eq!(found, (indexed, changed, unchanged, 0), "{:?}", refused(report));
+}
+
+#[tokio::test]
+async fn only_what_has_changed_is_read_into_the_store() {
+    let world = World::new(&[("a.md", "One."), ("b.md", "Two."), ("c.md", "Three.")]);
+    check(&world.index(FileOptions::default()).await, 3, 0, 0);
+    check(&world.index(FileOptions::default()).await, 0, 0, 3);
+    // Another content of the same length with the same time.
+    let time = fs::metadata(world.path("b.md")).unwrap().modified().unwrap();
+    world.write("b.md", "Owt.");
+    fs::File::options().write(true).open(world.path("b.md")).unwrap().set_modified(time).unwrap();
+    // Another time, and the same content.
+    world.write("c.md", "Three.");
+    check(&world.index(FileOptions::default()).await, 0, 1, 2);
+    assert_eq!(world.kept().await["b.md"], "Owt.");
+    assert!(world.search("Two").await.iter().all(|hit| !hit.chunk.content.contains("Two")));
+}
+
+#[tokio::test]
+async fn another_way_of_cutting_and_further_tags_are_changes() {
+    let world = World::new(&[("a.md", "One two. Three four.")]);
+    check(&world.index(FileOptions::default()).await, 1, 0, 0);
+    let mut words = FileOptions::default();
+    words.chunks = ChunkOptions::new(Strategy::Word, 1).unwrap();
+    let report = world.index(words.clone()).await;
+    check(&report, 0, 1, 0);
+    assert_eq!(report.chunks, 4);
+    for (tag, changed) in [("x", 1), ("y", 1), ("x", 0)] {
+        words.tags = vec![tag.to_owned()];
+        check(&world.index(words.clone()).await, 0, changed, 1 - changed);
+    }
+    // Who names no tag takes none away.
+    words.tags.clear();
+    check(&world.index(words).await, 0, 0, 1);
+    let record = world.records.get(&world.me, &world.uri("a.md")).await.unwrap();
+    assert_eq!(record.tags.len(), 2);
+    let document = world.pipeline.store().document(&world.uri("a.md")).await.unwrap().unwrap();
+    assert_eq!(document.tags, record.tags);
+}
+
+#[tokio::test]
+async fn what_is_gone_is_said_and_removed_on_request() {
+    let world = World::new(&[("in/a.md", "One."), ("in/b.md", "Two."), ("out/c.md", "Three.")]);
+    check(&world.index(FileOptions::default()).await, 3, 0, 0);
+    let uri = world.uri("in/b.md");
+    fs::remove_file(world.path("in/b.md")).unwrap();
+    fs::remove_file(world.path("out/c.md")).unwrap();
+    let below = [world.path("in").into()];
+    let report = world.index_these(&below, FileOptions::default()).await;
+    assert_eq!((report.left, report.removed), (1, 0));
+    assert_eq!(report.gone, [world.path("in/b.md")]);
+    assert_eq!(world.names().await.len(), 3);
+
+    let mut prune = FileOptions::default();
+    prune.prune = true;
+    prune.dry_run = true;
+    let report = world.index_these(&below, prune.clone()).await;
+    assert_eq!((report.left, report.removed), (0, 1));
+    assert_eq!(world.names().await.len(), 3);
+
+    prune.dry_run = false;
+    let report = world.index_these(&below, prune.clone()).await;
+    assert_eq!((report.left, report.removed), (0, 1));
+    // What lies elsewhere was not asked about.
+    assert_eq!(world.names().await, ["in/a.md", "out/c.md"]);
+    assert!(world.records.get(&world.me, &uri).await.is_err());
+
+    // A whole folder that is gone, by its name.
+    fs::remove_dir_all(world.path("out")).unwrap();
+    let named = [world.path("out").into(), world.path("never").into()];
+    let report = world.index_these(&named, prune).await;
+    assert_eq!(report.removed, 1);
+    assert_eq!(refused(&report), ["never missing: there is no such file or directory"]);
+    assert_eq!(world.names().await, ["in/a.md"]);
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_any_more_stays_as_it_was() {
+    let world = World::new(&[("a.md", "One."), ("b.md", "Two.")]);
+    check(&world.index(FileOptions::default()).await, 2, 0, 0);
+    world.write("a.md", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0");
+    let mut prune = FileOptions::default();
+    prune.prune = true;
+    let report = world.index(prune).await;
+    assert_eq!((report.unchanged, report.removed), (1, 0));
+    let want = "a.md unsupported: image/png is not read; what was indexed of it before is kept";
+    assert_eq!((refused(&report), report.failed), (vec![want.to_owned()], 1));
+    assert_eq!(world.kept().await["a.md"], "One.");
+}
+
+#[tokio::test]
+async fn what_has_lost_its_text_is_found_no_more() {
+    let world = World::new(&[("a.md", "One."), ("empty.md", "")]);
+    let report = world.index(FileOptions::default()).await;
+    assert_eq!(refused(&report), ["empty.md no_text: there is no text in it"]);
+    world.write("a.md", "\n");
+    check(&world.index(FileOptions::default()).await, 0, 1, 0);
+    assert!(world.search("One").await.is_empty());
+    world.write("a.md", "Two.");
+    check(&world.index(FileOptions::default()).await, 0, 1, 0);
+    assert_eq!(world.search("Two").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let world = World::new(&[("a.md", "One."), ("b.md", "Two.")]);
+    let mut dry = FileOptions::default();
+    dry.dry_run = true;
+    dry.tags = vec!["new".to_owned()];
+    let report = world.index(dry).await;
+    check(&report, 2, 0, 0);
+    assert_eq!(report.chunks, 2);
+    assert!(world.names().await.is_empty());
+    assert!(world.records.tag(&world.me, "new").await.is_err());
+}
+
+#[tokio::test]
+async fn who_watches_sees_what_changes_whatever_the_times_say() {
+    let world =
+        World::new(&[("a.md", "One."), ("b.md", "Two."), ("bad.pdf", "%PDF-1.7 and no more")]);
+    let mut options = FileOptions::default();
+    options.watch = true;
+    let mut indexer = world.indexer(options);
+    let named = [world.path("").into()];
+    let report = indexer.run(&named, |_| ()).await.unwrap();
+    assert_eq!((report.indexed, report.failed), (2, 1));
+    let time = fs::metadata(world.path("a.md")).unwrap().modified().unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    world.write("a.md", "Eno.");
+    fs::File::options().write(true).open(world.path("a.md")).unwrap().set_modified(time).unwrap();
+    world.write("new.md", "Three.");
+    fs::rename(world.path("b.md"), world.path("c.md")).unwrap();
+    let report = indexer.run(&named, |_| ()).await.unwrap();
+    // What could not be read is not tried again until it changes.
+    check(&report, 2, 1, 1);
+    assert_eq!(report.gone, [world.path("b.md")]);
+    check(&indexer.run(&named, |_| ()).await.unwrap(), 0, 0, 4);
+}
+
+#[tokio::test]
+async fn many_files_are_all_kept() {
+    let world = World::new(&[]);
+    for number in 0..300 {
+        world.write(&format!("{}/{number}.txt", number % 7), format!("This is number {number}."));
+    }
+    let (mut found, mut done) = (0, 0);
+    let mut indexer = world.indexer(FileOptions::default());
+    let named = [world.path("").into()];
+    let report = indexer.run(&named, |event| match event {
+        marquetry_rag::FileEvent::Found => found += 1,
+        marquetry_rag::FileEvent::Done { path, .. } => {
+            assert!(Path::new(path).is_absolute());
+            done += 1;
+        }
+        _ => {}
+    });
+    check(&report.await.unwrap(), 300, 0, 0);
+    assert_eq!((found, done), (300, 300));
+    assert_eq!(world.kept().await.len(), 300);
+    check(&world.index(FileOptions::default()).await, 0, 0, 300);
+}

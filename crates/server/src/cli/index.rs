@@ -1,0 +1,417 @@
+//! `marquetry index`
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    io::{self, IsTerminal as _},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use clap::{Args, ValueEnum};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use marquetry_rag::{
+    ChunkOptions, FileEvent, FileOptions, FileOutcome, IndexReport, Indexer, RecordError,
+    RecordStoreError, Refused, StoreError, Strategy, file_uri,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Failure,
+    knowledge::{KnowledgeArgs, print_json},
+    print, printable,
+    serve::{on_runtime, signalled},
+};
+use crate::{config::KnowledgePlace, knowledge::Knowledge};
+
+#[derive(Args)]
+pub(super) struct IndexArgs {
+    /// Files and folders, or their file: URIs. In folders, what .gitignore and .ignore say is left out, and what is hidden.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<OsString>,
+    /// Go on: look for changes about once a second until interrupted.
+    #[arg(long, conflicts_with = "dry_run")]
+    watch: bool,
+    /// What chunks are made of.
+    #[arg(long, value_name = "KIND", default_value = "sentence")]
+    chunk: ChunkKind,
+    /// How many sentences (words with --chunk word) a chunk has at most.
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
+    chunk_size: i64,
+    /// How many of them it repeats from the chunk before it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    overlap: usize,
+    /// How many tokens a chunk has at most.
+    #[arg(long, value_name = "N", default_value = "512")]
+    max_tokens: NonZeroUsize,
+    /// A tag for each file, by name or URI, beside those that it has; may be given several times.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Remove what was indexed below PATH and is not found there any more.
+    #[arg(long)]
+    prune: bool,
+    /// Say what would be done, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Also files and folders whose names begin with a dot.
+    #[arg(long)]
+    hidden: bool,
+    /// Also what .gitignore and .ignore say is to be ignored.
+    #[arg(long)]
+    no_ignore: bool,
+    /// Refuse every PATH outside of this folder; may be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    within: Vec<PathBuf>,
+    /// How large a file may be, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    max_file_size: u64,
+    /// Also name the files that are no documents.
+    #[arg(long, short)]
+    verbose: bool,
+    #[command(flatten)]
+    knowledge: KnowledgeArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ChunkKind {
+    Sentence,
+    Word,
+    /// Sentences, none across the boundary of a chapter.
+    Chapter,
+}
+
+pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
+    let options = arguments.options()?;
+    on_runtime(async {
+        tokio::select! {
+            done = run(arguments, options) => done,
+            // Each file has all its chunks or none, whenever this ends.
+            signal = signalled() => match signal {
+                Ok(_) if arguments.watch => Ok(()),
+                Ok(signal) => Err(Failure::new(format!("ended by {signal}; index again to go on"))),
+                Err(error) => Err(Failure::new(error)),
+            },
+        }
+    })
+}
+
+impl IndexArgs {
+    fn options(&self) -> Result<FileOptions, Failure> {
+        let at_fault = |message: String| Failure { code: 2, message };
+        let strategy = match self.chunk {
+            ChunkKind::Sentence => Strategy::Sentence,
+            ChunkKind::Word => Strategy::Word,
+            ChunkKind::Chapter => Strategy::Chapter,
+        };
+        let mut chunks = ChunkOptions::new(strategy, self.chunk_size)
+            .map_err(|error| at_fault(format!("--chunk-size: {error}")))?;
+        if self.overlap >= chunks.size.get() {
+            let size = chunks.size;
+            return Err(at_fault(format!(
+                "--overlap: {} is not smaller than the chunk size {size}",
+                self.overlap
+            )));
+        }
+        (chunks.overlap, chunks.max_tokens) = (self.overlap, Some(self.max_tokens));
+        for folder in &self.within {
+            if !folder.is_dir() {
+                return Err(at_fault(format!("--within: {} is no folder", folder.display())));
+            }
+        }
+        let mut options = FileOptions::default();
+        options.chunks = chunks;
+        options.limits.max_bytes = self.max_file_size << 20;
+        options.tags.clone_from(&self.tag);
+        options.within.clone_from(&self.within);
+        (options.hidden, options.ignored) = (self.hidden, self.no_ignore);
+        (options.prune, options.dry_run, options.watch) = (self.prune, self.dry_run, self.watch);
+        options.home =
+            std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
+        Ok(options)
+    }
+}
+
+async fn run(arguments: &IndexArgs, mut options: FileOptions) -> Result<(), Failure> {
+    let config = arguments.knowledge.load()?;
+    let place = config.knowledge.place().map_err(Failure::new)?;
+    let knowledge = match &place {
+        // Nothing is there to compare with, and nothing is to be made.
+        KnowledgePlace::File(path) if arguments.dry_run && !path.exists() => {
+            Knowledge::in_memory(&config.knowledge)?
+        }
+        _ => Knowledge::open(&config.knowledge).await?,
+    };
+    if let KnowledgePlace::File(path) = &place
+        && let Ok(path) = path.canonicalize()
+    {
+        let beside = |end: &str| {
+            let mut name = path.clone().into_os_string();
+            name.push(end);
+            PathBuf::from(name)
+        };
+        options.except = ["", "-wal", "-shm", "-journal"].map(beside).to_vec();
+    }
+    let caller = knowledge.local().await?;
+    let (records, pipeline) = (Arc::new(knowledge.records.clone()), knowledge.pipeline.clone());
+    let mut indexer = Indexer::new(pipeline, records, caller, options);
+
+    let report = once(arguments, &mut indexer, true).await.map_err(|error| match error {
+        RecordError::Store(error) => {
+            Failure::new(format!("{error}; the files before are indexed, and the next run goes on"))
+        }
+        error => error.into(),
+    })?;
+    tell(arguments, &report)?;
+    if !arguments.watch {
+        let count = report.failed;
+        return match count {
+            0 => Ok(()),
+            1 => Err(Failure::new("one file was not indexed")),
+            _ => Err(Failure::new(format!("{count} files were not indexed"))),
+        };
+    }
+    watch(arguments, &mut indexer, report).await
+}
+
+/// Looks again and again, for at most a tenth of the time.
+async fn watch(
+    arguments: &IndexArgs,
+    indexer: &mut Indexer,
+    mut last: IndexReport,
+) -> Result<(), Failure> {
+    if !arguments.knowledge.is_json() {
+        print("watching for changes; Ctrl-C ends it\n")?;
+    }
+    let mut said = Said::of(&last);
+    loop {
+        tokio::time::sleep(Duration::from_secs(1).max(last.elapsed * 9)).await;
+        last = match once(arguments, indexer, false).await {
+            Ok(report) => report,
+            // Somebody else writes just now; the files will still be changed the next time.
+            Err(RecordError::Store(RecordStoreError::Store(StoreError::Busy))) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let now = Said::of(&last);
+        let is_news = last.indexed + last.changed + last.removed > 0 || now != said;
+        if is_news {
+            if !arguments.knowledge.is_json() {
+                for refused in &last.failures {
+                    if !said.0.contains(&(refused.path.clone(), refused.problem.to_string())) {
+                        complain(refused);
+                    }
+                }
+            }
+            tell(arguments, &last)?;
+        }
+        said = now;
+    }
+}
+
+/// What needs not be said again.
+#[derive(PartialEq)]
+struct Said(BTreeSet<(PathBuf, String)>, Vec<PathBuf>);
+
+impl Said {
+    fn of(report: &IndexReport) -> Self {
+        let failures = report.failures.iter();
+        let failures = failures.map(|one| (one.path.clone(), one.problem.to_string())).collect();
+        Self(failures, report.gone.clone())
+    }
+}
+
+/// How many failures are named as they come; the summary says how many there are.
+const MAX_NAMED: usize = 50;
+
+async fn once(
+    arguments: &IndexArgs,
+    indexer: &mut Indexer,
+    says: bool,
+) -> Result<IndexReport, RecordError> {
+    let bar = Bar::new(says && io::stderr().is_terminal());
+    let says = says && !arguments.knowledge.is_json();
+    let mut named = 0;
+    let report = indexer.run(&arguments.paths, |event| match event {
+        FileEvent::Found => bar.found(),
+        FileEvent::Listed => bar.listed(),
+        FileEvent::Done { path, outcome } => {
+            bar.done(path, outcome);
+            if !says {
+                return;
+            }
+            match outcome {
+                FileOutcome::Refused(problem) if problem.is_failure() => {
+                    named += 1;
+                    if named <= MAX_NAMED {
+                        bar.say(&format!("error: {}: {problem}", path.display()));
+                    }
+                    if named == MAX_NAMED {
+                        bar.say(
+                            "further errors are counted only; --json names up to 1,000 of them",
+                        );
+                    }
+                }
+                FileOutcome::Refused(problem) if arguments.verbose => {
+                    bar.say(&format!("skipped: {}: {problem}", path.display()));
+                }
+                FileOutcome::Removed if arguments.verbose => {
+                    bar.say(&format!("removed: {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    });
+    let report = report.await;
+    bar.end();
+    report
+}
+
+fn complain(refused: &Refused) {
+    eprintln!("{}", printable(&format!("error: {}: {}", refused.path.display(), refused.problem)));
+}
+
+/// What moves on a terminal while files are worked on.
+struct Bar {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Bar {
+    fn new(is_shown: bool) -> Self {
+        let bar = if is_shown {
+            let bar = ProgressBar::new(0);
+            let style = "{bar:30} {human_pos}/{human_len} files {elapsed} {wide_msg}";
+            bar.set_style(
+                ProgressStyle::with_template(style)
+                    .unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        } else {
+            ProgressBar::hidden()
+        };
+        Self { bar, started: Instant::now() }
+    }
+
+    fn found(&self) {
+        self.bar.inc_length(1);
+    }
+
+    fn listed(&self) {
+        self.bar.tick();
+    }
+
+    fn done(&self, path: &Path, outcome: &FileOutcome<'_>) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        if !matches!(outcome, FileOutcome::Removed) {
+            self.bar.inc(1);
+        }
+        let rate = self.bar.position() as f64 / self.started.elapsed().as_secs_f64().max(0.001);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.bar.set_message(format!("{rate:.0}/s {}", printable(&name)));
+    }
+
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{}", printable(line)));
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Prints what became of all files.
+fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failure> {
+    if arguments.knowledge.is_json() {
+        return print_json(&as_json(report, arguments));
+    }
+    print(&as_text(report, arguments))
+}
+
+fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
+    let would = if arguments.dry_run { "would be " } else { "" };
+    let count = |count: u64, what: &str| format!("{} {what}", HumanCount(count));
+    let mut parts = vec![
+        count(report.indexed, &format!("{would}new")),
+        count(report.changed, &format!("{would}changed")),
+        count(report.unchanged, "unchanged"),
+    ];
+    let skipped: u64 = report.skipped.values().sum();
+    for (number, what) in [
+        (report.removed, format!("{would}removed")),
+        (skipped, "skipped".to_owned()),
+        (report.failed, "failed".to_owned()),
+    ] {
+        if number > 0 {
+            parts.push(count(number, &what));
+        }
+    }
+    let seconds = report.elapsed.as_secs_f64();
+    let mut text = format!("{} files: {}\n", HumanCount(report.files()), parts.join(", "),);
+    let written = report.indexed + report.changed;
+    if written > 0 {
+        let (chunks, bytes) = (HumanCount(report.chunks), HumanBytes(report.bytes));
+        text.push_str(&format!("  {chunks} chunks of {bytes} in {seconds:.1} s"));
+        // Of less than a second nobody wants to know.
+        if seconds >= 1.0 {
+            let rate = |count: u64| HumanCount((count as f64 / seconds) as u64);
+            let (files, chunks) = (rate(written), rate(report.chunks));
+            text.push_str(&format!(" ({files} files, {chunks} chunks a second)"));
+        }
+        text.push('\n');
+    }
+    if skipped > 0 {
+        let reasons = report
+            .skipped
+            .iter()
+            .map(|(code, count)| format!("{} {}", HumanCount(*count), reason(code)));
+        text.push_str(&format!("  skipped: {}\n", reasons.collect::<Vec<_>>().join(", ")));
+    }
+    if report.left > 0 {
+        let gone = count(report.left, "indexed files are not there any more");
+        text.push_str(&format!("  {gone}; --prune removes them\n"));
+    }
+    text
+}
+
+/// What [`marquetry_rag::FileProblem::code`] means, after a number.
+fn reason(code: &str) -> &str {
+    match code {
+        "link" => "symbolic links",
+        "special" => "special files",
+        "database" => "of the database itself",
+        "no_text" => "without text",
+        "vanished" => "vanished meanwhile",
+        "unsupported" => "of formats that are not read",
+        other => other,
+    }
+}
+
+fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
+    let refused = |refused: &Vec<Refused>| {
+        let one = |Refused { path, problem, .. }: &Refused| json!({ "path": path.to_string_lossy(), "uri": file_uri(path), "code": problem.code(), "message": problem.to_string() });
+        refused.iter().map(one).collect::<Vec<_>>()
+    };
+    let gone: Vec<String> = report.gone.iter().map(|path| file_uri(path)).collect();
+    json!({
+        "dryRun": arguments.dry_run,
+        "files": report.files(),
+        "indexed": report.indexed,
+        "changed": report.changed,
+        "unchanged": report.unchanged,
+        "chunks": report.chunks,
+        "bytes": report.bytes,
+        "failed": report.failed,
+        "failures": refused(&report.failures),
+        "skipped": report.skipped,
+        "skips": refused(&report.skips),
+        "gone": gone,
+        "removed": report.removed,
+        "left": report.left,
+        "seconds": report.elapsed.as_secs_f64(),
+    })
+}

@@ -1,0 +1,155 @@
+//! What `index`, `search` and `records` have in common: the database, and in what form answers are.
+
+use std::{
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+use marquetry_rag::{PipelineError, RecordError, RecordStoreError, SearchRequest, StoreError};
+
+use super::{Failure, print};
+use crate::{
+    config::{Config, ConfigError, KnowledgePlace},
+    knowledge::{Knowledge, KnowledgeError},
+};
+
+#[derive(Args)]
+pub(super) struct KnowledgeArgs {
+    /// Settings in TOML, of which [knowledge] counts here; ./marquetry.toml when there is one and this is not given.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where knowledge is kept: a file, or the URL of a PostgreSQL database.
+    #[arg(long, value_name = "FILE|URL")]
+    database: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args)]
+struct OutputArgs {
+    /// For people or for programs.
+    #[arg(long, default_value = "text")]
+    format: OutputFormat,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OutputFormat {
+    Text,
+    Json,
+}
+
+impl KnowledgeArgs {
+    /// Whether programs read the answer.
+    pub(super) fn is_json(&self) -> bool {
+        self.output.json || self.output.format == OutputFormat::Json
+    }
+
+    pub(super) fn load(&self) -> Result<Config, ConfigError> {
+        let file = match &self.config {
+            Some(file) => Some(file.as_path()),
+            None => Some(Path::new("marquetry.toml")).filter(|file| file.exists()),
+        };
+        let mut config = match file {
+            Some(file) => Config::from_toml_file(file)?,
+            None => Config::default(),
+        };
+        if let Some(database) = &self.database {
+            config.knowledge.database = Some(database.clone());
+        }
+        Ok(config)
+    }
+
+    /// Opens a database that is there.
+    pub(super) async fn open(&self) -> Result<Knowledge, Failure> {
+        let config = self.load()?;
+        let place = config.knowledge.place().map_err(Failure::new)?;
+        if let KnowledgePlace::File(path) = place
+            && !path.exists()
+        {
+            let path = path.display();
+            let advice = "`marquetry index PATH…` makes one of your files";
+            return Err(Failure::new(format!("there is no database {path} yet; {advice}")));
+        }
+        Ok(Knowledge::open(&config.knowledge).await?)
+    }
+}
+
+/// Prints JSON for programs, one value a line.
+pub(super) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(&format!("{value}\n"))
+}
+
+/// A question of the command line; `-` is standard input.
+pub(super) fn question(words: &[String]) -> Result<String, Failure> {
+    /// One byte more than a question may have shows that it has too many.
+    const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
+    let question = if matches!(words, [word] if word == "-") {
+        let mut bytes = Vec::new();
+        let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
+        if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
+            // What is cut in the middle of a character is too long in any case.
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            String::from_utf8(bytes).map_err(|_| Failure {
+                code: 2,
+                message: "the question on standard input is not UTF-8 text".to_owned(),
+            })?
+        }
+    } else {
+        words.join(" ")
+    };
+    if question.len() > SearchRequest::MAX_TEXT_BYTES {
+        let most = SearchRequest::MAX_TEXT_BYTES;
+        let message = format!(
+            "the question has more than {most} bytes, which is the most that is searched for"
+        );
+        return Err(Failure { code: 2, message });
+    }
+    if question.trim().is_empty() {
+        return Err(Failure { code: 2, message: "the question is empty".to_owned() });
+    }
+    Ok(question)
+}
+
+impl From<KnowledgeError> for Failure {
+    fn from(error: KnowledgeError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<PipelineError> for Failure {
+    fn from(error: PipelineError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<RecordStoreError> for Failure {
+    fn from(error: RecordStoreError) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<RecordError> for Failure {
+    /// What does not depend on what is kept is the command line's fault.
+    fn from(error: RecordError) -> Self {
+        let at_fault = matches!(
+            error,
+            RecordError::UnknownType { .. }
+                | RecordError::Uri { .. }
+                | RecordError::Invalid { .. }
+                | RecordError::Limit { .. }
+        );
+        Self { code: if at_fault { 2 } else { 1 }, message: error.to_string() }
+    }
+}

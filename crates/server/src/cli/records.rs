@@ -1,0 +1,253 @@
+//! `marquetry records`
+
+use std::{
+    io::{self, Write as _},
+    time::{Duration, SystemTime},
+};
+
+use clap::{Args, Subcommand};
+use marquetry_rag::{Filter, ModelType, Record, RecordFilter};
+use serde_json::{Value, json};
+
+use super::{
+    Failure,
+    knowledge::{KnowledgeArgs, print_json},
+    print,
+    serve::on_runtime,
+    terminal::{Light, Tone, clean},
+};
+
+#[derive(Args)]
+pub(super) struct RecordsArgs {
+    #[command(subcommand)]
+    command: RecordsCommand,
+}
+
+#[derive(Subcommand)]
+enum RecordsCommand {
+    /// List records.
+    List(ListArgs),
+    /// Show a record.
+    Show(ShowArgs),
+    /// Remove records, with what they are found by.
+    Delete(DeleteArgs),
+    /// List the types that records may have.
+    Types(TypesArgs),
+}
+
+#[derive(Args)]
+struct ListArgs {
+    /// Of this type, such as data.note; given several times, of any of them.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Directly in the group of this path, such as ~/Notes.
+    #[arg(long, value_name = "PATH")]
+    group: Option<String>,
+    /// With this tag, by name or URI; given several times, with all of them.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// With just this name.
+    #[arg(long)]
+    name: Option<String>,
+    /// How many at most.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+    limit: usize,
+    /// From the first after this URI, with which the last list ended.
+    #[arg(long, value_name = "URI")]
+    after: Option<String>,
+    #[command(flatten)]
+    knowledge: KnowledgeArgs,
+}
+
+#[derive(Args)]
+struct ShowArgs {
+    /// Its am7:// URI.
+    uri: String,
+    /// Its content instead, byte for byte.
+    #[arg(long)]
+    content: bool,
+    #[command(flatten)]
+    knowledge: KnowledgeArgs,
+}
+
+#[derive(Args)]
+struct DeleteArgs {
+    /// Their am7:// URIs.
+    #[arg(required = true, value_name = "URI")]
+    uris: Vec<String>,
+    #[command(flatten)]
+    knowledge: KnowledgeArgs,
+}
+
+#[derive(Args)]
+struct TypesArgs {
+    /// As JSON, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn records(arguments: &RecordsArgs) -> Result<(), Failure> {
+    match &arguments.command {
+        RecordsCommand::List(arguments) => on_runtime(list(arguments)),
+        RecordsCommand::Show(arguments) => on_runtime(show(arguments)),
+        RecordsCommand::Delete(arguments) => on_runtime(delete(arguments)),
+        RecordsCommand::Types(arguments) => types(arguments),
+    }
+}
+
+async fn list(arguments: &ListArgs) -> Result<(), Failure> {
+    for kind in &arguments.types {
+        ModelType::of(kind)?;
+    }
+    let knowledge = arguments.knowledge.open().await?;
+    let caller = knowledge.local().await?;
+    let mut filter = RecordFilter::default();
+    filter.types.clone_from(&arguments.types);
+    filter.group.clone_from(&arguments.group);
+    filter.tags.clone_from(&arguments.tag);
+    filter.name.clone_from(&arguments.name);
+    filter.after.clone_from(&arguments.after);
+    let (mut records, mut next) = (Vec::new(), None);
+    while records.len() < arguments.limit {
+        filter.limit = Some(arguments.limit - records.len());
+        let page = knowledge.records.list(&caller, &filter).await?;
+        records.extend(page.records);
+        next = page.next;
+        if next.is_none() {
+            break;
+        }
+        filter.after.clone_from(&next);
+    }
+    if arguments.knowledge.is_json() {
+        let records: Vec<Value> = records.iter().map(|record| record.to_fields().into()).collect();
+        return print_json(&json!({ "records": records, "next": next }));
+    }
+    let light = Light::of_stdout();
+    let mut text = String::new();
+    for record in &records {
+        let place = record.group.as_deref().unwrap_or("-");
+        let name = light.show(Tone::Title, &record.name);
+        text.push_str(&format!("{}  {name}\n", record.uri().unwrap_or_default()));
+        let facts = format!("{} · {} · {place}", record.kind, time(record.modified));
+        text.push_str(&format!("  {}\n", light.show(Tone::Faint, &facts)));
+    }
+    text.push_str(&match (records.len(), next) {
+        (0, _) => "no records\n".to_owned(),
+        (count, None) => format!("{count} records\n"),
+        (count, Some(next)) => format!("{count} records, and more: --after {}\n", clean(&next)),
+    });
+    print(&text)
+}
+
+async fn show(arguments: &ShowArgs) -> Result<(), Failure> {
+    let knowledge = arguments.knowledge.open().await?;
+    let caller = knowledge.local().await?;
+    let record = knowledge.records.get(&caller, &arguments.uri).await?;
+    let uri = record.uri().unwrap_or_default();
+    if arguments.content {
+        let content = knowledge.records.content(&caller, &uri).await?;
+        let content = content.ok_or_else(|| Failure::new(format!("{uri} has no content")))?;
+        return match io::stdout().lock().write_all(&content) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::new(format!("standard output cannot be written: {error}")))
+            }
+            _ => Ok(()),
+        };
+    }
+    let chunks = knowledge.pipeline.store().count(&Filter::scope(&uri)).await?;
+    if arguments.knowledge.is_json() {
+        let mut fields = record.to_fields();
+        fields.insert("chunks".to_owned(), chunks.into());
+        return print_json(&fields.into());
+    }
+    print(&described(&record, chunks))
+}
+
+fn described(record: &Record, chunks: u64) -> String {
+    let light = Light::of_stdout();
+    let mut text = format!("{}\n", light.show(Tone::Title, &record.name));
+    let mut line = |name: &str, value: &str| {
+        let name = clean(name);
+        let gap = " ".repeat(16_usize.saturating_sub(name.chars().count()).max(1));
+        text.push_str(&format!("  {}{gap}{}\n", light.show(Tone::Faint, &name), clean(value)));
+    };
+    line("uri", &record.uri().unwrap_or_default());
+    line("type", &record.kind);
+    for (name, value) in
+        [("group", &record.group), ("owner", &record.owner), ("mediaType", &record.media_type)]
+    {
+        value.iter().for_each(|value| line(name, value));
+    }
+    for (name, uris) in
+        [("tag", &record.tags), ("reader", &record.readers), ("writer", &record.writers)]
+    {
+        uris.iter().for_each(|uri| line(name, uri));
+    }
+    line("created", &time(record.created));
+    line("modified", &time(record.modified));
+    line("revision", &record.revision.to_string());
+    line("chunks", &chunks.to_string());
+    for (name, value) in &record.attributes {
+        match value {
+            Value::String(value) => line(name, value),
+            value => line(name, &value.to_string()),
+        }
+    }
+    text
+}
+
+async fn delete(arguments: &DeleteArgs) -> Result<(), Failure> {
+    let knowledge = arguments.knowledge.open().await?;
+    let caller = knowledge.local().await?;
+    let (mut removed, mut failed) = (Vec::new(), None::<Failure>);
+    for uri in &arguments.uris {
+        match knowledge.records.delete(&caller, uri, None).await {
+            Ok(record) => {
+                let uri = record.uri().unwrap_or_default();
+                let chunks = knowledge.pipeline.store().delete(&Filter::scope(&uri)).await?;
+                if !arguments.knowledge.is_json() {
+                    print(&format!("removed {uri} ({}), {chunks} chunks\n", clean(&record.name)))?;
+                }
+                removed.push(json!({ "uri": uri, "chunks": chunks }));
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                if let Some(before) = failed.replace(failure) {
+                    eprintln!("error: {}", super::printable(&before.message));
+                }
+            }
+        }
+    }
+    if arguments.knowledge.is_json() {
+        print_json(&json!({ "removed": removed }))?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn types(arguments: &TypesArgs) -> Result<(), Failure> {
+    if arguments.json {
+        let types = ModelType::ALL.iter().map(|model| {
+            let attributes = model.attributes.iter().map(|attribute| {
+                json!({ "name": attribute.name, "type": attribute.kind.json_type(), "description": attribute.description, "required": attribute.required })
+            });
+            json!({ "name": model.name, "description": model.description, "attributes": attributes.collect::<Vec<_>>() })
+        });
+        return print_json(&types.collect());
+    }
+    let width = ModelType::ALL.iter().map(|model| model.name.len()).max().unwrap_or(0);
+    let lines = ModelType::ALL
+        .iter()
+        .map(|model| format!("{:width$}  {}\n", model.name, model.description));
+    print(&lines.collect::<String>())
+}
+
+/// A time in milliseconds since 1970 as people read it.
+fn time(milliseconds: u64) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
+    // What lies beyond the year 9999 cannot be written so.
+    const LAST: u64 = 253_402_300_799_999;
+    match time.filter(|_| milliseconds <= LAST) {
+        Some(time) => humantime::format_rfc3339_seconds(time).to_string(),
+        None => milliseconds.to_string(),
+    }
+}

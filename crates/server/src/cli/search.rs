@@ -1,0 +1,204 @@
+//! `marquetry search`
+
+use std::{collections::HashMap, time::Instant};
+
+use clap::Args;
+use marquetry_rag::{
+    Document, Hit, ModelType, RecordError, SearchRequest, StoreError, file_record_uri, highlights,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Failure,
+    knowledge::{KnowledgeArgs, print_json, question},
+    print,
+    serve::on_runtime,
+    terminal::{Light, Tone, clean},
+};
+use crate::knowledge::Knowledge;
+
+#[derive(Args)]
+pub(super) struct SearchArgs {
+    /// What is looked for, in any words; - reads it from standard input. Nothing in it is syntax.
+    #[arg(required = true, value_name = "QUERY")]
+    query: Vec<String>,
+    /// How many passages at most.
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    limit: usize,
+    /// Only in this document: its am7:// URI, or a file by path or file: URI.
+    #[arg(long, value_name = "URI|FILE")]
+    scope: Option<String>,
+    /// Only documents with this tag, by name or URI; given several times, with all of them.
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Only records of this type, such as data.data; given several times, of any of them.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only passages that answer by themselves at least this well, from 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    threshold: f64,
+    /// Only the best passage of each document.
+    #[arg(long)]
+    distinct: bool,
+    #[command(flatten)]
+    knowledge: KnowledgeArgs,
+}
+
+pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
+    let question = question(&arguments.query)?;
+    for kind in &arguments.types {
+        ModelType::of(kind)?;
+    }
+    if !(0.0..=1.0).contains(&arguments.threshold) {
+        let message = format!("--threshold: {} is not between 0 and 1", arguments.threshold);
+        return Err(Failure { code: 2, message });
+    }
+    if arguments.limit > SearchRequest::MAX_LIMIT {
+        let error = StoreError::LimitTooLarge { limit: arguments.limit };
+        return Err(Failure { code: 2, message: format!("--limit: {error}") });
+    }
+    on_runtime(async {
+        let knowledge = arguments.knowledge.open().await?;
+        let started = Instant::now();
+        let hits = find(arguments, &question, &knowledge).await?;
+        let mut documents = HashMap::new();
+        for hit in &hits {
+            let uri = &hit.chunk.document;
+            if !documents.contains_key(uri)
+                && let Some(document) = knowledge.pipeline.store().document(uri).await?
+            {
+                documents.insert(uri.clone(), document);
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        if arguments.knowledge.is_json() {
+            let hits: Vec<Value> = hits
+                .iter()
+                .map(|hit| as_json(hit, documents.get(&hit.chunk.document), &question))
+                .collect();
+            return print_json(&json!({ "query": question, "seconds": seconds, "hits": hits }));
+        }
+        print(&as_text(&hits, &documents, &question, seconds))
+    })
+}
+
+async fn find(
+    arguments: &SearchArgs,
+    question: &str,
+    knowledge: &Knowledge,
+) -> Result<Vec<Hit>, Failure> {
+    let caller = knowledge.local().await?;
+    let mut request = SearchRequest::new(question, None);
+    request.limit = arguments.limit;
+    request.threshold = arguments.threshold;
+    request.distinct = arguments.distinct;
+    request.filter.types.clone_from(&arguments.types);
+    request.filter.readers = knowledge.records.principals(&caller).await?.into_iter().collect();
+    for tag in &arguments.tag {
+        match knowledge.records.tag(&caller, tag).await {
+            Ok(tag) => request.filter.tags.extend(tag.uri()),
+            Err(RecordError::UnknownTag(name)) => {
+                return Err(Failure::new(format!("there is no tag {name:?}")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(scope) = &arguments.scope {
+        let uri = if scope.starts_with("am7://") {
+            scope.clone()
+        } else {
+            let at_fault = |error| Failure { code: 2, message: format!("--scope: {error}") };
+            file_record_uri(&caller, scope.as_ref()).map_err(at_fault)?
+        };
+        if knowledge.pipeline.store().document(&uri).await?.is_none() {
+            let message = format!("--scope: {} is not indexed", clean(scope));
+            return Err(Failure::new(message));
+        }
+        request.filter.scope = Some(uri);
+    }
+    Ok(knowledge.pipeline.search(request).await?)
+}
+
+/// Where a document is from, as its indexer has said.
+fn source(document: Option<&Document>) -> Option<&str> {
+    document?.metadata.get("source")?.as_str()
+}
+
+fn as_text(
+    hits: &[Hit],
+    documents: &HashMap<String, Document>,
+    question: &str,
+    seconds: f64,
+) -> String {
+    let light = Light::of_stdout();
+    let mut text = String::new();
+    for (number, hit) in (1..).zip(hits) {
+        let chunk = &hit.chunk;
+        let document = documents.get(&chunk.document);
+        let title = hit.title.as_deref().unwrap_or(&chunk.document);
+        text.push_str(&format!("{number}. {}", light.show(Tone::Title, title)));
+        if let Some(page) = chunk.page {
+            text.push_str(&format!(", page {page}"));
+        }
+        if let Some(chapter) = chunk.chapter.as_ref().filter(|chapter| chapter.title != title) {
+            text.push_str(&format!(", {}", clean(&chapter.title)));
+        }
+        let found = highlights(&chunk.content, question);
+        text.push_str(&format!("\n   {}\n", light.snippet(&chunk.content, &found)));
+        let place = source(document).map_or_else(|| chunk.document.clone(), shown);
+        let rank = |rank: Option<u32>| rank.map_or("-".to_owned(), |rank| format!("#{rank}"));
+        let facts = format!(
+            "{place} · chunk {} of {} · score {:.3} · words {} · meaning {} · relevance {:.2}",
+            chunk.index + 1,
+            chunk.count,
+            hit.score,
+            rank(hit.keyword_rank),
+            rank(hit.semantic_rank),
+            // Not -0.
+            hit.relevance.max(0.0) + 0.0,
+        );
+        text.push_str(&format!("   {}\n", light.show(Tone::Faint, &facts)));
+        text.push_str(&format!("   {}\n\n", light.show(Tone::Faint, &chunk.document)));
+    }
+    let count = match hits.len() {
+        0 => "nothing was found".to_owned(),
+        1 => "1 passage".to_owned(),
+        many => format!("{many} passages"),
+    };
+    text.push_str(&format!("{count} in {:.1} ms\n", seconds * 1_000.0));
+    text
+}
+
+/// A file URI as people write paths, where it is text.
+fn shown(uri: &str) -> String {
+    let path = uri
+        .strip_prefix("file://")
+        .and_then(|path| percent_encoding::percent_decode_str(path).decode_utf8().ok());
+    path.map_or_else(|| uri.to_owned(), |path| path.into_owned())
+}
+
+fn as_json(hit: &Hit, document: Option<&Document>, question: &str) -> Value {
+    let chunk = &hit.chunk;
+    let found: Vec<[usize; 2]> = highlights(&chunk.content, question)
+        .into_iter()
+        .map(|span| [span.start, span.end])
+        .collect();
+    json!({
+        "uri": chunk.document,
+        "type": hit.kind,
+        "title": hit.title,
+        "source": source(document),
+        "mediaType": document.and_then(|document| document.media_type.as_ref()),
+        "chunk": { "id": chunk.id, "index": chunk.index, "count": chunk.count },
+        "page": chunk.page,
+        "chapter": chunk.chapter,
+        "span": { "start": chunk.span.start, "end": chunk.span.end },
+        "content": chunk.content,
+        "highlights": found,
+        "score": hit.score,
+        "relevance": hit.relevance,
+        "similarity": hit.similarity,
+        "semanticRank": hit.semantic_rank,
+        "keywordRank": hit.keyword_rank,
+    })
+}

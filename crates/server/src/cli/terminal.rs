@@ -1,0 +1,168 @@
+//! Text of others on a terminal: nothing in it steers the terminal, and what matters is lit.
+
+use std::{
+    io::{self, IsTerminal as _},
+    ops::Range,
+};
+
+/// How standard output shows what matters.
+#[derive(Clone, Copy)]
+pub(super) struct Light {
+    is_on: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Tone {
+    /// What was looked for.
+    Match,
+    /// What something is called.
+    Title,
+    /// What is there for those who want to know.
+    Faint,
+}
+
+impl Light {
+    /// Lit where standard output is a terminal that has colours, unless `NO_COLOR` is set (no-color.org).
+    pub(super) fn of_stdout() -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self { is_on: io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR") }
+    }
+
+    /// A text of others in a tone, on one line.
+    pub(super) fn show(self, tone: Tone, text: &str) -> String {
+        let text = clean(text);
+        if !self.is_on || text.is_empty() {
+            return text;
+        }
+        let code = match tone {
+            Tone::Match => "1;33",
+            Tone::Title => "1",
+            Tone::Faint => "2",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+
+    /// The part of a passage that has most of what was looked for, which is lit in it.
+    pub(super) fn snippet(self, passage: &str, found: &[Range<usize>]) -> String {
+        let part = part(passage, found);
+        let (mut shown, mut from) = (String::new(), part.start);
+        if part.start > 0 {
+            shown.push_str("… ");
+        }
+        let within = found.iter().filter(|span| part.start <= span.start && span.end <= part.end);
+        for span in within {
+            shown.push_str(&clean(&passage[from..span.start]));
+            shown.push_str(&self.show(Tone::Match, &passage[span.clone()]));
+            from = span.end;
+        }
+        shown.push_str(&clean(&passage[from..part.end]));
+        if part.end < passage.len() {
+            shown.push_str(" …");
+        }
+        shown
+    }
+}
+
+/// How long a snippet is, in bytes; a few lines.
+const SNIPPET: usize = 320;
+/// How much of it may stand before the first of what was looked for.
+const BEFORE: usize = 80;
+
+/// Which part of a passage is shown.
+fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
+    if passage.len() <= SNIPPET {
+        return 0..passage.len();
+    }
+    let count = |from: usize| {
+        let later = found.iter().skip_while(|span| span.start < from);
+        later.take_while(|span| span.end <= from + SNIPPET - BEFORE).count()
+    };
+    // Of several that have as much, the first.
+    let mut best = (0, 0);
+    for span in found {
+        let counted = count(span.start);
+        if counted > best.0 {
+            best = (counted, span.start);
+        }
+    }
+    let mut start = best.1.saturating_sub(BEFORE);
+    start = start.min(passage.len() - SNIPPET);
+    start = passage.ceil_char_boundary(start);
+    if start > 0 {
+        // Not in the middle of a word, unless it is a very long one.
+        let word = passage[start..].find(char::is_whitespace).filter(|length| *length < BEFORE / 2);
+        let is_inside = !passage[..start].ends_with(char::is_whitespace);
+        start += word.filter(|_| is_inside).map_or(0, |length| length + 1);
+    }
+    let end = passage.floor_char_boundary(start + SNIPPET);
+    let end = match passage[start..end].rfind(char::is_whitespace) {
+        Some(length) if end < passage.len() && length > SNIPPET - BEFORE => start + length,
+        _ => end,
+    };
+    start..end
+}
+
+/// A text on one line, without what would steer a terminal or turn the direction of writing.
+pub(super) fn clean(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut is_space = false;
+    for character in text.chars() {
+        if character.is_whitespace() {
+            if !is_space {
+                clean.push(' ');
+            }
+            is_space = true;
+            continue;
+        }
+        is_space = false;
+        let turns = matches!(character,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        clean.push(if character.is_control() || turns { '\u{FFFD}' } else { character });
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIT: Light = Light { is_on: true };
+
+    #[test]
+    fn what_was_found_is_lit_and_nothing_steers_the_terminal() {
+        let passage = "a\u{1b}[31m red\n\tfox\u{202e}";
+        let fox = passage.find("fox").unwrap();
+        let shown = LIT.snippet(passage, std::slice::from_ref(&(fox..fox + 3)));
+        assert_eq!(shown, "a\u{FFFD}[31m red \u{1b}[1;33mfox\u{1b}[0m\u{FFFD}");
+        let plain = Light { is_on: false };
+        assert_eq!(plain.snippet("a fox", std::slice::from_ref(&(2..5))), "a fox");
+    }
+
+    #[test]
+    fn a_long_passage_is_shown_where_most_was_found() {
+        let passage = format!(
+            "{}needle {}needle needle{}",
+            "öde ".repeat(200),
+            "hay ".repeat(100),
+            " hay".repeat(200)
+        );
+        let found = marquetry_rag::highlights(&passage, "needle");
+        let part = part(&passage, &found);
+        assert_eq!(passage[part.clone()].matches("needle").count(), 2);
+        assert!(part.len() <= SNIPPET);
+        let shown = LIT.snippet(&passage, &found);
+        assert!(shown.starts_with("… hay") && shown.ends_with("hay …"), "{shown}");
+    }
+
+    #[test]
+    fn any_passage_has_a_part() {
+        for length in [0, 1, 319, 320, 321, 400, 5_000] {
+            for letter in ["x", "ö", "東", "x "] {
+                let passage = letter.repeat(length);
+                let part = part(&passage, &[]);
+                assert!(passage.get(part).is_some(), "{letter} {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! `marquetry index`, `search` and `records` as a user meets them.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+/// A folder with documents and a database beside them.
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// The program, which knows no home but this folder.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
+        command.args(arguments).current_dir(self.folder.path());
+        command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.folder.path());
+        command.env_remove("RUST_BACKTRACE");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What the program prints as JSON, with its exit code.
+    fn json(&self, arguments: &[&str]) -> (Value, i32) {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"));
+        (value, output.status.code().unwrap())
+    }
+
+    fn count(&self, arguments: &[&str], member: &str) -> u64 {
+        self.json(arguments).0[member].as_u64().unwrap()
+    }
+}
+
+#[track_caller]
+fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}{err}");
+    assert!(out.contains(stdout), "{out:?} has no {stdout:?}");
+    assert!(err.contains(stderr), "{err:?} has no {stderr:?}");
+}
+
+#[test]
+fn what_is_indexed_is_found_shown_and_removed() {
+    let world = World::new();
+    world.write("notes/bread.md", "# Bread\n\nBread is made of flour, water and salt.");
+    world.write("notes/wine.txt", "Wine is made of grapes.");
+    world.write(
+        "notes/picture.png",
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0",
+    );
+    let output = world.run(&["index", "notes", "--tag", "food"]);
+    check(&output, 0, "3 files: 2 new, 0 changed, 0 unchanged, 1 skipped\n", "");
+    check(&output, 0, "  skipped: 1 of formats that are not read\n", "");
+    check(
+        &world.run(&["index", "notes"]),
+        0,
+        "3 files: 0 new, 0 changed, 2 unchanged, 1 skipped\n",
+        "",
+    );
+
+    let output = world.run(&["search", "what", "is", "bread", "made", "of"]);
+    check(&output, 0, "1. Bread\n   # Bread Bread is made of flour, water and salt.\n", "");
+    check(
+        &output,
+        0,
+        &format!("   {} · chunk 1 of 1 · score 0.", world.path("notes/bread.md").display()),
+        "",
+    );
+    assert!(!String::from_utf8_lossy(&output.stdout).contains('\u{1b}'));
+    let (found, code) = world.json(&["search", "grapes", "--limit", "1", "--tag", "food"]);
+    assert_eq!(code, 0);
+    let hit = &found["hits"][0];
+    assert_eq!(hit["content"], "Wine is made of grapes.");
+    assert_eq!(hit["highlights"], serde_json::json!([[16, 22]]));
+    assert!(hit["source"].as_str().unwrap().ends_with("/notes/wine.txt"));
+    // Scopes are URIs, or files.
+    for scope in ["notes/bread.md", hit["uri"].as_str().unwrap()] {
+        let (found, _) = world.json(&["search", "made", "--scope", scope]);
+        assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{scope}");
+    }
+    let uri = hit["uri"].as_str().unwrap();
+    check(
+        &world.run(&["records", "show", uri]),
+        0,
+        "wine.txt\n  uri             am7://default/data.data/",
+        "",
+    );
+    check(&world.run(&["records", "show", uri, "--content"]), 0, "Wine is made of grapes.", "");
+    check(&world.run(&["records", "list", "--type", "data.data"]), 0, "\n2 records\n", "");
+    check(
+        &world.run(&["records", "list", "--type", "data.dota"]),
+        2,
+        "",
+        "did you mean data.data?",
+    );
+    check(&world.run(&["records", "delete", uri]), 0, "(wine.txt), 1 chunks\n", "");
+    check(&world.run(&["records", "delete", uri]), 1, "", "error: there is no record am7://");
+    assert_eq!(world.json(&["search", "grapes"]).0["hits"].as_array().unwrap().len(), 1);
+    check(&world.run(&["records", "types"]), 0, "data.note", "");
+}
+
+#[test]
+fn what_is_asked_wrongly_is_said() {
+    let world = World::new();
+    world.write("a.md", "One.");
+    check(
+        &world.run(&["search", "x"]),
+        1,
+        "",
+        "knowledge.db yet; `marquetry index PATH…` makes one of your files",
+    );
+    check(&world.run(&["records", "list"]), 1, "", "there is no database");
+    check(&world.run(&["index"]), 2, "", "<PATH>...");
+    check(
+        &world.run(&["index", "a.md", "--chunk-size", "0"]),
+        2,
+        "",
+        "--chunk-size: the chunk size is 0; it must be at least 1",
+    );
+    check(
+        &world.run(&["index", "a.md", "--overlap", "5"]),
+        2,
+        "",
+        "--overlap: 5 is not smaller than the chunk size 5",
+    );
+    check(
+        &world.run(&["index", "a.md", "--chunk", "page"]),
+        2,
+        "",
+        "possible values: sentence, word, chapter",
+    );
+    // Nothing was made by then.
+    assert!(!world.path("data").exists());
+    check(&world.run(&["index", "a.md", "--dry-run"]), 0, "1 files: 1 would be new", "");
+    assert!(!world.path("data").exists());
+    check(
+        &world.run(&["index", "a.md", "missing.md", "/dev/null", "--within", "."]),
+        1,
+        "1 new",
+        "missing.md: there is no such file or directory",
+    );
+    check(
+        &world.run(&["index", "/etc", "--within", "."]),
+        1,
+        "",
+        "error: /etc: it lies outside of what may be indexed (.)",
+    );
+    check(&world.run(&["search", ""]), 2, "", "the question is empty");
+    check(
+        &world.run(&["search", "x", "--limit", "1001"]),
+        2,
+        "",
+        "--limit: 1001 hits were asked for",
+    );
+    check(&world.run(&["search", "x", "--scope", "b.md"]), 1, "", "--scope: b.md is not indexed");
+    check(&world.run(&["search", "x", "--tag", "none"]), 1, "", "there is no tag \"none\"");
+    let mut child = world
+        .command(&["search", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may have read enough before all is written.
+    _ = child.stdin.take().unwrap().write_all(&vec![b'x'; 1 << 20]);
+    check(&child.wait_with_output().unwrap(), 2, "", "the question has more than 65536 bytes");
+}
+
+#[test]
+fn nothing_in_a_question_a_tag_or_a_uri_is_syntax() {
+    let world = World::new();
+    world.write("a.md", "Robert'); DROP TABLE students;-- said NEAR(\"a\" OR b*).");
+    let hostile = [
+        "'; DROP TABLE rag_document; --",
+        "\" OR 1=1",
+        "a* NEAR(b) AND NOT ^x:{}",
+        "%' UNION SELECT *",
+        "\u{0}",
+        "`$(rm)`",
+    ];
+    for tag in hostile.iter().filter(|tag| !tag.contains('\0')) {
+        check(&world.run(&["index", "a.md", "--tag", tag]), 0, "1 files", "");
+        let (found, _) = world.json(&["search", "students", "--tag", tag]);
+        assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{tag}");
+    }
+    for question in hostile.iter().filter(|question| !question.contains('\0')) {
+        assert_eq!(world.run(&["search", question]).status.code(), Some(0), "{question}");
+    }
+    for uri in [
+        "am7://default/data.data/' OR '1'='1",
+        "am7://default/../x/y",
+        "am7://x",
+        "am7://other/data.data/1",
+    ] {
+        let output = world.run(&["records", "show", uri]);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{uri}");
+        assert_eq!(world.run(&["search", "x", "--scope", uri]).status.code(), Some(1), "{uri}");
+    }
+    check(&world.run(&["search", "students"]), 0, "1 passage in", "");
+}
+
+#[cfg(unix)]
+#[test]
+fn folders_and_files_without_permission_are_named_and_the_rest_goes_on() {
+    use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    world.write("in/closed/b.md", "Two.");
+    world.write("in/c.md", "Three.");
+    let mode = |name: &str, mode| {
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
+    mode("", 0o777);
+    mode("in/closed", 0);
+    mode("in/c.md", 0);
+    let mut command = world.command(&["index", "in"]);
+    let is_root = fs::read("/proc/self/status")
+        .is_ok_and(|status| String::from_utf8_lossy(&status).contains("\nUid:\t0\t"));
+    if is_root {
+        // Nothing is closed to root; nobody is somebody.
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output().unwrap();
+    mode("in/closed", 0o755);
+    check(
+        &output,
+        1,
+        "3 files: 1 new, 0 changed, 0 unchanged, 2 failed",
+        "in/closed: it cannot be read: permission denied",
+    );
+    check(&output, 1, "", "in/c.md: it cannot be read: Permission denied");
+    check(&output, 1, "", "error: 2 files were not indexed\n");
+}
+
+#[test]
+fn two_that_index_and_one_that_searches_come_to_the_same() {
+    let world = World::new();
+    for number in 0..120 {
+        world.write(
+            &format!("in/{number}.md"),
+            format!("# Number {number}\n\nThis is what number {number} says."),
+        );
+    }
+    world.write("first/a.md", "One.");
+    world.run(&["index", "first"]);
+    let spawn = || {
+        world
+            .command(&["index", "in", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let both = [spawn(), spawn()];
+    for _ in 0..3 {
+        check(&world.run(&["search", "number"]), 0, "", "");
+    }
+    for child in both {
+        check(&child.wait_with_output().unwrap(), 0, "\"failed\":0", "");
+    }
+    assert_eq!(world.count(&["index", "in"], "unchanged"), 120);
+    let (records, _) = world.json(&["records", "list", "--type", "data.data", "-n", "1000"]);
+    assert_eq!(records["records"].as_array().unwrap().len(), 121);
+    let (found, _) = world.json(&["search", "number", "-n", "1000", "--distinct"]);
+    assert_eq!(found["hits"].as_array().unwrap().len(), 121);
+}
+
+/// SIGKILL at seeded moments: each document has all its chunks or none, and the next run ends the work.
+#[cfg(unix)]
+#[test]
+fn a_killed_index_leaves_nothing_half_done() {
+    const FILES: u64 = 60;
+    let world = World::new();
+    let text = |number: u64, version: u64| {
+        (0..40)
+            .map(|line| format!("Sentence {line} of file {number} in version {version}. "))
+            .collect::<String>()
+    };
+    // Numbers that depend on nothing but the seed (a linear congruential generator).
+    let mut random = 7_u64;
+    let mut below = |limit: u64| {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % limit
+    };
+    let arguments = ["index", "in", "--chunk-size", "2"];
+    let mut killed = 0;
+    let longest = {
+        for number in 0..FILES {
+            world.write(&format!("in/{number}.txt"), text(number, 0));
+        }
+        let started = Instant::now();
+        assert!(world.run(&arguments).status.success());
+        started.elapsed()
+    };
+    for version in 1..=8 {
+        for number in 0..FILES {
+            world.write(&format!("in/{number}.txt"), text(number, version));
+        }
+        let mut child =
+            world.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let moment = longest.mul_f64(below(1_000) as f64 / 1_000.0);
+        std::thread::sleep(moment);
+        killed += u64::from(matches!(child.try_wait(), Ok(None)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (found, code) =
+            world.json(&["search", "sentence", "-n", "1000", "--scope", "in/0.txt"]);
+        assert_eq!(code, 0);
+        whole(&found["hits"], version);
+    }
+    assert!(killed >= 2, "only {killed} of 8 were killed before they had ended");
+    let (report, code) = world.json(&arguments);
+    assert_eq!((code, &report["failed"]), (0, &Value::from(0)), "{report}");
+    for number in 0..FILES {
+        let (found, _) = world.json(&[
+            "search",
+            "sentence",
+            "-n",
+            "1000",
+            "--scope",
+            &format!("in/{number}.txt"),
+        ]);
+        assert_eq!(whole(&found["hits"], 8), 8);
+    }
+    assert_eq!(world.count(&arguments, "unchanged"), FILES);
+}
+
+/// All chunks of one document, of one version: which it is.
+#[track_caller]
+fn whole(hits: &Value, newest: u64) -> u64 {
+    let hits = hits.as_array().unwrap();
+    assert_eq!(hits.len(), 20);
+    let version = |hit: &Value| {
+        let content = hit["content"].as_str().unwrap().to_owned();
+        content.split("version ").nth(1).unwrap().split('.').next().unwrap().parse::<u64>().unwrap()
+    };
+    let first = version(&hits[0]);
+    assert!(first <= newest);
+    assert!(
+        hits.iter().all(|hit| version(hit) == first && hit["chunk"]["count"] == 20),
+        "{hits:?}"
+    );
+    first
+}
+
+#[cfg(unix)]
+#[test]
+fn who_watches_follows_what_changes_until_told_to_end() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    let mut child = world
+        .command(&["index", "in", "--watch", "--prune", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["indexed"], 1);
+    world.write("in/b.md", "Two.");
+    assert_eq!(next()["indexed"], 1);
+    world.write("in/a.md", "Three.");
+    assert_eq!(next()["changed"], 1);
+    fs::remove_file(world.path("in/b.md")).unwrap();
+    assert_eq!(next()["removed"], 1);
+    Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(child.wait().unwrap().success());
+    let found = world.json(&["search", "three"]).0;
+    assert!(Path::new(found["hits"][0]["source"].as_str().unwrap()).ends_with("in/a.md"));
+}
