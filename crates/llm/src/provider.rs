@@ -14,6 +14,7 @@ use axum::{
     extract::{Request, State},
     http::{HeaderName, HeaderValue, Response, StatusCode},
 };
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::AbortHandle};
@@ -71,6 +72,7 @@ impl ProviderRequest {
 pub struct ProviderAnswer {
     kind: Kind,
     delay: Duration,
+    pace: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +89,7 @@ enum Kind {
 
 impl From<Kind> for ProviderAnswer {
     fn from(kind: Kind) -> Self {
-        Self { kind, delay: Duration::ZERO }
+        Self { kind, delay: Duration::ZERO, pace: Duration::ZERO }
     }
 }
 
@@ -136,6 +138,12 @@ impl ProviderAnswer {
     /// The connection stays open, and nothing comes.
     pub fn silence() -> Self {
         Kind::Silence.into()
+    }
+
+    /// The same with this time before each piece, for whoever asks for a stream.
+    #[must_use]
+    pub fn paced(self, pace: Duration) -> Self {
+        Self { pace, ..self }
     }
 
     /// The same after a while.
@@ -216,7 +224,17 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
         Kind::Http { status, headers, body } => (status, headers, body),
         Kind::Silence => std::future::pending().await,
     };
-    let mut response = Response::new(Body::from(body));
+    let body = if answer.pace.is_zero() {
+        Body::from(body)
+    } else {
+        let pieces: Vec<String> = body.split_inclusive("\n\n").map(str::to_owned).collect();
+        let paced = futures_util::stream::iter(pieces).then(move |piece| async move {
+            tokio::time::sleep(answer.pace).await;
+            Ok::<_, io::Error>(piece)
+        });
+        Body::from_stream(paced)
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::IM_A_TEAPOT);
     for (name, value) in headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

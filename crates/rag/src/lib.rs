@@ -37,8 +37,8 @@
 //! `pdf` and `spreadsheet`), cutting ([`chunk`]), models behind the trait [`Embedder`]: the built-in one (`StaticModel`,
 //! feature `builtin-model`), those behind an endpoint (`RemoteEmbedder`, feature `remote`) and sentence transformers in
 //! a folder (`Transformer`, feature `transformer`), and three stores: one in memory ([`MemoryStore`]), one in a file
-//! (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`, feature `postgres`). Citations are still
-//! to come.
+//! (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`, feature `postgres`). `CitationResolver` (feature
+//! `extract`) puts what is found before a chat model.
 //!
 //! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
 //! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`, `PostgresRecords`). [`Records::document`] makes a document of a record, and

@@ -24,7 +24,10 @@ use crate::{
     gateway::{Changes, Gateway},
     health,
     http::{MESSAGES, Site, router},
-    knowledge::{self, Library, SEARCH_RESOURCES},
+    knowledge::{
+        self, Library, SEARCH_RESOURCES,
+        chat::{CREATE_MESSAGE, Chat},
+    },
     rest::{McpV1, Rest},
     tools::{Artifacts, BuiltIns, Diagrams, KnowledgeTools},
 };
@@ -187,7 +190,8 @@ impl AppBuilder {
         let gateway = Gateway::start(&config, reserved, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
         let artifacts = Artifacts::new(store, scope.clone(), config.limits.clone());
-        let knowledge = KnowledgeTools::new(library.clone(), config.limits.clone());
+        let chat = Arc::new(Chat::new(config.knowledge.chat.clone(), config.chat_model()?));
+        let knowledge = KnowledgeTools::new(library.clone(), chat.clone(), config.limits.clone());
         let front = Front {
             gateway: gateway.clone(),
             built_ins: BuiltIns::new(&diagrams, &artifacts, &knowledge),
@@ -201,7 +205,7 @@ impl AppBuilder {
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         let server = Server::with_limits(front, protocol_limits(limits, grace));
-        let server = with_search(server, library.clone());
+        let server = with_sampling(with_search(server, library.clone()), &library, chat);
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
             head_timeout: Duration::from_millis(limits.max_head_ms.get()),
@@ -244,6 +248,19 @@ fn with_search(server: Server, library: Arc<Library>) -> Server {
         async move { knowledge::search_resources(&library, params.as_deref(), &cx).await }
     };
     server.with_method(SEARCH_RESOURCES, search).expect("MCP has no method of that name")
+}
+
+/// The server with `sampling/createMessage`, which MCP has in the other direction alone: seed 003, part 3, lets a model be
+/// asked by way of the server.
+fn with_sampling(server: Server, library: &Library, chat: Arc<Chat>) -> Server {
+    if !library.is_enabled() {
+        return server;
+    }
+    let sample = move |params: Option<Box<RawValue>>, _: RequestContext| {
+        let chat = chat.clone();
+        async move { chat.sample(params.as_deref()).await }
+    };
+    server.with_method(CREATE_MESSAGE, sample).expect("servers of MCP have no method of that name")
 }
 
 fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {

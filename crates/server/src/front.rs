@@ -8,10 +8,10 @@ use marquetry_protocol::{
     RpcError,
     server::{Handler, Reply, RequestContext, ServerDescription, page},
     types::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
-        Implementation, JsonObject, ListChanged, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
-        ResourcesCapability, ServerCapabilities,
+        CallToolParams, CallToolResult, CompleteParams, CompleteReference, CompleteResult,
+        GetPromptParams, Implementation, JsonObject, ListChanged, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LogLevel,
+        ReadResourceParams, ReadResourceResult, ResourcesCapability, ServerCapabilities,
     },
 };
 use serde_json::json;
@@ -19,7 +19,10 @@ use serde_json::json;
 use crate::{
     config::Limits,
     gateway::{CallFailure, Changes, Gateway, ToolAnswer, Unreachable},
-    knowledge::{self, Library},
+    knowledge::{
+        self, Library,
+        prompts::{self, CHAT_SYSTEM_PROMPT},
+    },
     tools::{Artifacts, BuiltIns, LIST, READ, SEARCH},
 };
 
@@ -200,6 +203,15 @@ impl Handler for Front {
                 None => Ok(CompleteResult::default()),
             };
         }
+        if let CompleteReference::Prompt { name } = &params.reference
+            && self.has_prompt(name)
+        {
+            let access = self.library.if_there(cx).await?;
+            let completion = prompts::complete(access.as_ref(), name, &params.argument).await?;
+            if let Some(completion) = completion {
+                return Ok(CompleteResult { completion });
+            }
+        }
         self.gateway.complete(params, cx).await
     }
 
@@ -231,12 +243,20 @@ impl Handler for Front {
     async fn list_prompts(
         &self,
         cursor: Option<&str>,
-        _cx: &RequestContext,
+        cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.settled_or_late().await;
         let catalog = self.gateway.catalog();
-        let (range, next_cursor) = self.page(catalog.prompts.len(), cursor)?;
-        Ok(ListPromptsResult { prompts: catalog.prompts[range].to_vec(), next_cursor })
+        let own = if self.library.is_enabled() {
+            let access = self.library.if_there(cx).await?;
+            prompts::list(access.as_ref(), |name| catalog.prompt(name).is_some()).await?
+        } else {
+            Vec::new()
+        };
+        let (range, next_cursor) = self.page(own.len() + catalog.prompts.len(), cursor)?;
+        let all = own.iter().chain(&catalog.prompts);
+        let prompts = all.skip(range.start).take(range.len()).cloned().collect();
+        Ok(ListPromptsResult { prompts, next_cursor })
     }
 
     async fn get_prompt(
@@ -244,11 +264,25 @@ impl Handler for Front {
         params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        if self.has_prompt(&params.name) {
+            let access = self.library.if_there(cx).await?;
+            let arguments = params.arguments.as_ref();
+            if let Some(result) = prompts::get(access.as_ref(), &params.name, arguments).await? {
+                return Reply::json(&result);
+            }
+        }
         self.gateway.get_prompt(params, cx).await
     }
 }
 
 impl Front {
+    /// Whether a prompt may be one of ours. What is called as an upstream's prompt is the upstream's, so that no record
+    /// takes its place; the one prompt that we always have comes before all.
+    fn has_prompt(&self, name: &str) -> bool {
+        self.library.is_enabled()
+            && (name == CHAT_SYSTEM_PROMPT || self.gateway.catalog().prompt(name).is_none())
+    }
+
     /// Whether a URI is one of our records.
     fn is_ours(&self, uri: &str) -> bool {
         self.library.is_enabled() && uri.starts_with("am7:")

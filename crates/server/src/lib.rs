@@ -38,7 +38,7 @@ mod tools;
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactsConfig, AuthConfig, Capture, Config, ConfigError, EmbeddingConfig,
+        ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config, ConfigError, EmbeddingConfig,
         EmbeddingProvider, GatewayConfig, IntelligentProcessing, KnowledgeConfig, Limits,
         LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
         ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, Transport, UpstreamConfig,

@@ -104,6 +104,10 @@ impl Run<'_> {
         for (name, expected) in &scenario.expect.upstreams {
             mismatches.extend(self.calls(name, &expected.calls).await?);
         }
+        if let Some(expected) = &scenario.expect.model {
+            let requests = Value::from(self.world.model_requests());
+            mismatches.extend(self.context().compare("model", expected, Some(&requests)));
+        }
         let found =
             artifacts::find(&self.world.agent, &self.reports).await.map_err(Failure::text)?;
         mismatches.extend(artifacts::compare(self.context(), &scenario.expect.artifacts, &found));

@@ -5,8 +5,10 @@ use std::{
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_protocol::client::{Client, HttpTarget};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -20,7 +22,7 @@ use super::{
     store::Sabotage,
 };
 use crate::{
-    scenario::{Given, Over, Store, Transport, UpstreamEvent},
+    scenario::{Given, ModelAnswer, Over, Store, Transport, UpstreamEvent},
     upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
 };
 
@@ -42,6 +44,8 @@ pub(crate) struct World {
     pub(crate) agent: Agent,
     server: Server,
     upstreams: BTreeMap<String, Upstream>,
+    /// What the server's chat model is.
+    model: Option<ScriptedProvider>,
     /// Where `file` paths of later upstream events start.
     scenario_folder: PathBuf,
     /// The case's own files; gone with it.
@@ -83,7 +87,11 @@ impl World {
         let folder = TempDir::with_prefix("marquetry-")?;
         let scenario_folder = case.loaded.folder.clone();
         let upstreams = start_upstreams(given, &scenario_folder, folder.path()).await?;
-        let config = config(case, &upstreams, folder.path())?;
+        let model = match &given.model {
+            Some(answers) => Some(ScriptedProvider::start(answers.iter().map(model_answer)).await?),
+            None => None,
+        };
+        let config = config(case, &upstreams, model.as_ref(), folder.path())?;
 
         let options = agent::answering(case.cell.revision, &given.agent);
         let (server, client) = match kind {
@@ -131,7 +139,7 @@ impl World {
         let agent = Agent::new(client);
         // As every agent does first; the answer waits for upstreams that are still starting.
         agent.request("tools/list", Value::Null).await.map_err(WorldError::Agent)?;
-        Ok(Self { agent, server, upstreams, scenario_folder, _folder: folder })
+        Ok(Self { agent, server, upstreams, model, scenario_folder, _folder: folder })
     }
 
     /// Where the server is reached over HTTP.
@@ -188,6 +196,12 @@ impl World {
         }
     }
 
+    /// The bodies of the requests that the chat model got.
+    pub(crate) fn model_requests(&self) -> Vec<Value> {
+        let requests = self.model.iter().flat_map(ScriptedProvider::requests);
+        requests.map(|request| request.body).collect()
+    }
+
     /// Ends the server in good order. It is an error when it does not end so, or leaves a child behind.
     pub(crate) async fn end(self) -> Result<(), String> {
         self.agent.close().await;
@@ -220,6 +234,18 @@ fn target(address: SocketAddr, case: &Case) -> HttpTarget {
     HttpTarget { url: format!("http://{address}/{path}"), ..HttpTarget::default() }
 }
 
+fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
+    let ModelAnswer { says, status, message, garbage, silence: _, delay, pace } = answer;
+    let answered = match (says, status, garbage) {
+        (Some(text), ..) => ProviderAnswer::text(text),
+        (_, Some(status), _) => ProviderAnswer::error(*status, [], message),
+        (.., Some(garbage)) => ProviderAnswer::http(200, [("content-type", "text/html")], garbage),
+        _ => ProviderAnswer::silence(),
+    };
+    let answered = answered.after(delay.map_or(Duration::ZERO, |delay| delay.0));
+    answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
+}
+
 async fn start_upstreams(
     given: &Given,
     scenario_folder: &Path,
@@ -245,6 +271,7 @@ async fn start_upstreams(
 fn config(
     case: &Case,
     upstreams: &BTreeMap<String, Upstream>,
+    model: Option<&ScriptedProvider>,
     folder: &Path,
 ) -> Result<String, WorldError> {
     let given = &case.scenario().given;
@@ -274,6 +301,9 @@ fn config(
         },
         "mcp_servers": servers,
     });
+    if let Some(model) = model {
+        config["knowledge"]["chat"] = json!({ "provider": "custom", "model": "small-model", "base_url": model.base_url(), "retries": 0 });
+    }
     merge(&mut config, &Value::Object(given.config.clone()));
     toml::to_string(&config).map_err(|error| WorldError::Config(error.to_string()))
 }

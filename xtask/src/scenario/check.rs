@@ -38,6 +38,20 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str) -> Vec<Problem> {
             found.tool(&format!("{name}.{tool}"), given, upstream.over);
         }
     }
+    for (place, answer) in scenario.given.model.iter().flatten().enumerate() {
+        let forms = [
+            answer.says.is_some(),
+            answer.status.is_some(),
+            answer.garbage.is_some(),
+            answer.silence,
+        ];
+        found.rule(forms.iter().filter(|form| **form).count() == 1, || {
+            format!(
+                "answer {} of the model is not exactly one of says, status, garbage and silence",
+                place + 1
+            )
+        });
+    }
     for fault in &scenario.given.store {
         found.rule(fault.fail.is_some() || fault.delay.is_some(), || {
             format!("a fault on {:?} neither fails nor delays", fault.call)
@@ -56,6 +70,14 @@ pub(crate) fn check(scenario: &Scenario, file_stem: &str) -> Vec<Problem> {
         found.upstream_is_given(name, scenario);
         let mut names = Vec::new();
         expected.calls.names(&mut names);
+        found.names(&names, &saved);
+    }
+    if let Some(requests) = &scenario.expect.model {
+        found.rule(scenario.given.model.is_some(), || {
+            "there is no model, so that it is sent nothing".into()
+        });
+        let mut names = Vec::new();
+        requests.names(&mut names);
         found.names(&names, &saved);
     }
     found.problems

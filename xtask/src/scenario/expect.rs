@@ -53,6 +53,8 @@ pub(crate) struct FinalExpect {
     /// What upstreams saw, by name.
     #[serde(default)]
     pub(crate) upstreams: BTreeMap<String, UpstreamExpect>,
+    /// What the chat model was sent: the bodies of all requests, in OpenAI's form, in order.
+    pub(crate) model: Option<Matcher>,
 }
 
 /// What an upstream saw.

@@ -21,6 +21,8 @@ pub(crate) struct Given {
     pub(crate) agent: AgentAnswers,
     /// The servers behind the gateway, by name.
     pub(crate) upstreams: BTreeMap<String, Upstream>,
+    /// What the chat model says to one message after the other. With it there is one, at a loopback address of ours.
+    pub(crate) model: Option<Vec<ModelAnswer>>,
     /// What goes wrong in the artifact store.
     pub(crate) store: Vec<StoreFault>,
     /// The seed of the random parts of names; 7 unless said.
@@ -39,6 +41,26 @@ pub(crate) struct AgentAnswers {
     pub(crate) sample: Option<String>,
     /// The URIs of its roots.
     pub(crate) roots: Option<Vec<String>>,
+}
+
+/// What the chat model's provider answers: exactly one of `says`, `status`, `garbage` and `silence`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ModelAnswer {
+    /// What the model says.
+    pub(crate) says: Option<String>,
+    /// The HTTP status of a failure.
+    pub(crate) status: Option<u16>,
+    /// What the failure says.
+    pub(crate) message: String,
+    /// A body that is no answer.
+    pub(crate) garbage: Option<String>,
+    /// No answer ever comes.
+    pub(crate) silence: bool,
+    /// Wait before answering.
+    pub(crate) delay: Option<Span>,
+    /// Wait before each word, where the answer is asked for as a stream.
+    pub(crate) pace: Option<Span>,
 }
 
 /// What an upstream asks of the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.

@@ -26,7 +26,8 @@ pub(crate) use self::{
     compare::{Context, Mismatch},
     expect::{Artifact, Artifacts, Expect, FinalExpect},
     given::{
-        AgentAnswers, Answer, Given, Item, Over, Question, StoreCall, StoreFault, Tool, Upstream,
+        AgentAnswers, Answer, Given, Item, ModelAnswer, Over, Question, StoreCall, StoreFault,
+        Tool, Upstream,
     },
     load::{Loaded, load_all},
     matcher::Matcher,

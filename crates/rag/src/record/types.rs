@@ -215,7 +215,13 @@ impl ModelType {
             attributes: &[
                 uri("chatConfig", "Its configuration"),
                 uri("promptConfig", "Its prompts"),
-                uri("session", "The messages so far"),
+                uri("session", "A record with the messages so far, if they are not here"),
+                of("messages", AttributeKind::Array, "The messages so far, the oldest first"),
+                of(
+                    "droppedMessages",
+                    AttributeKind::Integer,
+                    "How many older messages are not kept any more",
+                ),
                 of("dataReferences", AttributeKind::Uris, "Records that it is about"),
                 text("setting", "Where the story is"),
             ],

@@ -6,7 +6,7 @@ use marquetry_context_blocks::Am7Uri;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use super::EmbeddingConfig;
+use super::{ChatConfig, EmbeddingConfig};
 
 /// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,9 @@ pub struct KnowledgeConfig {
     pub max_content_bytes: NonZeroU64,
     /// The model that makes vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
+    /// The chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
+    /// same provider, its temperature and its prompts. There is none unless `provider` and `model` say which.
+    pub chat: ChatConfig,
 }
 
 impl Default for KnowledgeConfig {
@@ -36,6 +39,7 @@ impl Default for KnowledgeConfig {
             organization: "default".to_owned(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
             embedding: EmbeddingConfig::default(),
+            chat: ChatConfig::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod artifacts;
 mod auth;
 mod capture;
+mod chat;
 mod embedding;
 mod error;
 mod expand;
@@ -23,6 +24,7 @@ mod example;
 use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
+use marquetry_llm::{ModelConfig, RemoteModel};
 use marquetry_protocol::server::auth::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,7 @@ pub use self::{
     artifacts::{ArtifactsConfig, IntelligentProcessing, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
+    chat::ChatConfig,
     embedding::{EmbeddingConfig, EmbeddingProvider},
     error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
@@ -165,6 +168,7 @@ impl Config {
         {
             return Err(self.fault(&format!("knowledge.embedding.{key}"), problem));
         }
+        self.chat_model()?;
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::Elsewhere && !upstream.disabled)
@@ -181,6 +185,24 @@ impl Config {
     pub(crate) fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
         let server = self.auth.resource_server(&expand::environment);
         server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
+    }
+
+    /// How the chat model is reached, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// `[knowledge.chat]` makes no sense, or its key is not there.
+    pub(crate) fn chat_model(&self) -> Result<Option<ModelConfig>, ConfigError> {
+        let chat = &self.knowledge.chat;
+        let fault = |key: &str, problem| self.fault(&format!("knowledge.chat.{key}"), problem);
+        let model =
+            chat.model(&expand::environment).map_err(|(key, problem)| fault(key, problem))?;
+        if let Some(model) = &model {
+            // What cannot work is found when the program starts, not when somebody asks.
+            RemoteModel::new(model.clone())
+                .map_err(|error| fault("provider", error.to_string()))?;
+        }
+        Ok(model)
     }
 
     /// Says whether the address to listen on is safe: whether only this machine reaches it, or people are asked who they are.

@@ -7,7 +7,7 @@ use marquetry_protocol::server::{Principal, RequestContext};
 use marquetry_rag::{Caller, RecordChange};
 use tokio::sync::{OnceCell, broadcast::error::RecvError};
 
-use super::{Failure, Knowledge};
+use super::{Failure, Knowledge, prompts::PROMPT_CONFIG};
 use crate::{
     config::{KnowledgeConfig, KnowledgePlace},
     gateway::Changes,
@@ -107,17 +107,23 @@ async fn announce(
         match events.recv().await {
             Ok(event) => {
                 changes.updated.push(&event.uri);
-                if let Ok(uri) = Am7Uri::parse(&event.uri)
-                    && let Some(media) = media_uri(&uri)
-                {
-                    changes.updated.push(&media);
+                if let Ok(uri) = Am7Uri::parse(&event.uri) {
+                    if let Some(media) = media_uri(&uri) {
+                        changes.updated.push(&media);
+                    }
+                    if uri.object_type() == Some(PROMPT_CONFIG) {
+                        changes.prompts.notify_one();
+                    }
                 }
                 if event.change != RecordChange::Updated {
                     changes.resources.notify_one();
                 }
             }
             // Which ones is not known any more; that something has changed is.
-            Err(RecvError::Lagged(_)) => changes.resources.notify_one(),
+            Err(RecvError::Lagged(_)) => {
+                changes.resources.notify_one();
+                changes.prompts.notify_one();
+            }
             Err(RecvError::Closed) => return,
         }
     }

@@ -1,8 +1,10 @@
 //! What the server knows: documents that are found by what they say, and other records.
 
+pub(crate) mod chat;
 mod failure;
 mod library;
 mod open;
+pub(crate) mod prompts;
 mod resource;
 mod search;
 mod text;

@@ -8,7 +8,7 @@ use marquetry_rag::{
 };
 use serde_json::{Value, json};
 
-use super::{Access, ErrorCode, Failure, Knowledge, text_of};
+use super::{Access, ErrorCode, Failure, Knowledge, chat, text_of};
 
 /// Under which name a document says which revision of its record it is made of.
 const REVISION: &str = "recordRevision";
@@ -124,7 +124,10 @@ impl Knowledge {
                 document.metadata.entry(name).or_insert(value);
             }
         }
-        document.metadata.insert(REVISION.to_owned(), record.revision.into());
+        // A chat is made findable after each answer, and until then by what was said before.
+        if document.vector_model != Document::CHAT_HISTORY {
+            document.metadata.insert(REVISION.to_owned(), record.revision.into());
+        }
         document
     }
 }
@@ -134,10 +137,13 @@ impl Access {
     /// search that comes in between leaves the record out.
     pub(crate) async fn update(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
         let Self { knowledge, caller } = self;
+        let has_other_messages = patch.attributes.contains_key("messages");
         let says_other = patch.content != ContentChange::Keep
             || !patch.attributes.is_empty()
             || patch.media_type.is_some();
         let record = knowledge.records.update(caller, uri, patch).await?;
+        // What a chat says are its messages.
+        let says_other = says_other && (record.kind != chat::CHAT || has_other_messages);
         if let Some(old) = knowledge.document_of(&record).await? {
             if says_other {
                 knowledge.renew(&record).await?;

@@ -85,7 +85,7 @@ impl BuiltIns {
 
 /// A tool with what the type of its arguments cannot say.
 fn listed(tool: &Tool) -> Tool {
-    // Diagrams and artifacts change nothing. None of ours reaches beyond this process.
+    // Diagrams and artifacts change nothing, and reach nothing beyond this process.
     let reads = json!({"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false});
     let (title, hints) = match tool.name.as_str() {
         ENCODE => ("Encode a PlantUML diagram", reads),

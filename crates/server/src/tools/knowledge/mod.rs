@@ -1,6 +1,7 @@
 //! The tools `am7_*`: records, and finding passages in them. Names and arguments are those of seed 003, parts 5 and 14.
 
 mod answer;
+mod chat;
 mod chunks;
 mod extract;
 mod objects;
@@ -20,7 +21,7 @@ use self::answer::Answer;
 pub(crate) use self::answer::{ERROR, error_code};
 use crate::{
     config::Limits,
-    knowledge::{Access, Failure, Library},
+    knowledge::{Access, Failure, Library, chat::Chat},
 };
 
 pub(crate) const CREATE: &str = "am7_create_object";
@@ -32,21 +33,23 @@ pub(crate) const SEARCH: &str = "am7_vector_search";
 pub(crate) const VECTORIZE: &str = "am7_vectorize";
 pub(crate) const EXTRACT: &str = "am7_extract_content";
 pub(crate) const CHUNK: &str = "am7_chunk_content";
+pub(crate) const CHAT: &str = "am7_chat";
 
 /// The tools that work with knowledge.
 #[derive(Clone)]
 pub(crate) struct KnowledgeTools {
     library: Arc<Library>,
+    chat: Arc<Chat>,
     limits: Limits,
 }
 
 impl KnowledgeTools {
     /// Their names.
-    pub(crate) const NAMES: [&str; 9] =
-        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK];
+    pub(crate) const NAMES: [&str; 10] =
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT];
 
-    pub(crate) fn new(library: Arc<Library>, limits: Limits) -> Self {
-        Self { library, limits }
+    pub(crate) fn new(library: Arc<Library>, chat: Arc<Chat>, limits: Limits) -> Self {
+        Self { library, chat, limits }
     }
 
     /// Whether there are any.
@@ -60,7 +63,8 @@ impl KnowledgeTools {
         let toolbox = self.add_search(toolbox);
         let toolbox = self.add_vectorize(toolbox);
         let toolbox = self.add_extract(toolbox);
-        self.add_chunks(toolbox)
+        let toolbox = self.add_chunks(toolbox);
+        self.add_chat(toolbox)
     }
 
     /// What a tool is called by people, and what it does to what is there.
@@ -84,6 +88,11 @@ impl KnowledgeTools {
             VECTORIZE => ("Make a record searchable", writes(false, true)),
             EXTRACT => ("Extract a document's text", reads),
             CHUNK => ("Cut a text into passages", writes(false, true)),
+            // The model may be anywhere.
+            CHAT => {
+                let hints = json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true});
+                ("Chat with a model", hints)
+            }
             _ => return None,
         })
     }

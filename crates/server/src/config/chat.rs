@@ -1,0 +1,144 @@
+//! Whose chat model answers.
+
+use std::{
+    num::{NonZeroU32, NonZeroU64, NonZeroUsize},
+    time::Duration,
+};
+
+use marquetry_llm::{ApiKey, ModelConfig, Provider};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::expand::Variables;
+
+/// The chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. There is none unless `provider` and `model` say which.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ChatConfig {
+    /// "openai", "anthropic", "ollama" (on this machine), or "custom" for whatever speaks OpenAI's chat completions at `base_url`.
+    #[schemars(with = "Option<String>", example = &"ollama")]
+    pub provider: Option<Provider>,
+    /// The name of the model; an `olio.llm.chatConfig` record may name another of the same provider.
+    #[schemars(example = &"qwen3:4b")]
+    pub model: Option<String>,
+    /// Where the provider is, up to and with `/v1`; without it, where providers of this kind are.
+    #[schemars(example = &"http://127.0.0.1:11434/v1")]
+    pub base_url: Option<String>,
+    /// The environment variable that holds the provider's key.
+    #[schemars(example = &"OPENAI_API_KEY")]
+    pub api_key_env: Option<String>,
+    /// How long one attempt may take, in milliseconds.
+    pub timeout_ms: NonZeroU64,
+    /// How often a message is sent again when the provider is busy or cannot be reached.
+    pub retries: u32,
+    /// The longest answer, in tokens.
+    pub max_tokens: NonZeroU32,
+    /// What the model is told first, unless a record says something else.
+    pub system_prompt: String,
+    /// Whether each space in what is cited becomes a mark that occurs nowhere else, so that a model tells it from instructions.
+    pub datamark: bool,
+    /// The longest message, in bytes.
+    pub max_message_bytes: NonZeroUsize,
+    /// The longest answer that is kept and shown, in bytes; the rest is cut off.
+    pub max_answer_bytes: NonZeroUsize,
+    /// How many earlier messages of a chat the model is sent, the newest.
+    pub max_sent_messages: usize,
+    /// How long those are together, in bytes.
+    pub max_sent_bytes: usize,
+    /// How many messages of a chat are kept; the oldest are dropped.
+    pub max_kept_messages: NonZeroUsize,
+    /// How long those are together, in bytes.
+    pub max_kept_bytes: NonZeroUsize,
+}
+
+impl Default for ChatConfig {
+    fn default() -> Self {
+        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
+        Self {
+            provider: None,
+            model: None,
+            base_url: None,
+            api_key_env: None,
+            timeout_ms: NonZeroU64::new(120_000).expect("it is not zero"),
+            retries: 3,
+            max_tokens: NonZeroU32::new(2_048).expect("it is not zero"),
+            system_prompt: "You are a helpful assistant.".to_owned(),
+            datamark: false,
+            max_message_bytes: n(65_536),
+            max_answer_bytes: n(262_144),
+            max_sent_messages: 40,
+            max_sent_bytes: 32_768,
+            max_kept_messages: n(1_000),
+            max_kept_bytes: n(524_288),
+        }
+    }
+}
+
+impl ChatConfig {
+    /// How the model is reached; None if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The key, and what is wrong with it.
+    pub(crate) fn model(
+        &self,
+        variable: Variables<'_>,
+    ) -> Result<Option<ModelConfig>, (&'static str, String)> {
+        let (provider, model) = match (self.provider, &self.model) {
+            (None, None) => return Ok(None),
+            (Some(provider), Some(model)) => (provider, model),
+            (None, Some(_)) => {
+                return Err(("provider", "is missing: whose model is it?".to_owned()));
+            }
+            (Some(_), None) => {
+                return Err(("model", "is missing: which of the provider's models?".to_owned()));
+            }
+        };
+        let mut config = ModelConfig::new(provider, model);
+        config.base_url.clone_from(&self.base_url);
+        config.timeout = Duration::from_millis(self.timeout_ms.get());
+        config.retries = self.retries;
+        if let Some(name) = &self.api_key_env {
+            match variable(name).filter(|key| !key.trim().is_empty()) {
+                Some(key) => config.api_key = Some(ApiKey::new(key.trim())),
+                None => {
+                    return Err((
+                        "api_key_env",
+                        format!("the environment variable {name} is not set"),
+                    ));
+                }
+            }
+        }
+        Ok(Some(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(toml: &str, want: Result<bool, &str>) {
+        let config: ChatConfig = toml::from_str(toml).unwrap();
+        let variable = |name: &str| (name == "KEY").then(|| " sk-1 ".to_owned());
+        let model = config.model(&variable);
+        let model = model
+            .map(|model| model.is_some())
+            .map_err(|(key, problem)| format!("{key}: {problem}"));
+        assert_eq!(model, want.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_model_is_named_whole_or_not_at_all() {
+        check("", Ok(false));
+        check("provider = 'ollama'\nmodel = 'm'", Ok(true));
+        check("provider = 'openai'\nmodel = 'm'\napi_key_env = 'KEY'", Ok(true));
+        check("provider = 'ollama'", Err("model: is missing: which of the provider's models?"));
+        check("model = 'm'", Err("provider: is missing: whose model is it?"));
+        check(
+            "provider = 'openai'\nmodel = 'm'\napi_key_env = 'OTHER'",
+            Err("api_key_env: the environment variable OTHER is not set"),
+        );
+    }
+}

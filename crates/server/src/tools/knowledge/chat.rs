@@ -1,0 +1,63 @@
+//! Chat.
+
+use std::sync::Arc;
+
+use marquetry_protocol::{
+    server::{Json, RequestContext, ToolOutput, Toolbox},
+    types::{CallToolResult, Content},
+};
+use serde_json::{Value, json};
+
+use super::{CHAT, KnowledgeTools, answer::failed};
+use crate::knowledge::{
+    Failure,
+    chat::{ChatArguments, ChatReply},
+};
+
+/// What a model said, or why it said nothing.
+struct Said(Result<ChatReply, Failure>);
+
+impl ToolOutput for Said {
+    fn output_schema() -> Option<Value> {
+        Json::<ChatReply>::output_schema()
+    }
+
+    fn into_result(self) -> CallToolResult {
+        let reply = match self.0 {
+            Ok(reply) => reply,
+            Err(failure) => return failed(&failure),
+        };
+        // The answer by itself; how to go on for models that are not shown data.
+        let go_on =
+            format!("(To go on with this chat: chatRequestUri = {})", reply.chat_request_uri);
+        let meta = json!({"marquetry/chat": reply.counts});
+        CallToolResult {
+            content: vec![Content::text(reply.answer.as_str()), Content::text(go_on)],
+            meta: meta.as_object().cloned(),
+            ..Json(reply).into_result()
+        }
+    }
+}
+
+impl KnowledgeTools {
+    pub(super) fn add_chat(&self, toolbox: Toolbox) -> Toolbox {
+        let tools = self.clone();
+        toolbox.tool(CHAT, DESCRIPTION, move |arguments: ChatArguments, cx| {
+            let tools = tools.clone();
+            async move { Ok::<_, std::convert::Infallible>(Said(tools.chat(arguments, &cx).await)) }
+        })
+    }
+
+    async fn chat(
+        &self,
+        arguments: ChatArguments,
+        cx: &RequestContext,
+    ) -> Result<ChatReply, Failure> {
+        self.chat.check_is_on()?;
+        let access = self.open(cx).await?;
+        Arc::clone(&self.chat).say(&access, arguments, Some(cx)).await
+    }
+}
+
+const DESCRIPTION: &str = "Send a chat message to the configured LLM, as somebody if a chatConfig says so, and keep the chat. Documents, notes, \
+     characters and chats that dataReferences and tags name are searched for what the message is about, and cited to the LLM.";
