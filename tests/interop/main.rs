@@ -4,7 +4,9 @@
 //! `tests/interop/install` fetches what these tests need. What is missing is skipped, loudly; with `CI=true` it fails.
 
 mod clients;
+mod corpus;
 mod diagrams;
+mod knowledge;
 mod matrix;
 mod programs;
 mod upstreams;
