@@ -33,16 +33,10 @@
 //! # }).unwrap();
 //! ```
 //!
-//! What is here so far: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx`,
-//! `pdf` and `spreadsheet`), cutting ([`chunk`]), models behind the trait [`Embedder`]: the built-in one (`StaticModel`,
-//! feature `builtin-model`), those behind an endpoint (`RemoteEmbedder`, feature `remote`) and sentence transformers in
-//! a folder (`Transformer`, feature `transformer`), and three stores: one in memory ([`MemoryStore`]), one in a file
-//! (`LibsqlStore`, feature `libsql`) and one in a PostgreSQL (`PostgresStore`, feature `postgres`). `CitationResolver` (feature
-//! `extract`) puts what is found before a chat model.
-//!
-//! What chunks are of may be kept as [`Records`]: am7 records with owners, readers, groups and tags, in a
-//! [`RecordStore`] ([`MemoryRecords`], `LibsqlRecords`, `PostgresRecords`). [`Records::document`] makes a document of a record, and
-//! [`Records::principals`] what [`Filter::readers`] is to be so that a search finds only what its caller may read.
+//! Each stage stands alone: documents into text (`extract` and `chunk_extracted`, features `extract`, `docx`, `pdf`,
+//! `spreadsheet`), cutting ([`chunk`]), models of vectors ([`Embedder`]: the built-in `StaticModel`, remote ones, local
+//! transformers), stores in memory ([`MemoryStore`]), in a file (`LibsqlStore`) and in PostgreSQL (`PostgresStore`),
+//! [`Records`] with who may read them, and citations (`CitationResolver`).
 //!
 //! Documents are untrusted: what a reader of a document does not see is left out of its text, no document overflows the
 //! stack or expands without bound, and every limit is one of `ExtractLimits`.
