@@ -1,13 +1,12 @@
 //! What happens to a database in a file: other processes, death, no room, another model.
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
+use child::{Child, end_with_parent};
 use common::{chunk, model, version, whole};
 use marquetry_rag::{
     ChunkStore, Document, EmbeddingModel, Filter, LibsqlOptions, LibsqlStore, SearchRequest,
@@ -16,6 +15,7 @@ use marquetry_rag::{
 
 /// Names the database that the child, which is this same test binary, is to write to until it is killed.
 const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO";
+const CHILD_TEST: &str = "child_that_indexes_until_it_is_killed";
 
 async fn open(path: &Path) -> LibsqlStore {
     LibsqlStore::open(path, model()).await.unwrap()
@@ -64,6 +64,7 @@ async fn one_sees_what_the_other_writes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_that_indexes_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
+    end_with_parent();
     let store = open(Path::new(&path)).await;
     for number in 0.. {
         let batch = (0..4).map(|at| (Document::new(format!("doc-{at}")), version(number + at)));
@@ -81,28 +82,15 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     }
     let mut latest = 0;
     for round in 0..12 {
-        let mut children: Vec<_> = (0..2).map(|_| child(&path)).collect();
+        let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &path));
         tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
         // The reader was open all the time; another opens what the dead have left.
         check(&reader).await;
-        for child in &mut children {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        children.into_iter().for_each(Child::kill);
         check(&reader).await;
         latest = latest.max(check(&open(&path).await).await);
     }
     assert!(latest > 3, "the children wrote nothing");
-}
-
-fn child(path: &Path) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_indexes_until_it_is_killed"])
-        .env(CHILD, path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
 
 /// That every document is whole, by its chunks and by a search. The highest version there is.

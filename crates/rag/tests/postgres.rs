@@ -1,13 +1,15 @@
 //! A store in a PostgreSQL: the same behaviour as everywhere, and what a server can do to its clients.
 
+#[path = "common/child.rs"]
+mod child;
 mod common;
 
 use std::{
-    process::{Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use child::{Child, end_with_parent};
 use common::{chunk, model, version, whole};
 use marquetry_rag::{
     ChunkStore, Document, EmbeddingModel, Filter, PostgresOptions, PostgresRecords, PostgresStore,
@@ -20,6 +22,7 @@ use tokio_postgres::{Client, NoTls};
 
 /// Names the database that the child, which is this same test binary, is to write to until it is killed.
 const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO_POSTGRES";
+const CHILD_TEST: &str = "child_that_indexes_until_it_is_killed";
 
 async fn open(url: &str) -> PostgresStore {
     PostgresStore::open(url, model()).await.unwrap()
@@ -185,6 +188,7 @@ async fn what_is_gone_takes_no_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_that_indexes_until_it_is_killed() {
     let Ok(url) = std::env::var(CHILD) else { return };
+    end_with_parent();
     let store = open(&url).await;
     for number in 0.. {
         let batch = (0..4).map(|at| (Document::new(format!("doc-{at}")), version(number + at)));
@@ -200,28 +204,15 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
         for at in 0..4 {
             reader.replace(Document::new(format!("doc-{at}")), version(at)).await.unwrap();
         }
-        let mut children: Vec<_> = (0..2).map(|_| child(&url)).collect();
+        let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &url));
         let end = Instant::now() + Duration::from_secs(60);
         while check(&reader).await < 8 {
             assert!(Instant::now() < end, "the children write nothing");
         }
         tokio::time::sleep(Duration::from_millis(round * 17 % 90)).await;
-        for child in &mut children {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        children.into_iter().for_each(Child::kill);
         check(&reader).await;
     }
-}
-
-fn child(url: &str) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_indexes_until_it_is_killed"])
-        .env(CHILD, url)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
 
 /// That every document is whole, by its chunks and by a search. The highest version there is.
@@ -459,11 +450,30 @@ async fn errors_are_clear_and_show_no_password() {
         message.starts_with("the database cannot be used: its URL has sslmode=require"),
         "{message}"
     );
+    // Nobody is asked: the answers say nothing of a connection.
+    for place in ["192.0.2.1", "db.invalid", "127.0.0.1,db.invalid", "[2001:db8::1]"] {
+        let message = refused(&format!("postgres://user:secret@{place}/x")).await;
+        assert!(
+            message.starts_with("the database cannot be used: its server is on another machine"),
+            "{place}: {message}"
+        );
+    }
+    let message = refused("postgres://user:secret@127.0.0.1/x?hostaddr=192.0.2.1").await;
+    assert!(message.contains("on another machine"), "{message}");
+    for here in ["127.0.0.2:1", "localhost:1", "[::1]:1", "%2Fnowhere:1"] {
+        let message = refused(&format!("postgres://user:secret@{here}/x")).await;
+        assert!(message.starts_with("no connection to the database: "), "{here}: {message}");
+    }
+    // Linux takes it for this machine all the same.
+    let message = refused("postgres://user:secret@0.0.0.0:1/x").await;
+    assert!(message.contains("on another machine"), "{message}");
+    let message = refused("postgres://user:secret@0.0.0.0:1/x?sslmode=disable").await;
+    assert!(message.starts_with("no connection to the database: "), "{message}");
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let message = refused(&format!("postgres://user:secret@127.0.0.1:{port}/x")).await;
     assert!(message.starts_with("no connection to the database: "), "{message}");
-    assert!(message.contains("onnection refused"), "{message}");
+    assert!(message.to_lowercase().contains("connection refused"), "{message}");
 
     let Some(url) = database().await else { return };
     let wrong = url.replace(password(&url), "secret");

@@ -1,12 +1,6 @@
 //! Records in a file: other processes, death, no room, and that they are what they would be in memory.
 
-use std::{
-    cell::Cell,
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 
 use marquetry_rag::{
     ChunkStore, ContentChange, Document, EmbeddingModel, Expected, Filter, LibsqlRecords,
@@ -16,10 +10,14 @@ use marquetry_rag::{
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
 
-use super::user;
+use super::{
+    child::{Child, end_with_parent},
+    user,
+};
 
 /// Names the database that the child, which is this same test binary, is to write to until it is killed.
 const CHILD: &str = "MARQUETRY_TEST_RECORD_INTO";
+const CHILD_TEST: &str = "file::child_that_writes_until_it_is_killed";
 
 async fn open(path: &Path) -> LibsqlRecords {
     LibsqlRecords::open(path).await.unwrap()
@@ -65,21 +63,12 @@ async fn check(records: &LibsqlRecords) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_that_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
+    end_with_parent();
     let records = open(Path::new(&path)).await;
     let from = check(&records).await;
     for number in from.. {
         records.put_all(version(number)).await.unwrap();
     }
-}
-
-fn child(path: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "file::child_that_writes_until_it_is_killed"])
-        .env(CHILD, path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,13 +79,10 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     reader.put_all(version(0)).await.unwrap();
     let mut latest = 0;
     for round in 0..12 {
-        let mut children = [child(&path), child(&path)];
+        let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &path));
         tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
         check(&reader).await;
-        for child in &mut children {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        children.into_iter().for_each(Child::kill);
         check(&reader).await;
         latest = latest.max(check(&open(&path).await).await);
     }

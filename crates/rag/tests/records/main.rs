@@ -2,6 +2,9 @@
 
 mod access;
 #[cfg(feature = "libsql")]
+#[path = "../common/child.rs"]
+mod child;
+#[cfg(feature = "libsql")]
 mod file;
 mod groups;
 mod hostile;
