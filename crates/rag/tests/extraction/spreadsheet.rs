@@ -209,6 +209,45 @@ fn a_text_that_stands_in_many_cells_is_held_to_the_limit() {
 }
 
 #[test]
+fn a_row_has_no_more_cells_than_columns() {
+    let cells = "<c r='A1'><v>1</v></c>".repeat(16_384 + 1_000);
+    let book = file("a.xlsx", rows(&format!("<row>{cells}</row><row><c><v>2</v></c></row>")));
+    let expected = format!("Sheet1\n\n{}\n2\n", ["1"; 16_384].join("; "));
+    assert!(book.content == expected, "{} bytes", book.content.len());
+}
+
+/// Which columns are hidden is worked out once for a sheet, not again after each cell.
+#[test]
+fn columns_are_hidden_before_the_first_cell_or_not_at_all() {
+    let started = Instant::now();
+    let hidden = "<cols><col min='1' max='1' hidden='1'/><col min='4' max='5' hidden='1'/></cols>";
+    let cells = "<row><c r='A1'><v>0</v></c><c r='B1'><v>1</v></c><c r='E1'><v>0</v></c></row>";
+    let late = "<col min='2' max='16384' hidden='1'/><c r='B2'><v>2</v></c>".repeat(16_000);
+    let sheet = format!("{hidden}<sheetData>{cells}<row>{late}</row></sheetData>");
+    let excel = file("a.xlsx", workbook(&[("S", "", &sheet)], &[]));
+    let expected = format!("S\n\n1\n{}\n", ["2"; 16_000].join("; "));
+    assert!(excel.content == expected, "{} bytes", excel.content.len());
+    assert_eq!(excel.problems, [Problem::Hidden { count: 2 }]);
+
+    let column = |attributes: &str| format!("<table:table-column {attributes}/>");
+    let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
+    let row =
+        |text: &str| format!("<table:table-row>{}{}</table:table-row>", cell("0"), cell(text));
+    let collapsed = column("table:visibility='collapse'");
+    let late = column("table:number-columns-repeated='16384' table:visibility='collapse'");
+    let table =
+        ["<table:table table:name='S'>", &collapsed, &row("1"), &late, &row("2"), "</table:table>"];
+    let open = file("a.ods", tables("", &table.concat(), &[]));
+    assert_eq!(open.content, "S\n\n1\n2\n");
+    assert_eq!(open.problems, [Problem::Hidden { count: 2 }]);
+    // However many sheets there are, those that hide little cost little.
+    let sheet = ["<table:table>", &collapsed, &row("1"), "</table:table>"].concat();
+    let many = file("a.ods", tables("", &sheet.repeat(10_000), &[]));
+    assert_eq!(many.problems, [Problem::Hidden { count: 10_000 }]);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+#[test]
 fn many_shared_strings_are_read_in_little_memory() {
     let strings = format!("<sst>{}<si><t>last</t></si></sst>", "<si/>".repeat(1_000_000));
     let sheet = "<sheetData><row><c t='s'><v>1000000</v></c><c t='s'><v>1000001</v></c><c t='s'><v>-1</v></c></row></sheetData>";

@@ -1,5 +1,7 @@
 //! What is gathered of the sheets of either format.
 
+use std::{collections::BTreeMap, ops::Range};
+
 use super::super::{ExtractError, ExtractLimits, Extracted, Heading, Problem, rows::Rows};
 
 /// Columns that a sheet may have in Excel and in LibreOffice; what stands further to the right is passed over.
@@ -46,7 +48,8 @@ impl<'a> Sheets<'a> {
         self.hidden += 1;
     }
 
-    /// Columns from one to another, both counted from 0, are not shown.
+    /// Columns from one to another, both counted from 0, are not shown. Either format says so before the first cell of a
+    /// sheet, and what comes after it is passed over.
     pub(super) fn hide_columns(&mut self, first: usize, last: usize) {
         self.hidden_columns.hide(first, last);
     }
@@ -54,7 +57,8 @@ impl<'a> Sheets<'a> {
     /// Adds a cell to the row that is being read. The limit holds for the row as well: one text may stand in many cells.
     pub(super) fn cell(&mut self, column: usize, text: &str) -> Result<(), ExtractError> {
         let text = text.trim();
-        if text.is_empty() || column >= MAX_COLUMNS {
+        // A row that names columns more than once has no more cells than columns either.
+        if text.is_empty() || column >= MAX_COLUMNS || self.row.len() == MAX_COLUMNS {
             return Ok(());
         }
         if self.hidden_columns.has(column) {
@@ -122,32 +126,36 @@ impl<'a> Sheets<'a> {
 /// Which columns are not shown. However many ranges a sheet names, each costs the same.
 #[derive(Default)]
 struct HiddenColumns {
-    /// By how many ranges each column is in more than the one before it.
-    changes: Vec<i64>,
-    /// What comes of them, once it was asked for.
-    hidden: Option<Vec<bool>>,
+    /// By how many ranges a column is in more than the one before it.
+    changes: BTreeMap<usize, i64>,
+    /// What comes of them, once it was asked for: in order, apart from each other.
+    hidden: Option<Vec<Range<usize>>>,
 }
 
 impl HiddenColumns {
     fn hide(&mut self, first: usize, last: usize) {
-        if first >= MAX_COLUMNS || last < first {
+        if first >= MAX_COLUMNS || last < first || self.hidden.is_some() {
             return;
         }
-        self.changes.resize(MAX_COLUMNS + 1, 0);
-        self.changes[first] += 1;
-        self.changes[last.min(MAX_COLUMNS - 1) + 1] -= 1;
-        self.hidden = None;
+        *self.changes.entry(first).or_default() += 1;
+        *self.changes.entry(last.min(MAX_COLUMNS - 1) + 1).or_default() -= 1;
     }
 
     fn has(&mut self, column: usize) -> bool {
         let hidden = self.hidden.get_or_insert_with(|| {
-            let mut ranges = 0;
-            let column = |change: &i64| {
+            let (mut hidden, mut ranges, mut start) = (Vec::new(), 0, 0);
+            for (&column, change) in &self.changes {
+                if ranges == 0 {
+                    start = column;
+                }
                 ranges += change;
-                ranges > 0
-            };
-            self.changes.iter().map(column).collect()
+                if ranges == 0 {
+                    hidden.push(start..column);
+                }
+            }
+            hidden
         });
-        hidden.get(column).copied().unwrap_or_default()
+        let next = hidden.partition_point(|range| range.end <= column);
+        hidden.get(next).is_some_and(|range| range.contains(&column))
     }
 }
