@@ -2,12 +2,16 @@
 
 mod failure;
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
 };
-use tokio_postgres::{Config, NoTls, config::SslMode, types::ToSql};
+use tokio_postgres::{
+    Config, NoTls,
+    config::{Host, SslMode},
+    types::ToSql,
+};
 
 pub(crate) use self::failure::Failure;
 
@@ -75,6 +79,11 @@ impl Connections {
                 use a server on this machine or a tunnel, and sslmode=disable";
             return Err(Failure::Unusable(message.to_owned()));
         }
+        if config.get_ssl_mode() != SslMode::Disable && !is_here(&config) {
+            let message = "its server is on another machine, and this program has no TLS to databases: use a tunnel, \
+                or sslmode=disable in the URL, if nobody reads and changes what is sent there";
+            return Err(Failure::Unusable(message.to_owned()));
+        }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
@@ -119,6 +128,22 @@ impl Connections {
             transaction.batch_execute(tables).await?;
         }
         Ok(transaction.commit().await?)
+    }
+}
+
+/// Whether all servers that a URL names are on this machine.
+fn is_here(config: &Config) -> bool {
+    let is_host_here = |host: &Host| match host {
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    // Addresses are connected to in the place of names.
+    match config.get_hostaddrs() {
+        [] => config.get_hosts().iter().all(is_host_here),
+        addresses => addresses.iter().all(IpAddr::is_loopback),
     }
 }
 

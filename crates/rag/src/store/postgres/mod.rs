@@ -40,7 +40,7 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Opens the database at this URL, `postgres://user:password@host:port/database`, and makes the tables if they
-    /// are missing.
+    /// are missing. There is no TLS: a server on another machine needs `?sslmode=disable`.
     ///
     /// # Errors
     ///
