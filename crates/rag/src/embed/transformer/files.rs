@@ -71,7 +71,10 @@ impl Files {
 
         let weights = folder.bytes("model.safetensors")?;
         let mut hasher = blake3::Hasher::new();
-        for part in [&weights, &tokens, format!("{pooling:?} {max_tokens}").as_bytes()] {
+        // What of config.json counts and is not in the shapes of the weights.
+        let Config { num_attention_heads: heads, hidden_act, layer_norm_eps, .. } = &config;
+        let used = format!("{pooling:?} {max_tokens} {heads} {hidden_act:?} {layer_norm_eps:e}");
+        for part in [&weights, &tokens, used.as_bytes()] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
         let hash = hasher.finalize().to_hex()[..16].to_owned();

@@ -56,7 +56,7 @@ pub struct Transformer {
     shared: Arc<Shared>,
     batch_tokens: usize,
     /// Whose turn it is to use all cores.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
 }
 
 struct Shared {
@@ -85,7 +85,7 @@ impl Transformer {
         }
         let batch_tokens = options.batch_tokens;
         let shared = Arc::new(blocking("its folder", move || Shared::read(&options)).await?);
-        Ok(Self { shared, batch_tokens, turn: Semaphore::new(1) })
+        Ok(Self { shared, batch_tokens, turn: Arc::new(Semaphore::new(1)) })
     }
 
     /// Batches of texts of about the same length, so that little is filled up.
@@ -118,9 +118,14 @@ impl Embedder for Transformer {
         let (shared, texts) = (Arc::clone(&self.shared), texts.to_vec());
         let encoded = blocking(identity, move || shared.encode(&texts)).await?;
         for batch in self.batches(encoded) {
-            let _turn = self.turn.acquire().await.expect("nobody closes it");
+            let turn = Arc::clone(&self.turn).acquire_owned().await.expect("nobody closes it");
             let shared = Arc::clone(&self.shared);
-            for (place, vector) in blocking(identity, move || shared.compute(&batch)).await? {
+            let compute = move || {
+                // Until it is done, also for nobody: a call that is dropped does not end it.
+                let _turn = turn;
+                shared.compute(&batch)
+            };
+            for (place, vector) in blocking(identity, compute).await? {
                 vectors[place] = normalized(&self.shared.model, vector)?;
             }
         }
