@@ -52,8 +52,12 @@ start() {
     -c unix_socket_directories= -c fsync=off -c full_page_writes=off -c synchronous_commit=off \
     -c max_connections=200 </dev/null >>"$folder/log" 2>&1 &
   pid=$!
+  # About a minute.
+  tries=1200
   until "$home/bin/pg_isready" --quiet --host=127.0.0.1 --port="$port"; do
     kill -0 "$pid" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || { echo "PostgreSQL does not answer on port $port" >&2; cat "$folder/log" >&2; exit 1; }
     sleep 0.05
   done
 }
