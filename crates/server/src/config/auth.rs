@@ -102,6 +102,13 @@ impl AuthConfig {
             options.issuer = Some(TokenIssuer { issuer, resource, keys });
         }
         for (name, token) in self.tokens.iter().flatten() {
+            // The name becomes the user's, in the URIs of records and in what people read.
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+            if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
+                let problem =
+                    format!("{name:?} is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@");
+                return Err(("tokens", problem));
+            }
             let text = token
                 .read(variables)
                 .map_err(|problem| ("tokens", format!("{name}: {problem}")))?;
@@ -182,6 +189,14 @@ mod tests {
             (
                 "required_scopes = ['a']",
                 "required_scopes: has no meaning without \"issuer\" or \"tokens\"",
+            ),
+            (
+                "tokens = { 'a/../b' = { env = 'GOOD' } }",
+                "tokens: \"a/../b\" is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
+            ),
+            (
+                "tokens = { '' = { env = 'GOOD' } }",
+                "tokens: \"\" is no name: expected up to 64 of a-z, A-Z, 0-9, -_.@",
             ),
             (
                 "tokens = { ci = { env = 'NONE' } }",
