@@ -288,7 +288,8 @@ async fn the_summary_of_a_document_is_cited_with_it() {
     world.records.update(&alice(), &uri(&document), readers(&[&bob()])).await.unwrap();
     let citations = world.cite(&bob(), "silence", &[&serialized(&document)]).await;
     assert!(!contents(&citations).contains(&"The rest is silence."), "{citations:?}");
-    world.records.update(&alice(), &uri(&note), readers(&[&bob()])).await.unwrap();
+    let note = world.records.update(&alice(), &uri(&note), readers(&[&bob()])).await.unwrap();
+    world.vectorize(&note, "In short: memory, bread, moon. The rest is silence.").await;
     let citations = world.cite(&bob(), "silence", &[&serialized(&document)]).await;
     assert_eq!(contents(&citations)[0], "The rest is silence.");
 }
@@ -495,6 +496,64 @@ async fn nobody_is_cited_what_they_may_not_read() {
     assert_eq!(world.cite(&alice(), "secret bread recipe", &[&uri(&secret)]).await.blocks, []);
     let left = world.cite(&alice(), "secret bread recipe", &[&uri(&tag)]).await;
     assert!(!format!("{left:?}").contains("recipe is"), "{left:?}");
+}
+
+#[tokio::test]
+async fn chunks_of_another_record_or_of_another_revision_are_not_cited() {
+    let world = World::new();
+    // A record that is gone leaves its chunks, and another chooses its object id.
+    let plan = || NewRecord::new("data.note", "Plan").object_id("plan");
+    let hers = world.document(&alice(), plan(), "The secret bread is rye.").await;
+    world.records.delete(&alice(), &uri(&hers), None).await.unwrap();
+    let his = world.create(&bob(), plan()).await;
+    assert_eq!(uri(&his), uri(&hers));
+    for caller in [bob(), bob().admin()] {
+        for query in ["secret bread", ""] {
+            let found = world.cite(&caller, query, &[&uri(&his)]).await;
+            assert_eq!(contents(&found), [""; 0]);
+        }
+    }
+
+    // A secret goes out of a note before the note is shared; its chunks were not made anew.
+    let note = NewRecord::new("data.note", "Dough").attribute("text", "The secret dough is rye.");
+    let note = world.document(&alice(), note, "The secret dough is rye.").await;
+    let patch = RecordPatch::new().attribute("text", "Dough rests.");
+    world.records.update(&alice(), &uri(&note), patch).await.unwrap();
+    let shared = world.records.update(&alice(), &uri(&note), readers(&[&bob()])).await.unwrap();
+    for caller in [alice(), bob()] {
+        for query in ["secret dough", ""] {
+            let found = world.cite(&caller, query, &[&uri(&note)]).await;
+            assert_eq!(contents(&found), ["Dough rests."], "what the note says now");
+        }
+    }
+    world.vectorize(&shared, "Dough rests an hour.").await;
+    let found = world.cite(&bob(), "secret dough", &[&uri(&note)]).await;
+    assert_eq!(contents(&found), ["Dough rests an hour."]);
+}
+
+#[tokio::test]
+async fn what_is_compared_is_bounded() {
+    let mut world = World::new();
+    let said = (0..50).map(|n| json!({"role": "user", "content": format!("Word {n}.")}));
+    let said: Vec<Value> = said.collect();
+    let chat = world.chat(&alice(), "Long", json!(said), json!({})).await;
+    let known = (20..50).map(|n| format!("Word {n}."));
+    let request = CiteRequest::new("words").reference(uri(&chat));
+    let request = known.fold(request, CiteRequest::message);
+    let cited = |citations: &Citations| match &citations.blocks[..] {
+        [] => None,
+        [block, ..] => match &block.cited {
+            Cited::Chat { messages, .. } => messages.last().map(|last| last.content.clone()),
+            _ => panic!("{block:?}"),
+        },
+    };
+    assert_eq!(cited(&world.resolve(&alice(), &request).await).as_deref(), Some("Word 19."));
+    // Of the 30 known ones no more than the last ten count.
+    world.limits.max_known_bytes = 10 * "Word 49.".len();
+    assert_eq!(cited(&world.resolve(&alice(), &request).await).as_deref(), Some("Word 39."));
+    world.limits.max_known_bytes = 1 << 10;
+    world.limits.max_chat_scanned = 30;
+    assert_eq!(cited(&world.resolve(&alice(), &request).await), None);
 }
 
 #[tokio::test]

@@ -20,7 +20,8 @@ pub(super) fn newest(
     let mut newest = Vec::new();
     let mut seen = 0;
     for message in messages.iter().rev() {
-        if newest.len() == limits.max_chat_messages || room == 0 {
+        if newest.len() == limits.max_chat_messages || seen == limits.max_chat_scanned || room == 0
+        {
             break;
         }
         let mut message = message.clone();

@@ -22,9 +22,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn of_messages(messages: &[String]) -> Self {
+    /// Of the last messages that have so many bytes together.
+    pub(super) fn of_messages(messages: &[String], mut bytes: usize) -> Self {
         let mut known = Self::default();
-        for message in messages {
+        for message in messages.iter().rev() {
+            let Some(left) = bytes.checked_sub(message.len()) else { break };
+            bytes = left;
             let mut plain = String::new();
             let mut from = 0;
             for block in blocks(message) {

@@ -19,6 +19,11 @@ pub struct CitationLimits {
     pub max_chat_messages: usize,
     /// How long the messages of one chat may be together, in bytes; 8 KiB by default.
     pub max_chat_bytes: usize,
+    /// How many messages of a chat are looked at for those that are not known, the newest; 200 by default.
+    pub max_chat_scanned: usize,
+    /// How many bytes of [`CiteRequest::messages`](super::CiteRequest::messages) are compared with what is found, the
+    /// last messages first; 256 KiB by default.
+    pub max_known_bytes: usize,
     /// How much of a question is searched for, in bytes; 8 KiB by default.
     pub max_query_bytes: usize,
 }
@@ -33,6 +38,8 @@ impl Default for CitationLimits {
             max_bytes: 24 << 10,
             max_chat_messages: 40,
             max_chat_bytes: 8 << 10,
+            max_chat_scanned: 200,
+            max_known_bytes: 256 << 10,
             max_query_bytes: 8 << 10,
         }
     }

@@ -316,7 +316,7 @@ impl CitationResolver {
     /// What fits: chats first, since they are bounded themselves, then the best passage of each reference, then the
     /// second best of each, so that no reference has all the room.
     fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
-        let mut known = Known::of_messages(messages);
+        let mut known = Known::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
         let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
         let mut waiting = Vec::new();

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use super::{CitationResolver, CiteError, Passage, block::Source};
 use crate::{
-    record::{Caller, Record, RecordError},
+    record::{Caller, Record, RecordError, Records},
     search::{Hit, SearchRequest},
     store::{Document, Filter},
 };
@@ -128,8 +128,7 @@ impl<'a> Search<'a> {
 
     /// Chunks of one record that the caller may read; the beginning of its text if it has none.
     async fn record(&self, uri: &str, record: &Record) -> Result<Vec<Passage>, CiteError> {
-        self.readable.lock().await.insert(uri.to_owned(), true);
-        let passages = self.passages_of(Filter::scope(uri)).await?;
+        let passages = self.passages(Filter::scope(uri)).await?;
         if !passages.is_empty() {
             return Ok(passages);
         }
@@ -145,10 +144,6 @@ impl<'a> Search<'a> {
     /// Passages of documents that name the caller among their readers.
     async fn passages(&self, mut filter: Filter) -> Result<Vec<Passage>, CiteError> {
         filter.readers = self.readers.clone();
-        self.passages_of(filter).await
-    }
-
-    async fn passages_of(&self, filter: Filter) -> Result<Vec<Passage>, CiteError> {
         match &self.question {
             Some(question) => self.answers(question, filter).await,
             None => self.beginnings(filter).await,
@@ -196,17 +191,25 @@ impl<'a> Search<'a> {
         Ok(passages)
     }
 
-    /// Whether the record behind a document is there for the caller now: its chunks may be older than its rights. Where
-    /// there is no record, the readers of the document decide, by which it was found.
-    async fn may_read(&self, document: &str) -> Result<bool, CiteError> {
-        if !document.starts_with("am7:") {
-            return Ok(true);
-        }
-        if let Some(known) = self.readable.lock().await.get(document) {
+    /// Whether the record behind a document is there for the caller now and says what the document does: chunks may be
+    /// older than the record's rights and text. Where there is no record, the readers of the document decide; those by
+    /// which it was found are hashes, so that the names are compared once more.
+    async fn may_read(&self, uri: &str) -> Result<bool, CiteError> {
+        if let Some(known) = self.readable.lock().await.get(uri) {
             return Ok(*known);
         }
-        let may = self.resolver.record(self.caller, document).await?.is_some();
-        self.readable.lock().await.insert(document.to_owned(), may);
+        let document = self.resolver.pipeline.store().document(uri).await?;
+        let may = match document {
+            Some(document) if !self.readers.iter().any(|name| document.readers.contains(name)) => {
+                false
+            }
+            Some(document) if uri.starts_with("am7:") => {
+                let record = self.resolver.record(self.caller, uri).await?;
+                record.is_some_and(|record| Records::is_current(&document, &record))
+            }
+            document => document.is_some(),
+        };
+        self.readable.lock().await.insert(uri.to_owned(), may);
         Ok(may)
     }
 

@@ -42,8 +42,7 @@ impl Prepared {
     pub(super) const ORIGIN: (&str, &str) = ("origin", "file");
     pub(super) const SOURCE: &str = "source";
     pub(super) const SETTINGS: &str = "indexed";
-    /// Of which state of the record the chunks are, and how they were cut, for whoever finds them left behind.
-    const REVISION: &str = "recordRevision";
+    /// How the chunks were cut, for whoever finds them left behind by a change of the record.
     const CHUNKING: &str = "chunking";
 
     /// What the record says beside what all records say. Null where there is nothing, so that an update removes it.
@@ -187,7 +186,6 @@ impl Keeper {
         metadata.insert(key.to_owned(), value.into());
         metadata.insert(Prepared::SOURCE.to_owned(), file.source.clone().into());
         metadata.insert(Prepared::SETTINGS.to_owned(), file.settings.clone().into());
-        metadata.insert(Prepared::REVISION.to_owned(), record.revision.into());
         metadata.insert(Prepared::CHUNKING.to_owned(), json!(self.options.chunks));
         Ok(document)
     }

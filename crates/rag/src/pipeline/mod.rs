@@ -7,7 +7,7 @@ use crate::{
     embed::{EmbedError, Embedder},
     extract::Extracted,
     search::{Hit, SearchRequest},
-    store::{ChunkStore, Document, NewChunk, StoreError},
+    store::{ChunkStore, Document, NewChunk, StoreError, blocking},
 };
 
 /// A store with the model that fills it and asks it.
@@ -115,7 +115,11 @@ impl Pipeline {
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<Vec<NewChunk>, PipelineError> {
-        let chunks = self.preview(extracted, options)?;
+        // Cutting counts tokens, which takes long for a long text.
+        let this = self.clone();
+        let (extracted, options) = (extracted.clone(), *options);
+        let cut = blocking(move || Ok(this.preview(&extracted, &options)));
+        let chunks = cut.await??;
         let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
         let vectors = self.embedder.embed(&texts).await?;
         if vectors.len() != texts.len() {

@@ -189,8 +189,25 @@ pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
     }
 }
 
-/// Characters that nobody sees, and that can make a name look like another: controls, line ends, changes of direction.
+/// Characters that nobody sees, and that can make a name look like another: controls, line ends, and those of Unicode's
+/// general category Cf that have no shape. The two joiners (U+200C, U+200D) stay: Persian, the scripts of India and
+/// emoji are not written without them.
 fn is_unseen(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            character,
+            '\u{AD}'
+                | '\u{61C}'
+                | '\u{180E}'
+                | '\u{200B}'
+                | '\u{200E}'
+                | '\u{200F}'
+                | '\u{2028}'..='\u{202E}'
+                | '\u{2060}'..='\u{206F}'
+                | '\u{FEFF}'
+                | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{1BCA0}'..='\u{1BCA3}'
+                | '\u{1D173}'..='\u{1D17A}'
+                | '\u{E0000}'..='\u{E007F}'
+        )
 }

@@ -23,12 +23,12 @@ pub enum RecordError {
     #[error(transparent)]
     Conflict(RecordStoreError),
     /// Something else still needs it.
-    #[error("{target} cannot be removed: {count} {by}")]
+    #[error("{target} cannot be removed: {}{by}", count.map(|count| format!("{count} ")).unwrap_or_default())]
     InUse {
         /// Its URI.
         target: String,
-        /// How many.
-        count: u64,
+        /// How many; only administrators are told.
+        count: Option<u64>,
         /// What needs it, so that it fits after the number.
         by: &'static str,
     },

@@ -44,6 +44,8 @@ impl Document {
     pub const VECTOR_MODEL: &str = "common.vectorModelStore";
     /// Where the chunks of chats belong.
     pub const CHAT_HISTORY: &str = "olio.vectorChatHistory";
+    /// Under which name of its metadata it says of which revision of its record its chunks are made.
+    pub const RECORD_REVISION: &str = "recordRevision";
 
     /// A document of which nothing but its URI is known.
     pub fn new(uri: impl Into<String>) -> Self {

@@ -117,6 +117,97 @@ async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
 }
 
 #[tokio::test]
+async fn what_is_made_in_anothers_home_is_shared_by_its_owner_alone() {
+    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    note(&records, &alice, "~/Both", "First").await;
+    let both = group(&records, &alice, "~", "Both").await;
+    share(&records, &alice, &both, &[], &[&bob.user]).await;
+    let drafts = || NewRecord::new("auth.group", "Drafts").group("~alice/Both");
+    let mut writer = drafts();
+    writer.writers = [bob.user.clone()].into();
+    for shared in [
+        drafts().reader(everyone("default")),
+        drafts().attribute("members", json!([bob.user])),
+        writer,
+        NewRecord::new("data.note", "x").group("~alice/Both").reader(everyone("default")),
+        // In groups that are made on the way, too.
+        NewRecord::new("data.note", "x").group("~alice/Both/A").reader(everyone("default")),
+    ] {
+        let error = records.create(&bob, shared).await.unwrap_err();
+        assert!(matches!(error, RecordError::Forbidden { .. }), "{error}");
+    }
+    records.create(&bob, drafts()).await.unwrap();
+    let own = NewRecord::new("auth.group", "Own").group("~alice/Both").reader(bob.user.clone());
+    records.create(&alice, own).await.unwrap();
+    let own = NewRecord::new("data.note", "Mine").group("~").reader(everyone("default"));
+    records.create(&bob, own).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_takes_a_tags_name_over() {
+    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let shared = |name: &str| NewRecord::new("common.tag", name).reader(everyone("default"));
+    let error = records.create(&bob, shared("bread").object_id("0")).await.unwrap_err();
+    assert!(matches!(error, RecordError::Forbidden { .. }), "{error}");
+
+    let bread = records.ensure_tag(&alice, "bread").await.unwrap();
+    let again = records.create(&bob, shared("bread")).await.unwrap_err();
+    assert!(matches!(again, RecordError::Conflict(_)), "one tag has a name: {again}");
+    // Another that only some may read is not in its way, whatever its object id is.
+    for _ in 0..8 {
+        let other = NewRecord::new("common.tag", "bread").reader(alice.user.clone());
+        records.create(&bob, other).await.unwrap();
+    }
+    assert_eq!(records.tag(&user("eve"), "bread").await.unwrap(), bread);
+    assert_eq!(records.ensure_tag(&user("eve"), "bread").await.unwrap(), bread);
+    let flour = records.ensure_tag(&bob, "flour").await.unwrap();
+    for _ in 0..8 {
+        let other = NewRecord::new("common.tag", "flour").reader(alice.user.clone());
+        records.create(&user("eve"), other).await.unwrap();
+    }
+    assert_eq!(records.tag(&alice, "flour").await.unwrap(), flour);
+
+    // A name whose tag was renamed is free again.
+    records.update(&alice, &uri(&bread), RecordPatch::new().name("loaf")).await.unwrap();
+    let new = records.ensure_tag(&user("eve"), "bread").await.unwrap();
+    assert_eq!(new.name, "bread");
+    assert_ne!(uri(&new), uri(&bread));
+}
+
+#[tokio::test]
+async fn many_who_make_a_tag_make_one() {
+    let records = records();
+    let make = |number: usize| {
+        let records = records.clone();
+        let caller = user(&format!("user-{number}"));
+        tokio::spawn(async move { records.ensure_tag(&caller, "bread").await.unwrap() })
+    };
+    let all: Vec<_> = (0..16).map(make).collect();
+    let mut uris = std::collections::BTreeSet::new();
+    for one in all {
+        uris.insert(uri(&one.await.unwrap()));
+    }
+    assert_eq!(uris.len(), 1, "{uris:?}");
+}
+
+#[tokio::test]
+async fn a_change_is_told_of_though_nobody_waits_for_it() {
+    let (records, alice) = (records(), user("alice"));
+    let mut events = records.subscribe();
+    let new = NewRecord::new("data.note", "Note");
+    let mut making = Box::pin(records.create(&alice, new));
+    // It begins; then whoever asked goes away.
+    let step = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(making.as_mut().poll(context).is_ready())
+    });
+    assert!(!step.await, "it does not end at once");
+    drop(making);
+    let told = tokio::time::timeout(std::time::Duration::from_secs(10), events.recv()).await;
+    let event = told.unwrap().unwrap();
+    assert_eq!(records.store().count(&RecordFilter::new("default")).await.unwrap(), 1, "{event:?}");
+}
+
+#[tokio::test]
 async fn members_read_what_names_their_group() {
     let (records, alice) = (records(), user("alice"));
     let bob = user("bob");
@@ -208,7 +299,7 @@ async fn tags_go_by_name_or_uri() {
     assert!(matches!(error, RecordError::UnknownTag(_)), "a note is no tag");
 
     let error = records.delete(&alice, &uri(&bread), None).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("{} cannot be removed: 1 records have it", uri(&bread)));
+    assert_eq!(error.to_string(), format!("{} cannot be removed: records have it", uri(&bread)));
     let mut patch = RecordPatch::new();
     patch.tags = Some([].into());
     records.update(&bob, &uri(&flour), patch).await.unwrap();

@@ -62,6 +62,10 @@ fn names_that_nobody_sees_are_refused() {
     refused(named("a\u{0}b"), "the name holds the character U+0000");
     refused(named("a\nb"), "the name holds the character U+000A");
     refused(named("a\u{202E}b"), "the name holds the character U+202E");
+    refused(named("a\u{200B}b"), "the name holds the character U+200B");
+    refused(named("a\u{FEFF}b"), "the name holds the character U+FEFF");
+    refused(named("a\u{AD}b"), "the name holds the character U+00AD");
+    refused(named("a\u{E0041}b"), "the name holds the character U+E0041");
     refused(named("\u{2028}"), "the name is empty");
     refused(named(""), "the name is empty");
     refused(named(" \t"), "the name is empty");

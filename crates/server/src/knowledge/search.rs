@@ -1,6 +1,6 @@
 //! Finding passages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use marquetry_context_blocks::Am7Uri;
@@ -99,7 +99,7 @@ impl Access {
         for _ in 0..2 {
             let found = self.knowledge.pipeline.search(request.clone()).await?;
             let count = found.len();
-            hits = self.true_ones(found).await?;
+            hits = self.true_ones(found, &request.filter.readers).await?;
             if hits.len() == count {
                 break;
             }
@@ -141,15 +141,25 @@ impl Access {
     }
 
     /// Those hits whose records are there, may be read, and say it still; what is not so is set right.
-    async fn true_ones(&self, mut hits: Vec<Hit>) -> Result<Vec<Hit>, Failure> {
-        let of_records = hits.iter().filter(|hit| hit.object_id.is_some());
-        let uris: BTreeSet<&str> = of_records.map(|hit| hit.chunk.document.as_str()).collect();
-        let checks = uris
-            .into_iter()
-            .map(|uri| async move { Ok::<_, Failure>((uri.to_owned(), self.is_true(uri).await?)) });
+    async fn true_ones(&self, mut hits: Vec<Hit>, readers: &[String]) -> Result<Vec<Hit>, Failure> {
+        let uris: BTreeMap<&str, bool> =
+            hits.iter().map(|hit| (hit.chunk.document.as_str(), hit.object_id.is_some())).collect();
+        let checks = uris.into_iter().map(|(uri, is_record)| async move {
+            let is_true = match is_record {
+                true => self.is_true(uri).await?,
+                false => self.names_one(uri, readers).await?,
+            };
+            Ok::<_, Failure>((uri.to_owned(), is_true))
+        });
         let checked: BTreeMap<String, bool> = try_join_all(checks).await?.into_iter().collect();
-        hits.retain(|hit| checked.get(&hit.chunk.document).copied().unwrap_or(true));
+        hits.retain(|hit| checked.get(&hit.chunk.document).is_some_and(|is_true| *is_true));
         Ok(hits)
+    }
+
+    /// Whether a document without a record has one of these readers; it was found by hashes of them.
+    async fn names_one(&self, uri: &str, readers: &[String]) -> Result<bool, Failure> {
+        let document = self.knowledge.pipeline.store().document(uri).await?;
+        Ok(document.is_some_and(|it| readers.iter().any(|reader| it.readers.contains(reader))))
     }
 
     async fn is_true(&self, uri: &str) -> Result<bool, Failure> {
@@ -269,6 +279,17 @@ mod tests {
         access.knowledge.records.delete(&access.caller, &uri, None).await.unwrap();
         assert_eq!(access.found("mill").await, ["The bakery opens at six."]);
         assert_eq!(access.chunk_count(&uri).await.unwrap(), 0, "nothing is left of it");
+    }
+
+    #[tokio::test]
+    async fn a_change_of_labels_does_not_make_old_passages_pass_for_new() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        // As if a process had died right after this.
+        let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
+        access.knowledge.records.update(&access.caller, &uri, patch).await.unwrap();
+        access.update(&uri, RecordPatch::new().name("mill")).await.unwrap();
+        assert_eq!(access.found("wheat").await, ["The mill grinds rye."]);
     }
 
     #[tokio::test]

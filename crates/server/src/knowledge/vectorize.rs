@@ -4,14 +4,12 @@ use std::num::NonZeroUsize;
 
 use marquetry_rag::{
     ChunkOptions, ContentChange, Document, Extracted, Filter, NewChunk, Record, RecordError,
-    RecordPatch, Strategy,
+    RecordPatch, Records, Strategy,
 };
 use serde_json::{Value, json};
 
 use super::{Access, ErrorCode, Failure, Knowledge, chat, text_of};
 
-/// Under which name a document says which revision of its record it is made of.
-const REVISION: &str = "recordRevision";
 /// Under which name it says how it was cut.
 const CHUNKING: &str = "chunking";
 
@@ -67,11 +65,17 @@ impl Knowledge {
         Ok(self.pipeline.store().delete(&Filter::scope(uri)).await?)
     }
 
-    /// Whether a document is made of another state of its record. Whoever makes documents without saying of which is
-    /// trusted.
+    /// Whether a document is made of another state of its record.
     pub(super) fn is_stale(document: &Document, record: &Record) -> bool {
-        let made_of = document.metadata.get(REVISION).and_then(Value::as_u64);
-        made_of.is_some_and(|made_of| made_of != record.revision)
+        !Records::is_current(document, record)
+    }
+
+    /// Whether a document was left behind already before the last change of its record, so that its chunks may hold
+    /// what the record no longer says.
+    fn is_older(document: &Document, record: &Record) -> bool {
+        let made_of = document.metadata.get(Document::RECORD_REVISION).and_then(Value::as_u64);
+        document.vector_model != Document::CHAT_HISTORY
+            && made_of.is_some_and(|made_of| made_of.checked_add(1) != Some(record.revision))
     }
 
     /// Makes the document of a record anew, which another state of the record has left behind: a process that died
@@ -124,10 +128,6 @@ impl Knowledge {
                 document.metadata.entry(name).or_insert(value);
             }
         }
-        // A chat is made findable after each answer, and until then by what was said before.
-        if document.vector_model != Document::CHAT_HISTORY {
-            document.metadata.insert(REVISION.to_owned(), record.revision.into());
-        }
         document
     }
 }
@@ -145,7 +145,7 @@ impl Access {
         // What a chat says are its messages.
         let says_other = says_other && (record.kind != chat::CHAT || has_other_messages);
         if let Some(old) = knowledge.document_of(&record).await? {
-            if says_other {
+            if says_other || Knowledge::is_older(&old, &record) {
                 knowledge.renew(&record).await?;
             } else {
                 knowledge.relabel(&record, old).await?;

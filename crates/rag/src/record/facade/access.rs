@@ -99,7 +99,7 @@ impl Records {
         if path.starts_with('~') {
             filter.owners = owner.map(str::to_owned).into_iter().collect();
         }
-        Ok(self.store.list(&filter).await?.pop())
+        Ok(self.store.list(&filter).await?.pop().filter(|group| filter.matches(group)))
     }
 
     /// In whose home a path is.

@@ -6,7 +6,7 @@ use crate::{
     record::{
         Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
         RecordFilter, RecordPatch, RecordStoreError, Records,
-        caller::{ADMINISTRATORS, EVERYONE, uri as uri_of},
+        caller::{ADMINISTRATORS, EVERYONE, everyone, uri as uri_of},
         check,
         model::{GROUP, TAG, USER},
         path::{GroupPath, Root},
@@ -34,7 +34,15 @@ impl Records {
             };
             // A user is their own.
             let owner = if record.kind == USER { &uri } else { &caller.user };
-            record.owner.get_or_insert_with(|| owner.clone());
+            let owner = record.owner.get_or_insert_with(|| owner.clone());
+            // In another's home it becomes the other's, who alone says who reads there.
+            let is_shared = !record.readers.is_empty()
+                || !record.writers.is_empty()
+                || record.kind == GROUP && record.attributes.contains_key("members");
+            if is_shared && *owner != caller.user && !caller.is_admin {
+                let action = "say who may read, change or find";
+                return Err(RecordError::Forbidden { action, target: uri });
+            }
             let own = record.path();
             puts.push(Put { content: content.clone(), ..Put::new(record) });
             match self.keep(puts, RecordChange::Created).await {
@@ -58,7 +66,7 @@ impl Records {
             return Err(RecordError::Forbidden { action: "create", target: USER.to_owned() });
         }
         record.object_id = match new.object_id {
-            Some(_) if matches!(model.name, USER | GROUP) && !caller.is_admin => {
+            Some(_) if matches!(model.name, USER | GROUP | TAG) && !caller.is_admin => {
                 let target = format!("the object id of a {}", model.title.to_lowercase());
                 return Err(RecordError::Forbidden { action: "choose", target });
             }
@@ -66,6 +74,9 @@ impl Records {
                 return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
             }
             Some(id) => id,
+            None if model.name == TAG && new.readers.contains(&everyone(organization)) => {
+                self.id_for_tag(caller, &record.name).await?
+            }
             None => uuid()?,
         };
         uri_of(organization, &record.kind, &record.object_id)?;
@@ -165,23 +176,20 @@ impl Records {
             if !self.may_write(caller, &record).await? {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
-            self.check_unused(&record).await?;
+            self.check_unused(caller, &record).await?;
             // Only what was looked at is removed.
-            match self.store.delete(&uri, Some(revision.unwrap_or(record.revision))).await {
+            match self.remove(uri.clone(), revision.unwrap_or(record.revision)).await {
                 Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
                 Ok(None) => return Err(RecordError::NotFound(uri)),
-                Ok(Some(removed)) => {
-                    self.tell(RecordChange::Deleted, &removed);
-                    return Ok(removed);
-                }
+                Ok(Some(removed)) => return Ok(removed),
             }
         }
         unreachable!("the loop ends by returning")
     }
 
     /// That nothing needs a user or a tag any more but the record of it itself.
-    async fn check_unused(&self, record: &Record) -> Result<(), RecordError> {
+    async fn check_unused(&self, caller: &Caller, record: &Record) -> Result<(), RecordError> {
         let uri = known(record);
         let mut users = RecordFilter::new(&record.organization);
         let (own, by) = match record.kind.as_str() {
@@ -196,7 +204,9 @@ impl Records {
             _ => return Ok(()),
         };
         let count = self.store.count(&users).await?.saturating_sub(u64::from(own));
-        if count > 0 { Err(RecordError::InUse { target: uri, count, by }) } else { Ok(()) }
+        // Others may not know how many records there are that they do not see.
+        let number = Some(count).filter(|_| caller.is_admin);
+        if count > 0 { Err(RecordError::InUse { target: uri, count: number, by }) } else { Ok(()) }
     }
 
     /// What is to be kept so that a record becomes what a patch says.
@@ -360,15 +370,45 @@ impl Records {
         puts: Vec<Put>,
         change: RecordChange,
     ) -> Result<Record, RecordError> {
-        let mut kept = self.store.put_all(puts).await?;
-        let last = kept.pop();
-        for group in &kept {
-            self.tell(RecordChange::Created, group);
-        }
-        let last = last.ok_or_else(|| StoreError::Damaged("nothing was kept".to_owned()));
-        let last = last.map_err(RecordStoreError::Store)?;
-        self.tell(change, &last);
-        Ok(last)
+        let this = self.clone();
+        to_its_end(async move {
+            let mut kept = this.store.put_all(puts).await?;
+            let last = kept.pop();
+            for group in &kept {
+                this.tell(RecordChange::Created, group);
+            }
+            let last = last.ok_or_else(|| StoreError::Damaged("nothing was kept".to_owned()));
+            let last = last.map_err(RecordStoreError::Store)?;
+            this.tell(change, &last);
+            Ok(last)
+        })
+        .await
+    }
+
+    /// Removes a record and tells of it.
+    async fn remove(&self, uri: String, revision: u64) -> Result<Option<Record>, RecordStoreError> {
+        let this = self.clone();
+        to_its_end(async move {
+            let removed = this.store.delete(&uri, Some(revision)).await?;
+            if let Some(removed) = &removed {
+                this.tell(RecordChange::Deleted, removed);
+            }
+            Ok(removed)
+        })
+        .await
+    }
+}
+
+/// Does something even if whoever waits for it goes away, so that no change is kept that nobody is told of.
+async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(RecordStoreError::Store(StoreError::engine(stopped)).into()),
+        },
     }
 }
 
@@ -385,12 +425,17 @@ fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
 }
 
 /// A random UUID (version 4 of RFC 9562).
-fn uuid() -> Result<String, RecordError> {
+pub(super) fn uuid() -> Result<String, RecordError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| RecordStoreError::Store(StoreError::engine(error.to_string())))?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
+    Ok(as_uuid(bytes, 4))
+}
+
+/// A UUID of this version.
+pub(super) fn as_uuid(mut bytes: [u8; 16], version: u8) -> String {
+    bytes[6] = bytes[6] & 0x0f | version << 4;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }

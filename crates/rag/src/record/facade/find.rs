@@ -48,6 +48,8 @@ impl Records {
         let more = records.len() > limit;
         records.truncate(limit);
         let next = records.last().filter(|_| more).and_then(Record::uri);
+        // Stores find them by hashes, and names of places are for everybody to choose.
+        records.retain(|record| filter.matches(record));
         Ok(RecordPage { records, next })
     }
 

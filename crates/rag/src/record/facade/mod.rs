@@ -162,7 +162,21 @@ impl Records {
         if let Some(group) = &record.group {
             document.metadata.insert("group".to_owned(), group.clone().into());
         }
+        let revision = Document::RECORD_REVISION.to_owned();
+        document.metadata.insert(revision, record.revision.into());
         document
+    }
+
+    /// Whether a document is of this record as it is now. One that is not may hold what the record no longer says, or
+    /// what another record said that had the URI before.
+    ///
+    /// A chat is made findable after each answer, and until then by what was said before; and whoever makes documents
+    /// without saying of which revision is trusted.
+    pub fn is_current(document: &Document, record: &Record) -> bool {
+        let made_of = document.metadata.get(Document::RECORD_REVISION);
+        let made_of = made_of.filter(|_| document.vector_model != Document::CHAT_HISTORY);
+        document.owner == record.owner
+            && made_of.is_none_or(|made_of| made_of.as_u64() == Some(record.revision))
     }
 
     pub(super) fn tell(&self, change: RecordChange, record: &Record) {
@@ -190,7 +204,9 @@ impl Records {
             let page = self.store.list(&filter).await?;
             let is_last = page.len() < limit;
             filter.after = page.last().and_then(Record::uri);
-            all.extend(page.into_iter().filter_map(|record| Some((record.uri()?, record))));
+            // Stores find them by hashes, and rights come of what is found here.
+            let page = page.into_iter().filter(|record| filter.matches(record));
+            all.extend(page.filter_map(|record| Some((record.uri()?, record))));
             if is_last {
                 break;
             }
