@@ -5,7 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -83,6 +83,8 @@ const QUEUE: usize = 256;
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 16 << 20;
+/// How long what is finished waits for what is not, so that little is lost when the process is killed.
+const BATCH_TIME: Duration = Duration::from_secs(2);
 
 impl Indexer {
     /// An indexer that keeps what it finds in the caller's name.
@@ -115,8 +117,24 @@ impl Indexer {
     pub async fn run(
         &mut self,
         arguments: &[OsString],
-        mut watch: impl FnMut(&FileEvent<'_>),
+        watch: impl FnMut(&FileEvent<'_>),
     ) -> Result<IndexReport, RecordError> {
+        self.run_until(arguments, watch, std::future::pending()).await
+    }
+
+    /// As [`Self::run`], until `stop` is there: then what is finished is kept, what is not is left to the next run,
+    /// nothing further is removed, and [`IndexReport::stopped`] says so.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::run`].
+    pub async fn run_until(
+        &mut self,
+        arguments: &[OsString],
+        mut watch: impl FnMut(&FileEvent<'_>),
+        stop: impl Future<Output = ()>,
+    ) -> Result<IndexReport, RecordError> {
+        let mut stop = std::pin::pin!(stop);
         let started = Instant::now();
         let mut report = IndexReport::default();
         let tags = self.keeper.begin().await?;
@@ -125,20 +143,16 @@ impl Indexer {
             watch(&FileEvent::Done { path: &path, outcome: FileOutcome::Refused(&problem) });
             report.refuse(path, problem);
         };
-        let (targets, scopes, missing) = {
-            let (mut targets, mut scopes, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-            for argument in arguments {
-                match self.target(argument) {
-                    Ok(target) => {
-                        scopes.push(Scope::new(target.path()));
-                        targets.push(target);
-                    }
-                    Err((path, FileProblem::Missing)) => missing.push(path),
-                    Err((path, problem)) => refuse(&mut report, path, problem),
+        let (mut targets, mut scopes) = (Vec::new(), Vec::new());
+        for argument in arguments {
+            match self.target(argument) {
+                Ok(target) => {
+                    scopes.push(Scope::new(target.path()));
+                    targets.push(target);
                 }
+                Err((path, problem)) => refuse(&mut report, path, problem),
             }
-            (targets, scopes, missing)
-        };
+        }
 
         let (send, mut found) = mpsc::channel(QUEUE);
         let walking = {
@@ -151,6 +165,15 @@ impl Indexer {
         while !is_listed || !work.is_empty() {
             let workers = self.shared.options.workers.get();
             let done = tokio::select! {
+                () = &mut stop => {
+                    report.stopped = true;
+                    break;
+                }
+                () = tokio::time::sleep_until(batch.until()), if !batch.files.is_empty() => {
+                    let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
+                    self.count_unkept(kept, &mut report, &mut watch);
+                    continue;
+                }
                 seen = found.recv(), if !is_listed && work.len() < workers => match seen {
                     Some(Ok(file)) => {
                         watch(&FileEvent::Found);
@@ -206,33 +229,34 @@ impl Indexer {
                 }
             }
             if batch.is_full() || (is_listed && work.is_empty()) {
-                let kept = self.keeper.keep(std::mem::take(&mut batch.files)).await;
-                batch = Batch::default();
-                self.count_unkept(kept?, &mut report, &mut watch);
+                let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
+                self.count_unkept(kept, &mut report, &mut watch);
             }
         }
         let kept = self.keeper.keep(batch.files).await?;
         self.count_unkept(kept, &mut report, &mut watch);
+        if report.stopped {
+            // Nobody waits for the walk, which ends as nobody listens to it any more.
+            report.end(started);
+            return Ok(report);
+        }
 
         let walked = match walking.await {
             Ok(walked) => walked,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        let gone =
-            prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &missing, &walked);
-        let gone = gone.await?;
-        for path in missing {
-            if !gone.iter().any(|gone| gone.path.starts_with(&path)) {
-                let problem = FileProblem::Missing;
-                let outcome = FileOutcome::Refused(&problem);
-                watch(&FileEvent::Done { path: &path, outcome });
-                report.refuse(path, problem);
-            }
-        }
-        for one in gone {
+        let gone = prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &walked);
+        for one in gone.await? {
             if self.shared.options.prune {
                 if !self.shared.options.dry_run {
-                    self.keeper.remove(&one.uri).await?;
+                    tokio::select! {
+                        biased;
+                        () = &mut stop => {
+                            report.stopped = true;
+                            break;
+                        }
+                        removed = self.keeper.remove(&one.uri) => removed?,
+                    }
                 }
                 report.removed += 1;
                 watch(&FileEvent::Done { path: &one.path, outcome: FileOutcome::Removed });
@@ -244,10 +268,7 @@ impl Indexer {
                 report.gone.push(one.path);
             }
         }
-        let by_path = |left: &super::Refused, right: &super::Refused| left.path.cmp(&right.path);
-        report.failures.sort_by(by_path);
-        report.skips.sort_by(by_path);
-        report.elapsed = started.elapsed();
+        report.end(started);
         Ok(report)
     }
 
@@ -287,13 +308,21 @@ struct Batch {
     files: Vec<Prepared>,
     chunks: usize,
     bytes: usize,
+    /// When the first of them was finished.
+    since: Option<tokio::time::Instant>,
 }
 
 impl Batch {
     fn push(&mut self, file: Prepared) {
+        self.since.get_or_insert_with(tokio::time::Instant::now);
         self.chunks += file.chunks.len();
         self.bytes += file.extracted.content.len();
         self.files.push(file);
+    }
+
+    /// When they are kept at the latest.
+    fn until(&self) -> tokio::time::Instant {
+        self.since.unwrap_or_else(tokio::time::Instant::now) + BATCH_TIME
     }
 
     fn is_full(&self) -> bool {

@@ -32,18 +32,19 @@ const PAGE: usize = 1_000;
 
 /// The caller's documents of files that are or lie below what was named, and that were not found there.
 ///
-/// Where some folder could not be listed, only those count whose files are certainly not there.
+/// Where some folder could not be listed, only those count whose files are certainly not there. Nothing counts below
+/// what was named and is not there itself by now: a disk that is not mounted has lost none of its files.
 pub(super) async fn find(
     pipeline: &Pipeline,
     caller: &Caller,
     scopes: &[Scope],
-    missing: &[PathBuf],
     walked: &Walked,
 ) -> Result<Vec<Gone>, RecordStoreError> {
     let mut filter = Filter { owners: vec![caller.user.clone()], ..Filter::default() };
     let (key_of, value) = Prepared::ORIGIN;
     filter.metadata.insert(key_of.to_owned(), value.into());
-    let named = || scopes.iter().map(|scope| &scope.0).chain(missing);
+    let named: Vec<&PathBuf> =
+        scopes.iter().map(|scope| &scope.0).filter(|path| !is_absent(path)).collect();
     let (mut gone, mut after) = (Vec::new(), None::<String>);
     loop {
         let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await;
@@ -53,7 +54,9 @@ pub(super) async fn find(
         for document in page {
             let source = document.metadata.get(Prepared::SOURCE).and_then(|source| source.as_str());
             let Some(Ok(path)) = source.map(|source| path_of(source.as_ref())) else { continue };
-            if !named().any(|scope| path.starts_with(scope)) || walked.paths.contains(&key(&path)) {
+            if !named.iter().any(|scope| path.starts_with(scope))
+                || walked.paths.contains(&key(&path))
+            {
                 continue;
             }
             if walked.complete || is_absent(&path) {

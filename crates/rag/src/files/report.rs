@@ -1,6 +1,10 @@
 //! What became of files.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use super::FileProblem;
 
@@ -75,6 +79,8 @@ pub struct IndexReport {
     pub removed: u64,
     /// How many of that were not, since nobody asked for it.
     pub left: u64,
+    /// Whether it was stopped before all was done.
+    pub stopped: bool,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -94,6 +100,14 @@ impl IndexReport {
         if named.len() < Self::MAX_NAMED {
             named.push(Refused { path, problem });
         }
+    }
+
+    /// Puts what was refused in order once all is known.
+    pub(super) fn end(&mut self, started: Instant) {
+        let by_path = |left: &Refused, right: &Refused| left.path.cmp(&right.path);
+        self.failures.sort_by(by_path);
+        self.skips.sort_by(by_path);
+        self.elapsed = started.elapsed();
     }
 
     /// How many files were looked at.

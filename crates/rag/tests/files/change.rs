@@ -1,8 +1,11 @@
 //! Files that are indexed again.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use marquetry_rag::{ChunkOptions, FileOptions, IndexReport, Strategy};
+use marquetry_rag::{
+    ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions, IndexReport,
+    Pipeline, StaticModel, Strategy,
+};
 
 use crate::world::{World, refused};
 
@@ -77,13 +80,99 @@ async fn what_is_gone_is_said_and_removed_on_request() {
     assert_eq!(world.names().await, ["in/a.md", "out/c.md"]);
     assert!(world.records.get(&world.me, &uri).await.is_err());
 
-    // A whole folder that is gone, by its name.
+    // By the name of a folder around it.
     fs::remove_dir_all(world.path("out")).unwrap();
-    let named = [world.path("out").into(), world.path("never").into()];
-    let report = world.index_these(&named, prune).await;
-    assert_eq!(report.removed, 1);
-    assert_eq!(refused(&report), ["never missing: there is no such file or directory"]);
+    assert_eq!(world.index(prune).await.removed, 1);
     assert_eq!(world.names().await, ["in/a.md"]);
+}
+
+/// A disk that is not mounted has lost none of its files.
+#[tokio::test]
+async fn nothing_is_removed_below_what_was_named_and_is_not_there() {
+    let world = World::new(&[("in/a.md", "One."), ("in/b.md", "Two."), ("out/c.md", "Three.")]);
+    check(&world.index(FileOptions::default()).await, 3, 0, 0);
+    fs::rename(world.path("out"), world.path("elsewhere")).unwrap();
+    fs::remove_file(world.path("in/b.md")).unwrap();
+    let named = [world.path("out").into(), world.path("in").into(), world.path("never").into()];
+    let mut prune = FileOptions::default();
+    prune.prune = true;
+    let report = world.index_these(&named, prune).await;
+    let missing = "missing: there is no such file or directory";
+    assert_eq!(refused(&report), [format!("never {missing}"), format!("out {missing}")]);
+    assert_eq!((report.failed, report.unchanged, report.removed), (2, 1, 1));
+    assert_eq!(report.gone, [world.path("in/b.md")]);
+    assert_eq!(world.names().await, ["in/a.md", "out/c.md"]);
+}
+
+/// A model that is done with everything but what is slow.
+struct Slow(&'static StaticModel);
+
+#[async_trait::async_trait]
+impl Embedder for Slow {
+    fn model(&self) -> &EmbeddingModel {
+        Embedder::model(&self.0)
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if texts.iter().any(|text| text.contains("slow")) {
+            std::future::pending::<()>().await;
+        }
+        Embedder::embed(&self.0, texts).await
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        Embedder::count_tokens(&self.0, text)
+    }
+}
+
+/// Ten files that are done with at once, and one that never is.
+fn slow() -> World {
+    let mut world = World::new(&[("slow.md", "This is slow.")]);
+    for number in 0..10 {
+        world.write(&format!("{number}.md"), format!("This is number {number}."));
+    }
+    let store = Arc::clone(world.pipeline.store());
+    world.pipeline = Pipeline::new(store, Arc::new(Slow(StaticModel::built_in()))).unwrap();
+    world
+}
+
+#[tokio::test]
+async fn what_is_finished_is_kept_when_it_is_stopped() {
+    let world = slow();
+    let mut options = FileOptions::default();
+    options.workers = 2.try_into().unwrap();
+    let (mut done, stop) = (0, tokio::sync::Notify::new());
+    let mut indexer = world.indexer(options);
+    let named = [world.path("").into()];
+    let watch = |event: &FileEvent<'_>| {
+        done += u64::from(matches!(event, FileEvent::Done { .. }));
+        if done == 10 {
+            stop.notify_one();
+        }
+    };
+    let report = indexer.run_until(&named, watch, stop.notified()).await.unwrap();
+    assert!(report.stopped);
+    check(&report, 10, 0, 0);
+    assert_eq!(world.kept().await.len(), 10);
+}
+
+#[tokio::test]
+async fn what_is_finished_waits_for_what_is_not_for_two_seconds_at_most() {
+    let world = slow();
+    let mut options = FileOptions::default();
+    options.workers = 2.try_into().unwrap();
+    let mut indexer = world.indexer(options);
+    let named = [world.path("").into()];
+    let all_kept = async {
+        while world.kept().await.len() < 10 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        report = indexer.run(&named, |_| ()) => panic!("it is slow: {report:?}"),
+        () = all_kept => {}
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("nothing is kept"),
+    }
 }
 
 #[tokio::test]

@@ -13,15 +13,16 @@ use std::{
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use marquetry_rag::{
-    ChunkOptions, FileEvent, FileOptions, FileOutcome, IndexReport, Indexer, RecordError,
-    RecordStoreError, Refused, StoreError, Strategy, file_uri,
+    ChunkOptions, FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport, Indexer,
+    RecordError, RecordStoreError, Refused, StoreError, Strategy, file_uri,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure,
     knowledge::{KnowledgeArgs, print_json},
-    print, printable,
+    print, printable_line,
     serve::{on_runtime, signalled},
 };
 use crate::{config::KnowledgePlace, knowledge::Knowledge};
@@ -52,7 +53,7 @@ pub(super) struct IndexArgs {
     /// Remove what was indexed below PATH and is not found there any more.
     #[arg(long)]
     prune: bool,
-    /// Say what would be done, and change nothing.
+    /// Say what would be done, and change nothing. Files are read and cut for it, which takes about as long.
     #[arg(long)]
     dry_run: bool,
     /// Also files and folders whose names begin with a dot.
@@ -85,15 +86,26 @@ enum ChunkKind {
 pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
     let options = arguments.options()?;
     on_runtime(async {
+        let told = CancellationToken::new();
+        let mut work = std::pin::pin!(run(arguments, options, &told));
+        let signal = tokio::select! {
+            done = &mut work => return done,
+            signal = signalled() => signal.map_err(Failure::new)?,
+        };
+        told.cancel();
+        // What is finished is still kept. Each file has all its chunks or none, whenever this ends.
         tokio::select! {
-            done = run(arguments, options) => done,
-            // Each file has all its chunks or none, whenever this ends.
-            signal = signalled() => match signal {
-                Ok(_) if arguments.watch => Ok(()),
-                Ok(signal) => Err(Failure::new(format!("ended by {signal}; index again to go on"))),
-                Err(error) => Err(Failure::new(error)),
-            },
+            done = work => done?,
+            Ok(_) = signalled() => {
+                return Err(Failure::new("ended by a second signal, without waiting"));
+            }
         }
+        if arguments.watch {
+            return Ok(());
+        }
+        Err(Failure::new(format!(
+            "ended by {signal}; what was finished is kept, index again to go on"
+        )))
     })
 }
 
@@ -117,7 +129,7 @@ impl IndexArgs {
         (chunks.overlap, chunks.max_tokens) = (self.overlap, Some(self.max_tokens));
         for folder in &self.within {
             if !folder.is_dir() {
-                return Err(at_fault(format!("--within: {} is no folder", folder.display())));
+                return Err(at_fault(format!("--within: {} is no folder", name(folder))));
             }
         }
         let mut options = FileOptions::default();
@@ -133,7 +145,47 @@ impl IndexArgs {
     }
 }
 
-async fn run(arguments: &IndexArgs, mut options: FileOptions) -> Result<(), Failure> {
+async fn run(
+    arguments: &IndexArgs,
+    options: FileOptions,
+    told: &CancellationToken,
+) -> Result<(), Failure> {
+    let opened = told.run_until_cancelled(open(arguments, options)).await;
+    let Some(mut indexer) = opened.transpose()? else { return Ok(()) };
+
+    let report = once(arguments, &mut indexer, true, told).await.map_err(|error| match error {
+        RecordError::Store(error) => {
+            let error = error.to_string();
+            // Of the last files it is true, of those before it is not.
+            let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
+            Failure::new(format!("{what}; the files before are indexed, and the next run goes on"))
+        }
+        error => error.into(),
+    })?;
+    tell(arguments, &report)?;
+    if report.stopped {
+        return Ok(());
+    }
+    if !arguments.watch {
+        let count = report.failed;
+        return match count {
+            0 => Ok(()),
+            1 => Err(Failure::new("one file was not indexed")),
+            _ => Err(Failure::new(format!("{count} files were not indexed"))),
+        };
+    }
+    // Who mistypes a path would wait for ever.
+    if let Some(missing) =
+        report.failures.iter().find(|one| matches!(one.problem, FileProblem::Missing))
+    {
+        let path = name(&missing.path);
+        return Err(Failure::new(format!("{path} cannot be watched: {}", missing.problem)));
+    }
+    watch(arguments, &mut indexer, report, told).await
+}
+
+/// The database, and what indexes into it.
+async fn open(arguments: &IndexArgs, mut options: FileOptions) -> Result<Indexer, Failure> {
     let config = arguments.knowledge.load()?;
     let place = config.knowledge.place().map_err(Failure::new)?;
     let knowledge = match &place {
@@ -155,24 +207,7 @@ async fn run(arguments: &IndexArgs, mut options: FileOptions) -> Result<(), Fail
     }
     let caller = knowledge.local().await?;
     let (records, pipeline) = (Arc::new(knowledge.records.clone()), knowledge.pipeline.clone());
-    let mut indexer = Indexer::new(pipeline, records, caller, options);
-
-    let report = once(arguments, &mut indexer, true).await.map_err(|error| match error {
-        RecordError::Store(error) => {
-            Failure::new(format!("{error}; the files before are indexed, and the next run goes on"))
-        }
-        error => error.into(),
-    })?;
-    tell(arguments, &report)?;
-    if !arguments.watch {
-        let count = report.failed;
-        return match count {
-            0 => Ok(()),
-            1 => Err(Failure::new("one file was not indexed")),
-            _ => Err(Failure::new(format!("{count} files were not indexed"))),
-        };
-    }
-    watch(arguments, &mut indexer, report).await
+    Ok(Indexer::new(pipeline, records, caller, options))
 }
 
 /// Looks again and again, for at most a tenth of the time.
@@ -180,14 +215,18 @@ async fn watch(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     mut last: IndexReport,
+    told: &CancellationToken,
 ) -> Result<(), Failure> {
     if !arguments.knowledge.is_json() {
         print("watching for changes; Ctrl-C ends it\n")?;
     }
     let mut said = Said::of(&last);
     loop {
-        tokio::time::sleep(Duration::from_secs(1).max(last.elapsed * 9)).await;
-        last = match once(arguments, indexer, false).await {
+        let pause = tokio::time::sleep(Duration::from_secs(1).max(last.elapsed * 9));
+        if told.run_until_cancelled(pause).await.is_none() {
+            return Ok(());
+        }
+        last = match once(arguments, indexer, false, told).await {
             Ok(report) => report,
             // Somebody else writes just now; the files will still be changed the next time.
             Err(RecordError::Store(RecordStoreError::Store(StoreError::Busy))) => continue,
@@ -228,11 +267,12 @@ async fn once(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     says: bool,
+    told: &CancellationToken,
 ) -> Result<IndexReport, RecordError> {
     let bar = Bar::new(says && io::stderr().is_terminal());
     let says = says && !arguments.knowledge.is_json();
     let mut named = 0;
-    let report = indexer.run(&arguments.paths, |event| match event {
+    let events = |event: &FileEvent<'_>| match event {
         FileEvent::Found => bar.found(),
         FileEvent::Listed => bar.listed(),
         FileEvent::Done { path, outcome } => {
@@ -262,14 +302,22 @@ async fn once(
             }
         }
         _ => {}
-    });
-    let report = report.await;
+    };
+    let report = indexer.run_until(&arguments.paths, events, told.cancelled()).await;
     bar.end();
     report
 }
 
 fn complain(refused: &Refused) {
-    eprintln!("{}", printable(&format!("error: {}: {}", refused.path.display(), refused.problem)));
+    eprintln!(
+        "{}",
+        printable_line(&format!("error: {}: {}", refused.path.display(), refused.problem))
+    );
+}
+
+/// A path that stays on its line.
+fn name(path: &Path) -> String {
+    printable_line(&path.to_string_lossy())
 }
 
 /// What moves on a terminal while files are worked on.
@@ -312,11 +360,11 @@ impl Bar {
         }
         let rate = self.bar.position() as f64 / self.started.elapsed().as_secs_f64().max(0.001);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.bar.set_message(format!("{rate:.0}/s {}", printable(&name)));
+        self.bar.set_message(format!("{rate:.0}/s {}", printable_line(&name)));
     }
 
     fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{}", printable(line)));
+        self.bar.suspend(|| eprintln!("{}", printable_line(line)));
     }
 
     fn end(&self) {
@@ -335,6 +383,7 @@ fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failure> {
 fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
     let would = if arguments.dry_run { "would be " } else { "" };
     let count = |count: u64, what: &str| format!("{} {what}", HumanCount(count));
+    let s = |count: u64| if count == 1 { "" } else { "s" };
     let mut parts = vec![
         count(report.indexed, &format!("{would}new")),
         count(report.changed, &format!("{would}changed")),
@@ -351,16 +400,20 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
         }
     }
     let seconds = report.elapsed.as_secs_f64();
-    let mut text = format!("{} files: {}\n", HumanCount(report.files()), parts.join(", "),);
+    let files = report.files();
+    let mut text = format!("{} file{}: {}\n", HumanCount(files), s(files), parts.join(", "));
     let written = report.indexed + report.changed;
     if written > 0 {
         let (chunks, bytes) = (HumanCount(report.chunks), HumanBytes(report.bytes));
-        text.push_str(&format!("  {chunks} chunks of {bytes} in {seconds:.1} s"));
+        text.push_str(&format!(
+            "  {chunks} chunk{} of {bytes} in {seconds:.1} s",
+            s(report.chunks)
+        ));
         // Of less than a second nobody wants to know.
         if seconds >= 1.0 {
             let rate = |count: u64| HumanCount((count as f64 / seconds) as u64);
             let (files, chunks) = (rate(written), rate(report.chunks));
-            text.push_str(&format!(" ({files} files, {chunks} chunks a second)"));
+            text.push_str(&format!(" (files a second: {files}, chunks: {chunks})"));
         }
         text.push('\n');
     }
@@ -368,20 +421,28 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
         let reasons = report
             .skipped
             .iter()
-            .map(|(code, count)| format!("{} {}", HumanCount(*count), reason(code)));
+            .map(|(code, count)| format!("{} {}", HumanCount(*count), reason(code, *count)));
         text.push_str(&format!("  skipped: {}\n", reasons.collect::<Vec<_>>().join(", ")));
     }
     if report.left > 0 {
-        let gone = count(report.left, "indexed files are not there any more");
-        text.push_str(&format!("  {gone}; --prune removes them\n"));
+        let gone = match report.left {
+            1 => "1 indexed file is not there any more; --prune removes it".to_owned(),
+            left => format!(
+                "{} indexed files are not there any more; --prune removes them",
+                HumanCount(left)
+            ),
+        };
+        text.push_str(&format!("  {gone}\n"));
     }
     text
 }
 
 /// What [`marquetry_rag::FileProblem::code`] means, after a number.
-fn reason(code: &str) -> &str {
+fn reason(code: &str, count: u64) -> &str {
     match code {
+        "link" if count == 1 => "symbolic link",
         "link" => "symbolic links",
+        "special" if count == 1 => "special file",
         "special" => "special files",
         "database" => "of the database itself",
         "no_text" => "without text",
@@ -412,6 +473,7 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
         "gone": gone,
         "removed": report.removed,
         "left": report.left,
+        "stopped": report.stopped,
         "seconds": report.elapsed.as_secs_f64(),
     })
 }

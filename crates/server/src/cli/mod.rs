@@ -325,7 +325,16 @@ impl From<ConfigError> for Failure {
 
 /// A message without what would steer a terminal: parts of it may come from a server that is not ours.
 fn printable(message: &str) -> String {
-    let steers = |character: char| character.is_control() && character != '\n';
+    escaped(message, |character| character.is_control() && character != '\n')
+}
+
+/// As [`printable`], where a message has one line: names of files may hold further ones.
+fn printable_line(message: &str) -> String {
+    let turns = |character: char| matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    escaped(message, |character| character.is_control() || turns(character))
+}
+
+fn escaped(message: &str, steers: impl Fn(char) -> bool) -> String {
     let mut printable = String::with_capacity(message.len());
     for character in message.chars() {
         if steers(character) {
@@ -339,10 +348,11 @@ fn printable(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::{printable, printable_line};
 
     #[test]
     fn a_message_steers_no_terminal() {
         assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
+        assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }
 }

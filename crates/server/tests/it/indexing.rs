@@ -158,7 +158,7 @@ fn what_is_asked_wrongly_is_said() {
     );
     // Nothing was made by then.
     assert!(!world.path("data").exists());
-    check(&world.run(&["index", "a.md", "--dry-run"]), 0, "1 files: 1 would be new", "");
+    check(&world.run(&["index", "a.md", "--dry-run"]), 0, "1 file: 1 would be new", "");
     assert!(!world.path("data").exists());
     check(
         &world.run(&["index", "a.md", "missing.md", "/dev/null", "--within", "."]),
@@ -205,7 +205,7 @@ fn nothing_in_a_question_a_tag_or_a_uri_is_syntax() {
         "`$(rm)`",
     ];
     for tag in hostile.iter().filter(|tag| !tag.contains('\0')) {
-        check(&world.run(&["index", "a.md", "--tag", tag]), 0, "1 files", "");
+        check(&world.run(&["index", "a.md", "--tag", tag]), 0, "1 file: ", "");
         let (found, _) = world.json(&["search", "students", "--tag", tag]);
         assert_eq!(found["hits"].as_array().unwrap().len(), 1, "{tag}");
     }
@@ -398,4 +398,28 @@ fn who_watches_follows_what_changes_until_told_to_end() {
     assert!(child.wait().unwrap().success());
     let found = world.json(&["search", "three"]).0;
     assert!(Path::new(found["hits"][0]["source"].as_str().unwrap()).ends_with("in/a.md"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_stays_on_its_line_whatever_it_is_called() {
+    let world = World::new();
+    world.write("in/bad\nerror: \u{1b}[31mall is lost.pdf", "%PDF-1.7 and no more");
+    let output = world.run(&["index", "in"]);
+    check(&output, 1, "1 file: ", "/bad\\nerror: \\u{1b}[31mall is lost.pdf: ");
+    let lines = String::from_utf8(output.stderr).unwrap().lines().count();
+    assert_eq!(lines, 2);
+}
+
+#[test]
+fn what_is_not_there_is_neither_pruned_nor_waited_for() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    check(&world.run(&["index", "in"]), 0, "1 file: 1 new", "");
+    fs::rename(world.path("in"), world.path("elsewhere")).unwrap();
+    let missing = "in: there is no such file or directory";
+    check(&world.run(&["index", "in", "--prune"]), 1, "1 file: ", missing);
+    let watching = world.run(&["index", "in", "--prune", "--watch"]);
+    check(&watching, 1, "", "in cannot be watched: there is no such file or directory");
+    assert_eq!(world.json(&["search", "one"]).0["hits"].as_array().unwrap().len(), 1);
 }
