@@ -15,7 +15,7 @@ impl Extractor for Csv {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut extracted = decode(source.bytes, source.charset).document();
+        let mut extracted = decode(source.bytes, source.charset).document()?;
         let text = std::mem::take(&mut extracted.content);
         let is_tabs = source.media_type == "text/tab-separated-values";
         let delimiter = if is_tabs { b'\t' } else { delimiter(&text) };

@@ -3,18 +3,56 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-use super::{Extracted, Problem};
+use super::{ExtractError, Extracted, Problem};
 
 /// Text, and how it was come by.
 pub(super) struct Decoded {
     pub(super) text: String,
     encoding: &'static str,
     invalid: usize,
+    /// Whether neither a mark nor a declaration nor the bytes' own order says that this is text.
+    guessed: bool,
 }
+
+/// How much of a text is looked at to see whether it is one.
+const SAMPLE: usize = 64 << 10;
+/// So few odd characters are damage, however short the text is.
+const DAMAGE: usize = 4;
 
 impl Decoded {
     /// A document of this text, and what is known of it so far.
-    pub(super) fn document(self) -> Extracted {
+    ///
+    /// # Errors
+    ///
+    /// It is no text, whatever it is called.
+    pub(super) fn document(self) -> Result<Extracted, ExtractError> {
+        if self.is_junk() {
+            return Err(ExtractError::NoText);
+        }
+        Ok(self.into_extracted())
+    }
+
+    /// The text, whatever it is.
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Whether the bytes were anything but text: more than a tenth of the characters are none, or there are NULs in
+    /// what only some old encoding could be.
+    fn is_junk(&self) -> bool {
+        let start = &self.text[..self.text.floor_char_boundary(SAMPLE)];
+        if self.guessed && start.contains('\0') {
+            return true;
+        }
+        let is_odd = |character: &char| {
+            let is_layout = matches!(character, '\t' | '\n' | '\r' | '\u{C}' | '\u{1B}' | '\u{85}');
+            *character == char::REPLACEMENT_CHARACTER || (character.is_control() && !is_layout)
+        };
+        let odd = start.chars().filter(is_odd).count();
+        odd > DAMAGE && odd * 10 > start.chars().count()
+    }
+
+    fn into_extracted(self) -> Extracted {
         let mut extracted = Extracted { content: self.text, wrapped: true, ..Extracted::default() };
         extracted.encoding = Some(self.encoding.to_owned());
         if self.invalid > 0 {
@@ -37,7 +75,11 @@ pub(super) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     match declared {
         // What is said to be UTF-8 and is not was often said by a program that did not look.
         Some(encoding) if encoding != UTF_8 => with(encoding, bytes),
-        _ => with(guess(bytes), bytes),
+        _ => {
+            let encoding = guess(bytes);
+            let guessed = ![UTF_8, UTF_16LE, UTF_16BE].contains(&encoding);
+            Decoded { guessed, ..with(encoding, bytes) }
+        }
     }
 }
 
@@ -71,7 +113,7 @@ pub(super) fn looks_binary(bytes: &[u8]) -> bool {
 fn with(encoding: &'static Encoding, bytes: &[u8]) -> Decoded {
     let (text, has_invalid) = encoding.decode_without_bom_handling(bytes);
     let invalid = if has_invalid { text.matches('\u{FFFD}').count() } else { 0 };
-    Decoded { text: text.into_owned(), encoding: encoding.name(), invalid }
+    Decoded { text: text.into_owned(), encoding: encoding.name(), invalid, guessed: false }
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
@@ -128,12 +170,12 @@ fn utf_32(bytes: &[u8]) -> Option<Decoded> {
     if !rest.is_empty() {
         text.push(character(u32::MAX));
     }
-    Some(Decoded { text, encoding, invalid })
+    Some(Decoded { text, encoding, invalid, guessed: false })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{decode, looks_binary};
+    use super::{ExtractError, decode, looks_binary};
 
     #[track_caller]
     fn check(bytes: &[u8], declared: Option<&str>, encoding: &str, text: &str) {
@@ -173,6 +215,37 @@ mod tests {
         );
         assert_eq!((decoded.encoding, decoded.invalid), ("UTF-8", 1));
         assert!(decoded.text.ends_with("für\u{FFFD}"));
+    }
+
+    #[test]
+    fn junk_is_no_document() {
+        // A linear congruential generator, so that each run sees the same.
+        let mut random = 1_u64;
+        let mut junk = |length: usize| -> Vec<u8> {
+            let byte = |_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 40) as u8
+            };
+            (0..length).map(byte).collect()
+        };
+        for length in [2_000, 5_000, 20_000, 200_000] {
+            let junk = junk(length);
+            assert_eq!(decode(&junk, None).document(), Err(ExtractError::NoText), "{length}");
+            let declared = decode(&junk, Some("utf-8")).document();
+            assert_eq!(declared, Err(ExtractError::NoText), "{length}");
+        }
+        // With zeros in it, as records of a database have them.
+        assert!(decode(&b"id\x01\xe9\0\0name\0".repeat(50), None).document().is_err());
+        // A log whose end was never written to the disk, one with colours, and text with some damage.
+        let log =
+            ["A line of a log, with nothing else.\n".repeat(400), "\0".repeat(1_000)].concat();
+        assert!(decode(log.as_bytes(), None).document().is_ok());
+        let colours = "\u{1b}[1mx\u{1b}[0m".repeat(100);
+        assert!(decode(colours.as_bytes(), None).document().is_ok());
+        assert!(decode(b"\xC3\x28 \xF0\x9F", None).document().is_ok());
+        for text in ["Größe", "日本語のテキスト"] {
+            assert!(decode(&units(text, u16::to_le_bytes), Some("utf-16le")).document().is_ok());
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Extractor for Json {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut extracted = decode(source.bytes, source.charset).document();
+        let mut extracted = decode(source.bytes, source.charset).document()?;
         extracted.wrapped = false;
         let mut lines = Lines { text: String::new(), path: String::new(), limits: source.limits };
         for value in Deserializer::from_str(&extracted.content).into_iter::<&RawValue>() {

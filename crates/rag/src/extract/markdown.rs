@@ -20,7 +20,7 @@ impl Extractor for Markdown {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut extracted = decode(source.bytes, source.charset).document();
+        let mut extracted = decode(source.bytes, source.charset).document()?;
         let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
         let mut hidden = HiddenPassages::default();
         let mut heading: Option<Heading> = None;

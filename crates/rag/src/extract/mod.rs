@@ -201,6 +201,9 @@ pub enum ExtractError {
         /// What it is.
         media_type: String,
     },
+    /// It is called text, and is none.
+    #[error("there is no text in it")]
+    NoText,
     /// It cannot be read without a password.
     #[error("the document is encrypted, and needs a password")]
     Encrypted,

@@ -84,7 +84,7 @@ pub(super) fn each_event(
     xml: &[u8],
     mut see: impl FnMut(Event<'_>) -> Result<(), ExtractError>,
 ) -> Result<(), ExtractError> {
-    let xml = decode(xml, None).document().content;
+    let xml = decode(xml, None).into_text();
     let mut reader = Reader::from_str(&xml);
     loop {
         match reader.read_event() {

@@ -181,7 +181,7 @@ fn read(
 fn properties(metadata: &Metadata, extracted: &mut Extracted) {
     let text = |bytes: &Option<Box<[u8]>>| {
         // PDFDocEncoding is near enough to Windows' but for what nobody types; a byte order mark says otherwise.
-        let text = decode(bytes.as_deref()?, Some("windows-1252")).document().content;
+        let text = decode(bytes.as_deref()?, Some("windows-1252")).into_text();
         let text = text.replace('\0', "").trim().to_owned();
         (!text.is_empty()).then_some(text)
     };

@@ -15,7 +15,7 @@ impl Extractor for PlainText {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut extracted = decode(source.bytes, source.charset).document();
+        let mut extracted = decode(source.bytes, source.charset).document()?;
         let content = &extracted.content;
         // A form feed ends a page (RFCs, `pdftotext`); one at the end begins no further page.
         if content.trim_end().contains('\u{C}') {
@@ -128,7 +128,7 @@ impl Extractor for SourceCode {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let extracted = decode(source.bytes, source.charset).document();
+        let extracted = decode(source.bytes, source.charset).document()?;
         Ok(Extracted { wrapped: false, ..extracted })
     }
 }

@@ -33,7 +33,7 @@ impl Extractor for Xml {
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let declared = source.charset.or_else(|| declared_after(source.bytes, "encoding", 256));
-        let mut extracted = decode(source.bytes, declared).document();
+        let mut extracted = decode(source.bytes, declared).document()?;
         extracted.wrapped = false;
         let mut lines = Lines::default();
         let mut reader = Reader::from_str(&extracted.content);

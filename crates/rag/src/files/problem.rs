@@ -74,7 +74,7 @@ impl FileProblem {
                 | Self::Database
                 | Self::NoText
                 | Self::Vanished
-                | Self::Extract(ExtractError::Unsupported { .. })
+                | Self::Extract(ExtractError::NoText | ExtractError::Unsupported { .. })
         )
     }
 
@@ -87,7 +87,7 @@ impl FileProblem {
             Self::Link => "link",
             Self::Special(_) => "special",
             Self::Database => "database",
-            Self::NoText => "no_text",
+            Self::NoText | Self::Extract(ExtractError::NoText) => "no_text",
             Self::Changing => "changing",
             Self::Vanished => "vanished",
             Self::Time(_) | Self::Extract(ExtractError::Time(_)) => "time",

@@ -28,7 +28,7 @@ impl Extractor for Html {
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let declared = source.charset.or_else(|| declared_after(source.bytes, "charset", 1024));
-        let mut extracted = decode(source.bytes, declared).document();
+        let mut extracted = decode(source.bytes, declared).document()?;
         let html = std::mem::take(&mut extracted.content);
         let mut page = Page::default();
         for token in tokens(&html) {
