@@ -17,7 +17,7 @@ pub(super) struct Decoded {
 /// How much of a text is looked at to see whether it is one.
 const SAMPLE: usize = 64 << 10;
 /// So few odd characters are damage, however short the text is.
-const DAMAGE: usize = 4;
+const DAMAGE: usize = 40;
 
 impl Decoded {
     /// A document of this text, and what is known of it so far.

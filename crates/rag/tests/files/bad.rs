@@ -105,6 +105,21 @@ async fn text_of_any_encoding_is_indexed_as_what_it_seems() {
     assert_eq!(kept["utf16.txt"], "Größe");
 }
 
+/// Named as a text does not make it one.
+#[tokio::test]
+async fn junk_is_no_document_whatever_it_is_called() {
+    let world = World::new(&[]);
+    // Fibonacci hashing: bytes of any value in no order.
+    let junk: Vec<u8> =
+        (1..200_000_u64).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 29) as u8).collect();
+    for name in ["a.txt", "b.md", "c.csv", "d.html"] {
+        world.write(name, &junk);
+    }
+    let report = world.index(FileOptions::default()).await;
+    assert_eq!((report.indexed, report.failed), (0, 0), "{:?}", refused(&report));
+    assert_eq!(report.skipped["no_text"], 4);
+}
+
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_read_is_refused() {
     let world = World::new(&[("steady.md", "One.")]);

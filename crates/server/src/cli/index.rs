@@ -50,7 +50,7 @@ pub(super) struct IndexArgs {
     /// A tag for each file, by name or URI, beside those that it has; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Remove what was indexed below PATH and is not found there any more.
+    /// Remove what was indexed below PATH and is not found there any more. A PATH that is not there itself is an error, and nothing is removed below it.
     #[arg(long)]
     prune: bool,
     /// Say what would be done, and change nothing. Files are read and cut for it, which takes about as long.

@@ -206,7 +206,11 @@ async fn delete(arguments: &DeleteArgs) -> Result<(), Failure> {
                 let uri = record.uri().unwrap_or_default();
                 let chunks = knowledge.pipeline.store().delete(&Filter::scope(&uri)).await?;
                 if !arguments.knowledge.is_json() {
-                    print(&format!("removed {uri} ({}), {chunks} chunks\n", clean(&record.name)))?;
+                    let s = if chunks == 1 { "" } else { "s" };
+                    print(&format!(
+                        "removed {uri} ({}), {chunks} chunk{s}\n",
+                        clean(&record.name)
+                    ))?;
                 }
                 removed.push(json!({ "uri": uri, "chunks": chunks }));
             }

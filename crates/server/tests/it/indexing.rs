@@ -120,7 +120,7 @@ fn what_is_indexed_is_found_shown_and_removed() {
         "",
         "did you mean data.data?",
     );
-    check(&world.run(&["records", "delete", uri]), 0, "(wine.txt), 1 chunks\n", "");
+    check(&world.run(&["records", "delete", uri]), 0, "(wine.txt), 1 chunk\n", "");
     check(&world.run(&["records", "delete", uri]), 1, "", "error: there is no record am7://");
     assert_eq!(world.json(&["search", "grapes"]).0["hits"].as_array().unwrap().len(), 1);
     check(&world.run(&["records", "types"]), 0, "data.note", "");
