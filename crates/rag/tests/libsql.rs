@@ -169,3 +169,87 @@ fn whatever_is_written_the_file_answers_as_memory_does() {
     let file = runtime.block_on(open(&folder.path().join("a.db")));
     common::answers_as_memory_does(&runtime, &file, 96);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_file_alone_has_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("a.db"), folder.path().join("copy.db"));
+    let store = open(&path).await;
+    let other = open(&path).await;
+    for number in 0..20 {
+        store.replace(Document::new(format!("{number}")), version(number)).await.unwrap();
+    }
+    store.delete(&Filter::scope("1")).await.unwrap();
+    other.documents(&Filter::default(), None, 100).await.unwrap();
+    store.checkpoint().await.unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    let all = store.documents(&Filter::default(), None, 100).await.unwrap();
+    assert_eq!(all.len(), 19);
+    let copied = open(&copy).await;
+    assert_eq!(copied.documents(&Filter::default(), None, 100).await.unwrap(), all);
+    assert_eq!(copied.chunks("7").await.unwrap(), store.chunks("7").await.unwrap());
+    // It can be used on.
+    store.replace(Document::new("1"), version(1)).await.unwrap();
+    assert_eq!(other.chunks("1").await.unwrap().len(), version(1).len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_elsewhere_does_not_hold_up_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("a"), version(1)).await.unwrap();
+    let reader = libsql::Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+    reader.execute("BEGIN", ()).await.unwrap();
+    let mut rows = reader.query("SELECT * FROM rag_document", ()).await.unwrap();
+    rows.next().await.unwrap();
+    store.replace(Document::new("b"), version(2)).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(8), store.checkpoint()).await.unwrap();
+    assert!(matches!(ended, Err(StoreError::Busy)), "{ended:?}");
+    assert_eq!(store.documents(&Filter::default(), None, 9).await.unwrap().len(), 2);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_database_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let mode = |name: &str| {
+        let found = std::fs::metadata(folder.path().join(name)).unwrap();
+        found.permissions().mode() & 0o777
+    };
+    let store = open(&path).await;
+    store.replace(Document::new("a"), version(1)).await.unwrap();
+    assert_eq!(["a.db", "a.db-wal", "a.db-shm"].map(mode), [0o600; 3]);
+    drop(store);
+
+    // What somebody has decided stays so.
+    let there = folder.path().join("there.db");
+    std::fs::write(&there, "").unwrap();
+    std::fs::set_permissions(&there, PermissionsExt::from_mode(0o640)).unwrap();
+    let _store = open(&there).await;
+    assert_eq!(["there.db", "there.db-wal"].map(mode), [0o640; 2]);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_database_is_refused_before_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let gone = folder.path().join("gone/a.db");
+    for (path, problem) in [
+        (folder.path(), "is a folder"),
+        (fifo.as_path(), "is no regular file"),
+        (Path::new("/dev/null"), "is no regular file"),
+        (Path::new(""), "its file has no name"),
+        (gone.as_path(), "cannot be made: No such file or directory (os error 2)"),
+    ] {
+        let Err(error) = LibsqlStore::open(path, model()).await else { panic!("{path:?}") };
+        let place = if problem.starts_with("its") { "" } else { path.to_str().unwrap() };
+        let want = format!("the database cannot be used: {} {problem}", place).replace("  ", " ");
+        assert_eq!(error.to_string(), want);
+    }
+}

@@ -57,6 +57,7 @@ pub struct App {
 struct Inner {
     server: Server,
     gateway: Arc<Gateway>,
+    library: Arc<Library>,
     router: Router,
     serve_options: ServeOptions,
     stop: CancellationToken,
@@ -151,6 +152,7 @@ impl App {
         self.inner.serving.close();
         self.inner.serving.wait().await;
         self.inner.gateway.stop().await;
+        self.inner.library.close().await;
     }
 }
 
@@ -229,11 +231,11 @@ impl AppBuilder {
             guard,
             auth,
             gateway: gateway.clone(),
-            mcp_v1: Arc::new(McpV1::new(server.clone(), library, config.limits.clone())),
+            mcp_v1: Arc::new(McpV1::new(server.clone(), library.clone(), config.limits.clone())),
             rest: Arc::new(Rest { diagrams, limits: config.limits }),
         });
         let serving = TaskTracker::new();
-        let inner = Inner { server, gateway, router, serve_options, stop, serving };
+        let inner = Inner { server, gateway, library, router, serve_options, stop, serving };
         Ok(App { inner: Arc::new(inner) })
     }
 }

@@ -52,6 +52,15 @@ pub trait RecordStore: Send + Sync + 'static {
 
     /// How many records pass the filter, its `after` and `limit` left aside.
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
+
+    /// Moves what was written to where it stays, as [`ChunkStore::checkpoint`](crate::ChunkStore::checkpoint) does.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] if others are still at it, so that not all was moved; nothing is lost.
+    async fn checkpoint(&self) -> Result<(), RecordStoreError> {
+        Ok(())
+    }
 }
 
 /// A record that is to be kept.

@@ -81,6 +81,16 @@ pub trait ChunkStore: Send + Sync + 'static {
 
     /// The best chunks first. Without words and without a vector, or with the limit 0, there are none.
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError>;
+
+    /// Moves what was written to where it stays: a database in a file has everything in that one file then, which can
+    /// be copied alone. To be called at the end; the store can be used on.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] if others are still at it, so that not all was moved; nothing is lost.
+    async fn checkpoint(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Which model made the vectors; those of two models are never compared.

@@ -317,3 +317,19 @@ fn whatever_is_done_the_file_answers_as_memory_does() {
     ran.unwrap();
     assert!(done.get() > 200 && refused.get() > 100, "{done:?} done, {refused:?} refused");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_file_alone_has_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("a.db"), folder.path().join("copy.db"));
+    let records = open(&path).await;
+    let kept = records.put_all(version(7)).await.unwrap();
+    records.checkpoint().await.unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    let copied = open(&copy).await;
+    assert_eq!(copied.list(&RecordFilter::new("default")).await.unwrap(), kept);
+    assert_eq!(check(&copied).await, 7);
+    // It can be used on.
+    records.put_all(version(8)).await.unwrap();
+    assert_eq!(check(&records).await, 8);
+}

@@ -151,9 +151,18 @@ async fn run(
     told: &CancellationToken,
 ) -> Result<(), Failure> {
     let opened = told.run_until_cancelled(open(arguments, options)).await;
-    let Some(mut indexer) = opened.transpose()? else { return Ok(()) };
+    let Some((knowledge, mut indexer)) = opened.transpose()? else { return Ok(()) };
+    let done = work(arguments, &mut indexer, told).await;
+    knowledge.close().await;
+    done
+}
 
-    let report = once(arguments, &mut indexer, true, told).await.map_err(|error| match error {
+async fn work(
+    arguments: &IndexArgs,
+    indexer: &mut Indexer,
+    told: &CancellationToken,
+) -> Result<(), Failure> {
+    let report = once(arguments, indexer, true, told).await.map_err(|error| match error {
         RecordError::Store(error) => {
             let error = error.to_string();
             // Of the last files it is true, of those before it is not.
@@ -181,11 +190,14 @@ async fn run(
         let path = name(&missing.path);
         return Err(Failure::new(format!("{path} cannot be watched: {}", missing.problem)));
     }
-    watch(arguments, &mut indexer, report, told).await
+    watch(arguments, indexer, report, told).await
 }
 
 /// The database, and what indexes into it.
-async fn open(arguments: &IndexArgs, mut options: FileOptions) -> Result<Indexer, Failure> {
+async fn open(
+    arguments: &IndexArgs,
+    mut options: FileOptions,
+) -> Result<(Knowledge, Indexer), Failure> {
     let config = arguments.knowledge.load()?;
     let place = config.knowledge.place().map_err(Failure::new)?;
     let knowledge = match &place {
@@ -207,7 +219,7 @@ async fn open(arguments: &IndexArgs, mut options: FileOptions) -> Result<Indexer
     }
     let caller = knowledge.local().await?;
     let (records, pipeline) = (Arc::new(knowledge.records.clone()), knowledge.pipeline.clone());
-    Ok(Indexer::new(pipeline, records, caller, options))
+    Ok((knowledge, Indexer::new(pipeline, records, caller, options)))
 }
 
 /// Looks again and again, for at most a tenth of the time.

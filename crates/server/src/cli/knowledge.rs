@@ -63,8 +63,19 @@ impl KnowledgeArgs {
         Ok(config)
     }
 
+    /// Works with a database that is there, and closes it however that ends.
+    pub(super) async fn with(
+        &self,
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let knowledge = self.open().await?;
+        let done = work(&knowledge).await;
+        knowledge.close().await;
+        done
+    }
+
     /// Opens a database that is there.
-    pub(super) async fn open(&self) -> Result<Knowledge, Failure> {
+    async fn open(&self) -> Result<Knowledge, Failure> {
         let config = self.load()?;
         let place = config.knowledge.place().map_err(Failure::new)?;
         if let KnowledgePlace::File(path) = place

@@ -16,6 +16,7 @@ use super::{
     serve::on_runtime,
     terminal::{Light, Tone, clean},
 };
+use crate::knowledge::Knowledge;
 
 #[derive(Args)]
 pub(super) struct RecordsArgs {
@@ -88,18 +89,23 @@ struct TypesArgs {
 
 pub(super) fn records(arguments: &RecordsArgs) -> Result<(), Failure> {
     match &arguments.command {
-        RecordsCommand::List(arguments) => on_runtime(list(arguments)),
-        RecordsCommand::Show(arguments) => on_runtime(show(arguments)),
-        RecordsCommand::Delete(arguments) => on_runtime(delete(arguments)),
+        RecordsCommand::List(arguments) => {
+            for kind in &arguments.types {
+                ModelType::of(kind)?;
+            }
+            on_runtime(arguments.knowledge.with(async |knowledge| list(arguments, knowledge).await))
+        }
+        RecordsCommand::Show(arguments) => {
+            on_runtime(arguments.knowledge.with(async |knowledge| show(arguments, knowledge).await))
+        }
+        RecordsCommand::Delete(arguments) => on_runtime(
+            arguments.knowledge.with(async |knowledge| delete(arguments, knowledge).await),
+        ),
         RecordsCommand::Types(arguments) => types(arguments),
     }
 }
 
-async fn list(arguments: &ListArgs) -> Result<(), Failure> {
-    for kind in &arguments.types {
-        ModelType::of(kind)?;
-    }
-    let knowledge = arguments.knowledge.open().await?;
+async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure> {
     let caller = knowledge.local().await?;
     let mut filter = RecordFilter::default();
     filter.types.clone_from(&arguments.types);
@@ -139,8 +145,7 @@ async fn list(arguments: &ListArgs) -> Result<(), Failure> {
     print(&text)
 }
 
-async fn show(arguments: &ShowArgs) -> Result<(), Failure> {
-    let knowledge = arguments.knowledge.open().await?;
+async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failure> {
     let caller = knowledge.local().await?;
     let record = knowledge.records.get(&caller, &arguments.uri).await?;
     let uri = record.uri().unwrap_or_default();
@@ -196,8 +201,7 @@ fn described(record: &Record, chunks: u64) -> String {
     text
 }
 
-async fn delete(arguments: &DeleteArgs) -> Result<(), Failure> {
-    let knowledge = arguments.knowledge.open().await?;
+async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failure> {
     let caller = knowledge.local().await?;
     let (mut removed, mut failed) = (Vec::new(), None::<Failure>);
     for uri in &arguments.uris {

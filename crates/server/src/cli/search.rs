@@ -57,10 +57,9 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
         let error = StoreError::LimitTooLarge { limit: arguments.limit };
         return Err(Failure { code: 2, message: format!("--limit: {error}") });
     }
-    on_runtime(async {
-        let knowledge = arguments.knowledge.open().await?;
+    on_runtime(arguments.knowledge.with(async |knowledge| {
         let started = Instant::now();
-        let hits = find(arguments, &question, &knowledge).await?;
+        let hits = find(arguments, &question, knowledge).await?;
         let mut documents = HashMap::new();
         for hit in &hits {
             let uri = &hit.chunk.document;
@@ -79,7 +78,7 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
             return print_json(&json!({ "query": question, "seconds": seconds, "hits": hits }));
         }
         print(&as_text(&hits, &documents, &question, seconds))
-    })
+    }))
 }
 
 async fn find(

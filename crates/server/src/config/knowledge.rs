@@ -70,10 +70,18 @@ impl KnowledgeConfig {
         if let Some(database) = &self.database {
             let is_server =
                 ["postgres://", "postgresql://"].iter().any(|scheme| database.starts_with(scheme));
-            return Ok(match is_server {
-                true => KnowledgePlace::Postgres(database.clone()),
-                false => KnowledgePlace::File(database.into()),
-            });
+            if is_server {
+                return Ok(KnowledgePlace::Postgres(database.clone()));
+            }
+            if database.is_empty() {
+                return Err("the name of the database is empty".to_owned());
+            }
+            if let Some(scheme) = scheme(database) {
+                return Err(format!(
+                    "no database is reached by {scheme:?}: give a path, if need be one that begins with ./, or a postgres:// URL"
+                ));
+            }
+            return Ok(KnowledgePlace::File(database.into()));
         }
         // A relative path in these variables does not count (XDG Base Directory Specification).
         let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -82,6 +90,15 @@ impl KnowledgeConfig {
             .ok_or("neither it nor $XDG_DATA_HOME nor $HOME says where")?;
         Ok(KnowledgePlace::File(data.join("marquetry/knowledge.db")))
     }
+}
+
+/// What text begins with if it is written as a URI (RFC 3986, section 3.1). One letter is a drive.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.chars().all(|one| one.is_ascii_alphanumeric() || "+-.".contains(one));
+    is_scheme.then_some(scheme)
 }
 
 fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -109,6 +126,18 @@ mod tests {
         };
         let file = |path: &str| Ok(KnowledgePlace::File(path.into()));
         assert_eq!(place(Some("k.db"), &[]), file("k.db"));
+        assert_eq!(place(Some("./sqlite:k.db"), &[]), file("./sqlite:k.db"));
+        assert_eq!(place(Some("C:k.db"), &[]), file("C:k.db"));
+        assert_eq!(place(Some(""), &[]).unwrap_err(), "the name of the database is empty");
+        for database in ["sqlite:k.db", "file:k.db?mode=memory", "mysql+x://me:secret@host/k"] {
+            let error = place(Some(database), &[]).unwrap_err();
+            let scheme = &database[..database.find(':').unwrap()];
+            assert!(
+                error.starts_with(&format!("no database is reached by {scheme:?}: ")),
+                "{error}"
+            );
+            assert!(!error.contains("secret"), "{error}");
+        }
         let server = "postgres://me@127.0.0.1/k";
         assert_eq!(place(Some(server), &[]), Ok(KnowledgePlace::Postgres(server.to_owned())));
         let home = ("HOME", "/home/a");

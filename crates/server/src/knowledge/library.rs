@@ -88,6 +88,13 @@ impl Library {
         if is_there { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
+    /// Leaves what was written where it stays, at the end.
+    pub(crate) async fn close(&self) {
+        if let Some(knowledge) = self.opened.get() {
+            knowledge.close().await;
+        }
+    }
+
     async fn opened(&self) -> Result<&Knowledge, Failure> {
         let open = async {
             let knowledge = Knowledge::open(&self.config).await?;

@@ -59,6 +59,16 @@ impl Knowledge {
         Ok(Self { records, pipeline, organization: config.organization.clone() })
     }
 
+    /// Moves what was written to where it stays, at the end. Where others still use the database, they do it.
+    pub(crate) async fn close(&self) {
+        if let Err(problem) = self.records.store().checkpoint().await {
+            tracing::debug!(%problem, "records stay in the log beside the database");
+        }
+        if let Err(problem) = self.pipeline.store().checkpoint().await {
+            tracing::debug!(%problem, "chunks stay in the log beside the database");
+        }
+    }
+
     /// Who works on this machine, or comes through a server that asks nobody who they are. The database is theirs, so
     /// that they administrate it.
     pub(crate) async fn local(&self) -> Result<Caller, RecordError> {

@@ -57,6 +57,17 @@ impl World {
     }
 }
 
+/// That a copy of the database's file, without what lies beside it, has as many passages with this word.
+#[track_caller]
+fn check_copy(world: &World, word: &str, passages: usize) {
+    let copy = world.path(&format!("{word}.db"));
+    fs::copy(world.path("data/marquetry/knowledge.db"), &copy).unwrap();
+    let (found, _) = world.json(&["search", word, "--database", copy.to_str().unwrap()]);
+    let hits = found["hits"].as_array().unwrap();
+    let with_word = |hit: &&Value| hit["keywordRank"].is_u64();
+    assert_eq!(hits.iter().filter(with_word).count(), passages, "{found}");
+}
+
 #[track_caller]
 fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
     let (out, err) =
@@ -78,6 +89,7 @@ fn what_is_indexed_is_found_shown_and_removed() {
     let output = world.run(&["index", "notes", "--tag", "food"]);
     check(&output, 0, "3 files: 2 new, 0 changed, 0 unchanged, 1 skipped\n", "");
     check(&output, 0, "  skipped: 1 of formats that are not read\n", "");
+    check_copy(&world, "flour", 1);
     check(
         &world.run(&["index", "notes"]),
         0,
@@ -121,6 +133,7 @@ fn what_is_indexed_is_found_shown_and_removed() {
         "did you mean data.data?",
     );
     check(&world.run(&["records", "delete", uri]), 0, "(wine.txt), 1 chunk\n", "");
+    check_copy(&world, "grapes", 0);
     check(&world.run(&["records", "delete", uri]), 1, "", "error: there is no record am7://");
     assert_eq!(world.json(&["search", "grapes"]).0["hits"].as_array().unwrap().len(), 1);
     check(&world.run(&["records", "types"]), 0, "data.note", "");
@@ -396,6 +409,7 @@ fn who_watches_follows_what_changes_until_told_to_end() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(child.wait().unwrap().success());
+    check_copy(&world, "three", 1);
     let found = world.json(&["search", "three"]).0;
     assert!(Path::new(found["hits"][0]["source"].as_str().unwrap()).ends_with("in/a.md"));
 }
@@ -422,4 +436,25 @@ fn what_is_not_there_is_neither_pruned_nor_waited_for() {
     let watching = world.run(&["index", "in", "--prune", "--watch"]);
     check(&watching, 1, "", "in cannot be watched: there is no such file or directory");
     assert_eq!(world.json(&["search", "one"]).0["hits"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_no_database_is_named() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    let folder = world.path("in");
+    for (database, problem) in [
+        (folder.to_str().unwrap(), "is a folder\n"),
+        ("/dev/null", "is no regular file\n"),
+        ("", "the name of the database is empty\n"),
+        ("sqlite:knowledge.db", "no database is reached by \"sqlite\": give a path"),
+    ] {
+        for command in ["index", "search"] {
+            let output = world.run(&[command, "in", "--database", database]);
+            check(&output, 1, "", problem);
+        }
+    }
+    let names = |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names(world.path("in")).collect::<Vec<_>>(), ["a.md"]);
+    assert_eq!(names(world.path("")).collect::<Vec<_>>(), ["in"]);
 }

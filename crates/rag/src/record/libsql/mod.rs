@@ -19,6 +19,7 @@ use crate::{
     store::{
         blocking,
         libsql::{
+            file,
             schema::{error, limit, prepare},
             select,
         },
@@ -79,7 +80,8 @@ impl LibsqlRecords {
         path: impl AsRef<Path>,
         options: LibsqlRecordsOptions,
     ) -> Result<Self, RecordStoreError> {
-        let database = Builder::new_local(path.as_ref()).build().await.map_err(error)?;
+        let path = file::ready(path.as_ref())?;
+        let database = Builder::new_local(path).build().await.map_err(error)?;
         let opened = blocking(move || {
             let connection = database.connect().map_err(error)?;
             prepare(&connection)?;
@@ -179,6 +181,10 @@ impl RecordStore for LibsqlRecords {
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         let filter = filter.clone();
         self.read(move |connection| query::count(connection, &filter)).await
+    }
+
+    async fn checkpoint(&self) -> Result<(), RecordStoreError> {
+        self.write(|writer| Ok(writer.checkpoint()?)).await
     }
 }
 

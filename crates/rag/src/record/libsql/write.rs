@@ -11,7 +11,7 @@ use crate::{
     },
     store::libsql::{
         json,
-        schema::{error, transaction},
+        schema::{self, error, transaction},
         wait,
         writer::Prepared,
     },
@@ -55,6 +55,10 @@ impl Writer {
             drop_content: prepared("DELETE FROM record_content WHERE item = ?")?,
             connection,
         })
+    }
+
+    pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
+        schema::checkpoint(&self.connection)
     }
 
     pub(super) fn put_all(

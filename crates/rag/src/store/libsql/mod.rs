@@ -1,5 +1,6 @@
 //! A store in one libSQL file, with everything that is searched in memory.
 
+pub(crate) mod file;
 pub(crate) mod schema;
 pub(crate) mod writer;
 
@@ -31,7 +32,8 @@ use crate::search::{Analyzer, Entry, Found, Hit, Index, Postings, Query, SearchR
 ///
 /// The file is the truth. Vectors and words are in memory as well, and are searched there; what this process or
 /// another one has changed is read before the next search. A process that is killed while it writes leaves the old
-/// chunks or the new ones. Its tables have names that begin with `rag_`, and leave the rest of the file alone.
+/// chunks or the new ones. While it is in use, files that end in `-wal` and `-shm` belong to it; after
+/// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`, and leave the rest of the file alone.
 pub struct LibsqlStore {
     shared: Arc<Shared>,
     orders: mpsc::Sender<Order>,
@@ -93,7 +95,7 @@ impl LibsqlStore {
         model: EmbeddingModel,
         options: LibsqlOptions,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref();
+        let path = file::ready(path.as_ref())?;
         let database = Builder::new_local(path).build().await.map_err(error)?;
         blocking(move || {
             let connection = database.connect().map_err(error)?;
@@ -244,6 +246,10 @@ impl ChunkStore for LibsqlStore {
         }
         let request = request.clone();
         self.read(move |shared, connection| shared.search(connection, &request)).await
+    }
+
+    async fn checkpoint(&self) -> Result<(), StoreError> {
+        self.order(Job::Checkpoint).await.map(drop)
     }
 }
 

@@ -13,6 +13,9 @@ const VERSION: i64 = 1;
 /// Who finds the database locked waits this long.
 const BUSY: Duration = Duration::from_secs(10);
 
+/// Who ends waits this long for others at the file.
+const ENDING: Duration = Duration::from_secs(1);
+
 const TABLES: &str = "
 CREATE TABLE rag_setting (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 -- URIs and contents are blobs, since a text that holds a NUL does not come back whole.
@@ -114,6 +117,18 @@ pub(crate) fn limit(connection: &Connection, bytes: u64) -> Result<(), StoreErro
     wait(connection.query(&format!("PRAGMA max_page_count = {}", pages.max(1)), ()))
         .map_err(error)?;
     Ok(())
+}
+
+/// Moves what is in the log (`-wal`) into the file, so that the file alone has everything.
+///
+/// # Errors
+///
+/// [`StoreError::Busy`] if others are still at the file; the rest stays in the log then, where nothing is lost.
+pub(crate) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(ENDING).map_err(error)?;
+    let busy = number(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
+    connection.busy_timeout(BUSY).map_err(error)?;
+    if busy? == Some(0) { Ok(()) } else { Err(StoreError::Busy) }
 }
 
 /// How much of the file is mapped into memory.

@@ -19,6 +19,8 @@ use crate::{
 pub(super) enum Job {
     Replace(Vec<(Document, Vec<NewChunk>)>),
     Delete(Filter),
+    /// Not written itself: moves what was written before it into the file.
+    Checkpoint,
 }
 
 pub(super) type Order = (Job, oneshot::Sender<Result<u64, StoreError>>);
@@ -41,41 +43,64 @@ pub(super) fn run(
     while let Some(order) = orders.blocking_recv() {
         // Orders that came at the same time share a transaction, since most of its cost is fixed.
         let (mut batch, mut size) = (Vec::new(), 0);
-        let mut next = Some(order);
+        let (mut next, mut checkpoint) = (Some(order), None);
         while let Some((job, reply)) = next.take() {
             size += match &job {
                 Job::Replace(documents) => {
                     documents.iter().map(|(_, chunks)| 1 + chunks.len()).sum::<usize>()
                 }
                 Job::Delete(_) => 1,
+                Job::Checkpoint => {
+                    checkpoint = Some(reply);
+                    break;
+                }
             };
             batch.push((job, reply));
             if size < CHUNKS_AT_ONCE {
                 next = orders.try_recv().ok();
             }
         }
-        let (jobs, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let one_by_one = jobs.len() > 1;
-        match commit(connection, model, &mut writer, &jobs) {
-            Ok(counts) => {
-                refresh(connection);
-                for (reply, count) in replies.into_iter().zip(counts) {
-                    // Who does not wait any more does not want to know.
-                    let _ = reply.send(Ok(count));
-                }
+        if !batch.is_empty() {
+            write(connection, model, &mut writer, batch, &refresh);
+        }
+        if let Some(reply) = checkpoint {
+            let _ = reply.send(schema::checkpoint(connection).map(|()| 0));
+        }
+    }
+    drop(writer);
+    // Whoever could be told is gone; what stays in the log is read by whoever opens the file next.
+    let _ = schema::checkpoint(connection);
+}
+
+/// Writes orders together, or each by itself where that fails.
+fn write(
+    connection: &Connection,
+    model: &EmbeddingModel,
+    writer: &mut Option<Writer>,
+    batch: Vec<Order>,
+    refresh: impl Fn(&Connection),
+) {
+    let (jobs, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let one_by_one = jobs.len() > 1;
+    match commit(connection, model, writer, &jobs) {
+        Ok(counts) => {
+            refresh(connection);
+            for (reply, count) in replies.into_iter().zip(counts) {
+                // Who does not wait any more does not want to know.
+                let _ = reply.send(Ok(count));
             }
-            // One that cannot be written must not spoil the others.
-            Err(_) if one_by_one => {
-                for (job, reply) in jobs.into_iter().zip(replies) {
-                    let done = commit(connection, model, &mut writer, &[job]);
-                    let _ = reply.send(done.map(|counts| counts.iter().sum()));
-                }
-                refresh(connection);
+        }
+        // One that cannot be written must not spoil the others.
+        Err(_) if one_by_one => {
+            for (job, reply) in jobs.into_iter().zip(replies) {
+                let done = commit(connection, model, writer, &[job]);
+                let _ = reply.send(done.map(|counts| counts.iter().sum()));
             }
-            Err(error) => {
-                if let Some(reply) = replies.into_iter().next() {
-                    let _ = reply.send(Err(error));
-                }
+            refresh(connection);
+        }
+        Err(error) => {
+            if let Some(reply) = replies.into_iter().next() {
+                let _ = reply.send(Err(error));
             }
         }
     }
@@ -106,6 +131,8 @@ fn commit(
                     .map(|(document, chunks)| writer.put(document, chunks, revision))
                     .sum(),
                 Job::Delete(filter) => writer.delete(filter, revision),
+                // It is none of those that are written.
+                Job::Checkpoint => Ok(0),
             })
             .collect()
     });
