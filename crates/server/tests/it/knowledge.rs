@@ -241,7 +241,25 @@ async fn others_on_the_machine_do_not_look_into_it() {
     server.document("", "kept", "Bread is flour and water.").await;
     let mode = std::fs::metadata(folder.path().join("new")).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0);
+    let mode = std::fs::metadata(folder.path().join("new/knowledge.db")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_has_ended_leaves_everything_in_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = server(folder.path()).await;
+    let uri = first.document("", "kept", "Bread is flour and water.").await;
+    first.stop().await;
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::create_dir(copy.path().join("new")).unwrap();
+    let [from, to] = [folder.path(), copy.path()].map(|folder| folder.join("new/knowledge.db"));
+    std::fs::copy(from, to).unwrap();
+    let second = server(copy.path()).await;
+    let (status, found) = second.tool("", "am7_vector_search", json!({"query": "flour"})).await;
+    assert!(status == 200 && found.to_string().contains(&uri), "{found}");
+    second.stop().await;
 }
 
 #[tokio::test]
