@@ -123,6 +123,15 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios --binary")]),
     },
     Step {
+        name: "scenarios-postgres",
+        about: "the scenarios of knowledge, with all of it in a PostgreSQL",
+        needs: None,
+        commands: || {
+            let line = "run --quiet --package xtask -- test-scenarios --postgres knowledge/";
+            Ok(vec![cargo_line(line)])
+        },
+    },
+    Step {
         name: "kills",
         about: "whoever is killed, nobody is left behind and no request waits for ever",
         needs: None,

@@ -39,7 +39,8 @@ Examples:
   cargo xtask test-scenarios gateway/ http/        by any part of the file or of id/transport/revision/store
   cargo xtask test-scenarios --list --format json  what there is, for programs
   cargo xtask test-scenarios --format junit --report scenarios.xml
-  cargo xtask test-scenarios --binary              against the built program as a child process")]
+  cargo xtask test-scenarios --binary              against the built program as a child process
+  cargo xtask test-scenarios --postgres knowledge/ with knowledge in a PostgreSQL")]
     TestScenarios(run::Options),
     /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]

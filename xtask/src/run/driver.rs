@@ -13,7 +13,7 @@ use super::{
     http::{Exchange, Unread, exchange, send_unread},
     report::Status,
     store::Sabotage,
-    world::{ServerKind, World, WorldError},
+    world::{ServerKind, Setting, World, WorldError},
 };
 use crate::scenario::{
     Action, Context, Expect, HttpRequest, Matcher, Mismatch, Step, compare::show, vars::Vars,
@@ -29,15 +29,15 @@ const NEWS: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Runs a case within `limit`.
-pub(crate) async fn run(case: Case, server: ServerKind, limit: Duration) -> Status {
+pub(crate) async fn run(case: Case, setting: Setting, limit: Duration) -> Status {
     let started = Instant::now();
-    let world = match timeout(limit, World::start(&case, &server)).await {
+    let world = match timeout(limit, World::start(&case, &setting)).await {
         Ok(Ok(world)) => world,
         Ok(Err(WorldError::NotHere(why))) => return Status::Skipped(why),
         Ok(Err(error)) => return Status::Failed(Failure::text(error.to_string())),
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
-    let sabotage = match server {
+    let sabotage = match setting.server {
         ServerKind::InProcess(sabotage) => sabotage,
         ServerKind::Binary(_) => None,
     };

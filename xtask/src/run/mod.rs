@@ -38,7 +38,7 @@ use self::{
     progress::Progress,
     report::{Finished, Status},
     store::Sabotage,
-    world::ServerKind,
+    world::{ServerKind, Setting},
 };
 use crate::{Failed, root, scenario};
 
@@ -66,6 +66,9 @@ pub(crate) struct Options {
     /// Runs the built server as a child process: PATH, or a fresh debug build without it.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
+    /// Keeps knowledge in a PostgreSQL of the run's own instead of a file.
+    #[arg(long)]
+    postgres: bool,
     /// Puts a defect into the server's work: scenarios that it touches must fail, and those that do
     /// not prove too little.
     #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
@@ -123,10 +126,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         Some(None) => ServerKind::Binary(binary::build()?),
         Some(Some(path)) => ServerKind::Binary(path.clone()),
     };
+    let setting = Setting { server, postgres: options.postgres };
     let panics = count_panics();
     let started = Instant::now();
     let filtered_out = total - cases.len();
-    let finished = run_all(cases, &server, options)?;
+    let finished = run_all(cases, &setting, options)?;
     let outcome = report::Outcome {
         finished,
         filtered_out,
@@ -140,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 /// Runs the cases side by side; the outcomes come in the order of the cases.
 fn run_all(
     cases: Vec<Case>,
-    server: &ServerKind,
+    setting: &Setting,
     options: &Options,
 ) -> Result<Vec<Finished>, Failed> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -153,12 +157,12 @@ fn run_all(
         let slots = Arc::new(Semaphore::new(jobs));
         let mut running = JoinSet::new();
         for (index, case) in cases.into_iter().enumerate() {
-            let (slots, server, progress) = (slots.clone(), server.clone(), progress.clone());
+            let (slots, setting, progress) = (slots.clone(), setting.clone(), progress.clone());
             running.spawn(async move {
                 let _slot = slots.acquire_owned().await;
                 progress.start(&case);
                 let started = Instant::now();
-                let status = attempt(case.clone(), server, limit).await;
+                let status = attempt(case.clone(), setting, limit).await;
                 let finished = Finished { case, status, elapsed: started.elapsed() };
                 progress.finish(&finished);
                 (index, finished)
@@ -175,8 +179,8 @@ fn run_all(
 }
 
 /// One case, on a task of its own, so that a panic in it is its own failure.
-async fn attempt(case: Case, server: ServerKind, limit: Duration) -> Status {
-    match tokio::spawn(driver::run(case, server, limit)).await {
+async fn attempt(case: Case, setting: Setting, limit: Duration) -> Status {
+    match tokio::spawn(driver::run(case, setting, limit)).await {
         Ok(status) => status,
         Err(error) => Status::Failed(Failure::text(format!("the runner failed: {error}"))),
     }

@@ -39,6 +39,14 @@ pub(crate) enum ServerKind {
     Binary(PathBuf),
 }
 
+/// What is the same for all cases of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) server: ServerKind,
+    /// Whether knowledge is kept in a PostgreSQL; in a file otherwise.
+    pub(crate) postgres: bool,
+}
+
 /// What a case runs in.
 pub(crate) struct World {
     pub(crate) agent: Agent,
@@ -82,7 +90,7 @@ pub(crate) enum WorldError {
 
 impl World {
     /// Starts upstreams and server, and connects the agent.
-    pub(crate) async fn start(case: &Case, kind: &ServerKind) -> Result<Self, WorldError> {
+    pub(crate) async fn start(case: &Case, setting: &Setting) -> Result<Self, WorldError> {
         let given = &case.scenario().given;
         let folder = TempDir::with_prefix("marquetry-")?;
         let scenario_folder = case.loaded.folder.clone();
@@ -91,10 +99,17 @@ impl World {
             Some(answers) => Some(ScriptedProvider::start(answers.iter().map(model_answer)).await?),
             None => None,
         };
-        let config = config(case, &upstreams, model.as_ref(), folder.path())?;
+        let database = if setting.postgres {
+            let missing = "no PostgreSQL is installed; tests/postgres/install does it";
+            let url = test_postgres::database().await;
+            url.ok_or_else(|| WorldError::NotHere(missing.to_owned()))?.into()
+        } else {
+            folder.path().join("knowledge.db")
+        };
+        let config = config(case, &upstreams, model.as_ref(), folder.path(), &database)?;
 
         let options = agent::answering(case.cell.revision, &given.agent);
-        let (server, client) = match kind {
+        let (server, client) = match &setting.server {
             ServerKind::InProcess(sabotage) => {
                 let mut hosted =
                     Hosted::start(&config, case, *sabotage).await.map_err(WorldError::Server)?;
@@ -273,6 +288,7 @@ fn config(
     upstreams: &BTreeMap<String, Upstream>,
     model: Option<&ScriptedProvider>,
     folder: &Path,
+    database: &Path,
 ) -> Result<String, WorldError> {
     let given = &case.scenario().given;
     let mut servers = Map::new();
@@ -292,7 +308,7 @@ fn config(
     };
     let mut config = json!({
         "artifacts": artifacts,
-        "knowledge": { "database": folder.join("knowledge.db") },
+        "knowledge": { "database": database },
         // A busy machine may take its time to start a process.
         "gateway": { "list_wait_ms": 30_000 },
         "testing": {
