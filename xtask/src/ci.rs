@@ -41,6 +41,9 @@ pub(crate) struct Options {
     list: bool,
 }
 
+/// The variable by which proptest takes its seed.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
 /// One step: commands that must all succeed.
 struct Step {
     name: &'static str,
@@ -196,12 +199,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     }
 
     let strict = env::var("CI").is_ok_and(|value| value == "true");
+    let seed = if strict && env::var_os(SEED).is_none() { seed_of_tree() } else { None };
+    if let Some(seed) = &seed {
+        println!("{SEED}={seed}");
+    }
     let mut outcomes = Vec::new();
     let mut skipped_tests = 0;
     for step in STEPS.iter().filter(picked) {
         println!("\n=== {}: {}", step.name, step.about);
         let started = Instant::now();
-        let outcome = run_step(step, strict, &mut skipped_tests)?;
+        let outcome = run_step(step, strict, seed.as_deref(), &mut skipped_tests)?;
         outcomes.push((step, outcome, started.elapsed()));
         if outcome == Outcome::Failed && options.fail_fast {
             break;
@@ -210,8 +217,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(summary(&outcomes, skipped_tests))
 }
 
+/// The seed of property tests: what the checked out tree holds decides it, so that a tree is
+/// judged alike wherever it is judged, and each change is tried with other values. Without CI
+/// every run has a seed of its own.
+fn seed_of_tree() -> Option<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
+    let hash = String::from_utf8(output.stdout).ok()?;
+    Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
+}
+
 /// Runs a step; adds the tests that said that they skipped themselves.
-fn run_step(step: &Step, strict: bool, skipped_tests: &mut usize) -> Result<Outcome, Failed> {
+fn run_step(
+    step: &Step,
+    strict: bool,
+    seed: Option<&str>,
+    skipped_tests: &mut usize,
+) -> Result<Outcome, Failed> {
     if let Some((program, how)) = step.needs
         && !is_installed(program)
     {
@@ -221,7 +243,7 @@ fn run_step(step: &Step, strict: bool, skipped_tests: &mut usize) -> Result<Outc
     for line in (step.commands)()? {
         println!("$ {line}");
         std::io::stdout().flush()?;
-        if !run_line(&line, skipped_tests)? {
+        if !run_line(&line, seed, skipped_tests)? {
             println!("FAILED: {line}");
             return Ok(Outcome::Failed);
         }
@@ -231,9 +253,10 @@ fn run_step(step: &Step, strict: bool, skipped_tests: &mut usize) -> Result<Outc
 
 /// Runs a command and hands its output on, counting the lines by which tests say that they skip
 /// themselves for want of a program.
-fn run_line(line: &Line, skipped_tests: &mut usize) -> Result<bool, Failed> {
+fn run_line(line: &Line, seed: Option<&str>, skipped_tests: &mut usize) -> Result<bool, Failed> {
     let mut command = Command::new(&line.program);
     command.args(&line.args).envs(line.env.iter().copied()).current_dir(root());
+    command.envs(seed.map(|seed| (SEED, seed)));
     if std::io::stderr().is_terminal() {
         // Its standard error is a pipe to us, not a terminal.
         command.env("CARGO_TERM_COLOR", "always");

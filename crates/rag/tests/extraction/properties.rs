@@ -206,8 +206,10 @@ proptest! {
         }
     }
 
+    /// Without control characters: two letters and then some of them may be another format's
+    /// beginning, and are refused as such (`%!`, "MZ").
     #[test]
-    fn text_of_any_encoding_is_itself(text in "[^\0\u{E0000}-\u{E007F}\u{FEFF}\u{C}]{0,40}") {
+    fn text_of_any_encoding_is_itself(text in "[^\\p{Cc}\u{E0000}-\u{E007F}\u{FEFF}]{0,40}") {
         let bytes: Vec<u8> = std::iter::once(0xFEFF).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
         let extracted = marquetry_rag::extract(&bytes, &Hint::file("a.txt")).unwrap();
         prop_assert_eq!(&extracted.content, &text);
