@@ -13,7 +13,7 @@ use child::{Child, end_with_parent};
 use common::{chunk, model, version, whole};
 use marquetry_rag::{
     ChunkStore, Document, EmbeddingModel, Filter, PostgresOptions, PostgresRecords, PostgresStore,
-    Put, Record, RecordStore, SearchRequest, StoreError,
+    Put, Record, RecordFilter, RecordStore, SearchRequest, StoreError,
     conformance::{self, embed},
     record_conformance,
 };
@@ -400,22 +400,84 @@ async fn waiting_has_an_end() {
     assert_eq!(narrow.count(&Filter::default()).await.unwrap(), 4);
 }
 
-/// Whoever stops to wait for a call leaves nothing half done, and a connection that serves the next call.
+/// Whoever stops to wait for a call leaves nothing half done, and a connection that serves the next call. Whether it was
+/// done nobody knows: it may be just when the server is told to commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_dropped_is_undone() {
+async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = database().await else { return };
     let store = open_with(&url, |options| options.max_connections = 1).await;
-    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    let mut undone = 0;
     for millis in (0..60).step_by(3) {
+        store.replace(Document::new("doc"), version(1)).await.unwrap();
         let write = store.replace(Document::new("doc"), version(4));
-        if tokio::time::timeout(Duration::from_millis(millis), write).await.is_ok() {
-            store.replace(Document::new("doc"), version(1)).await.unwrap();
-        }
+        let written = tokio::time::timeout(Duration::from_millis(millis), write).await;
         let request = SearchRequest::new("common", Some(embed("common", 64)));
         let _ =
             tokio::time::timeout(Duration::from_millis(millis / 8), store.search(&request)).await;
         let hits = store.search(&request).await.unwrap();
-        assert_eq!(hits.len(), 2, "after {millis} ms");
+        let contents: Vec<_> = hits.iter().map(|hit| &*hit.chunk.content).collect();
+        whole(&contents);
+        assert!([2, 5].contains(&hits.len()), "after {millis} ms: {contents:?}");
+        assert!(written.is_err() || hits.len() == 5, "after {millis} ms: {contents:?}");
+        undone += usize::from(hits.len() == 2);
+    }
+    assert!(undone > 0, "each was done in no time");
+}
+
+/// While it waits for a lock, which it would do for half a minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_nobody_waits_for_is_cancelled() {
+    let Some(url) = database().await else { return };
+    let store = open_with(&url, |options| options.max_connections = 2).await;
+    let records = store.records().await.unwrap();
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    let client = connect(&url).await;
+    let lock = "BEGIN; SELECT * FROM rag_state FOR UPDATE; SELECT * FROM record_state FOR UPDATE";
+    client.batch_execute(lock).await.unwrap();
+    let record = Record::new("data.note", "N").with_object_id("n");
+    let (write, put) =
+        (store.replace(Document::new("doc"), version(4)), records.put(Put::any(record)));
+    let both = async { tokio::join!(write, put) };
+    tokio::time::timeout(Duration::from_millis(300), both).await.unwrap_err();
+
+    // With what else is there, all connections would be in use.
+    let dropped = Instant::now();
+    let (all, one) = (Filter::default(), Filter::scope("doc"));
+    let counts = tokio::try_join!(store.count(&all), store.count(&one));
+    assert_eq!(counts.unwrap(), (2, 2));
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(dropped.elapsed() < Duration::from_secs(8), "they were at work for long");
+    client.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(store.replace(Document::new("doc"), version(4)).await.unwrap(), 5);
+    assert_eq!(records.count(&RecordFilter::new("default")).await.unwrap(), 0);
+}
+
+/// Whenever the statement ends of which nobody knows any more, those after it are left alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_hits_nobody_else() {
+    let Some(url) = database().await else { return };
+    let store = open_with(&url, |options| options.max_connections = 1).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    let client = connect(&url).await;
+    // Around the moment at which the cancellation is sent.
+    for micros in (66_000..76_000).step_by(200) {
+        client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
+        let write = store.replace(Document::new("doc"), version(4));
+        tokio::time::timeout(Duration::from_millis(20), write).await.unwrap_err();
+        let next = async {
+            for _ in 0..100 {
+                store.count(&Filter::scope("doc")).await.unwrap();
+            }
+            store.replace(Document::new("doc"), version(1)).await.unwrap();
+        };
+        let unlock = async {
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+            client.batch_execute("ROLLBACK").await.unwrap();
+        };
+        tokio::join!(next, unlock);
     }
 }
 

@@ -1,19 +1,18 @@
 //! Connections to a PostgreSQL, for all that is kept there.
 
 mod failure;
+mod lease;
 
 use std::{net::IpAddr, time::Duration};
 
-use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
-};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::{
     Config, NoTls,
     config::{Host, SslMode},
     types::ToSql,
 };
 
-pub(crate) use self::failure::Failure;
+pub(crate) use self::{failure::Failure, lease::Lease};
 
 /// A value beside a statement.
 pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
@@ -114,8 +113,9 @@ impl Connections {
         &self.options
     }
 
-    pub(crate) async fn get(&self) -> Result<Object, Failure> {
-        self.pool.get().await.map_err(|error| Failure::of_pool(error, self.options.max_connections))
+    pub(crate) async fn get(&self) -> Result<Lease, Failure> {
+        let got = self.pool.get().await.map(Lease::new);
+        got.map_err(|error| Failure::of_pool(error, self.options.max_connections))
     }
 
     /// Makes tables if the named one is not there yet, with nobody else doing so at the same time.
@@ -127,7 +127,9 @@ impl Connections {
         if !there.try_get::<_, bool>(0)? {
             transaction.batch_execute(tables).await?;
         }
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        client.done();
+        Ok(())
     }
 }
 

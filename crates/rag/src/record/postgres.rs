@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     PostgresOptions, StoreError,
-    postgres::{Connections, Failure, Parameter},
+    postgres::{Connections, Failure, Lease, Parameter},
 };
 
 /// Records in a PostgreSQL (15 or newer), which any number of processes may use at once; the database may be that of a
@@ -78,6 +78,7 @@ impl PostgresRecords {
         connections.make("record_state", &tables).await?;
         let client = connections.get().await?;
         let found = client.query_one("SELECT version FROM record_state", &[]).await?;
+        client.done();
         match found.try_get(0)? {
             VERSION => Ok(Self { connections }),
             found if found > VERSION => {
@@ -98,7 +99,9 @@ impl PostgresRecords {
     ) -> Result<Vec<T>, RecordStoreError> {
         let client = self.connections.get().await?;
         let statement = client.prepare_cached(sql).await?;
-        client.query(&statement, parameters).await?.iter().map(read).collect()
+        let rows = client.query(&statement, parameters).await?;
+        client.done();
+        rows.iter().map(read).collect()
     }
 }
 
@@ -111,14 +114,9 @@ impl RecordStore for PostgresRecords {
             return Ok(Vec::new());
         }
         let mut client = self.connections.get().await?;
-        let transaction = client.transaction().await?;
-        lock(&transaction).await?;
-        let mut kept = Vec::new();
-        for (uri, put_one) in uris.into_iter().zip(puts) {
-            kept.push(put(&transaction, &uri, put_one).await?);
-        }
-        transaction.commit().await?;
-        Ok(kept)
+        let kept = put_all(&mut client, uris.into_iter().zip(puts)).await;
+        client.done();
+        kept
     }
 
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
@@ -138,16 +136,9 @@ impl RecordStore for PostgresRecords {
         revision: Option<u64>,
     ) -> Result<Option<Record>, RecordStoreError> {
         let mut client = self.connections.get().await?;
-        let transaction = client.transaction().await?;
-        lock(&transaction).await?;
-        let Some(record) = find(&transaction, uri).await? else { return Ok(None) };
-        if let Some(revision) = revision {
-            check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
-        }
-        check_empty(&transaction, &record).await?;
-        execute(&transaction, "DELETE FROM record_item WHERE key = $1", &[&key(uri)]).await?;
-        transaction.commit().await?;
-        Ok(Some(record))
+        let deleted = delete(&mut client, uri, revision).await;
+        client.done();
+        deleted
     }
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
@@ -203,6 +194,37 @@ impl Query {
 /// Waits until nobody else writes.
 async fn lock(transaction: &Transaction<'_>) -> Result<(), RecordStoreError> {
     execute(transaction, "SELECT version FROM record_state FOR UPDATE", &[]).await
+}
+
+async fn put_all(
+    client: &mut Lease,
+    puts: impl Iterator<Item = (String, Put)>,
+) -> Result<Vec<Record>, RecordStoreError> {
+    let transaction = client.transaction().await?;
+    lock(&transaction).await?;
+    let mut kept = Vec::new();
+    for (uri, put_one) in puts {
+        kept.push(put(&transaction, &uri, put_one).await?);
+    }
+    transaction.commit().await?;
+    Ok(kept)
+}
+
+async fn delete(
+    client: &mut Lease,
+    uri: &str,
+    revision: Option<u64>,
+) -> Result<Option<Record>, RecordStoreError> {
+    let transaction = client.transaction().await?;
+    lock(&transaction).await?;
+    let Some(record) = find(&transaction, uri).await? else { return Ok(None) };
+    if let Some(revision) = revision {
+        check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
+    }
+    check_empty(&transaction, &record).await?;
+    execute(&transaction, "DELETE FROM record_item WHERE key = $1", &[&key(uri)]).await?;
+    transaction.commit().await?;
+    Ok(Some(record))
 }
 
 async fn put(

@@ -10,7 +10,7 @@ use crate::StoreError;
 
 /// A place that keeps records with their contents. It knows nothing of who asks: that is `Records`.
 ///
-/// What is put at once appears at once or not at all, also when the process dies in between. Whoever writes a store
+/// What is put at once appears at once or not at all, also when the process dies in between or the call is dropped. Whoever writes a store
 /// proves it with `record_conformance::check`, behind the feature `conformance`.
 #[async_trait]
 pub trait RecordStore: Send + Sync + 'static {

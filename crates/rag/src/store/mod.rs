@@ -34,7 +34,8 @@ use crate::search::{Hit, SearchRequest};
 ///
 /// A document's chunks are replaced as one: a reader sees all the old or all the new ones, never a mixture and never
 /// none, also when the process dies in between. Filters are exact: they are applied before anything is ranked, so
-/// that a narrow scope gives all it has.
+/// that a narrow scope gives all it has. A call that is dropped before it answers is done as a whole or not at all; a
+/// database on a server is told to stop what it does for nobody.
 ///
 /// Whoever writes a store proves it with `conformance::check`, behind the feature `conformance`.
 #[async_trait]

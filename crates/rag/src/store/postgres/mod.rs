@@ -10,7 +10,6 @@ mod writer;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use deadpool_postgres::Object;
 use tokio_postgres::{IsolationLevel, Row};
 
 use self::{
@@ -22,7 +21,7 @@ use super::{
     blocking, document::check,
 };
 use crate::{
-    postgres::{Connections, Parameter, PostgresOptions},
+    postgres::{Connections, Lease, Parameter, PostgresOptions},
     record::{PostgresRecords, RecordStoreError},
     search::{Analyzer, Hit, SearchRequest},
 };
@@ -74,7 +73,7 @@ impl PostgresStore {
         PostgresRecords::within(Arc::clone(&self.connections)).await
     }
 
-    async fn get(&self) -> Result<Object, StoreError> {
+    async fn get(&self) -> Result<Lease, StoreError> {
         Ok(self.connections.get().await?)
     }
 
@@ -91,6 +90,7 @@ impl PostgresStore {
         let client = self.get().await?;
         let statement = client.prepare_cached(sql).await?;
         let rows = client.query(&statement, parameters).await?;
+        client.done();
         rows.iter().map(read).collect()
     }
 }
@@ -107,11 +107,17 @@ impl ChunkStore for PostgresStore {
     ) -> Result<u64, StoreError> {
         check(&self.model, &documents)?;
         let batch = blocking(move || Batch::new(documents)).await?;
-        batch.write(&mut self.get().await?, &self.model, self.scan_up_to()).await
+        let mut client = self.get().await?;
+        let written = batch.write(&mut client, &self.model, self.scan_up_to()).await;
+        client.done();
+        written
     }
 
     async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
-        writer::delete(&mut self.get().await?, &self.model, &Condition::new(filter)).await
+        let mut client = self.get().await?;
+        let deleted = writer::delete(&mut client, &self.model, &Condition::new(filter)).await;
+        client.done();
+        deleted
     }
 
     async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
@@ -184,7 +190,12 @@ impl ChunkStore for PostgresStore {
             .read_only(true)
             .start()
             .await?;
-        search::search(&transaction, &self.model, request, words, self.scan_up_to()).await
+        // One that fails may have other statements still at work.
+        let found =
+            search::search(&transaction, &self.model, request, words, self.scan_up_to()).await?;
+        drop(transaction);
+        client.done();
+        Ok(found)
     }
 }
 

@@ -115,6 +115,7 @@ pub(super) async fn check(
     let mut client = connections.get().await?;
     // Whoever writes has the row locked; most who open need not wait for that.
     if version_and_model(&client.query_one(VERSION_AND_STATE, &[]).await?)? == *model {
+        client.done();
         return Ok(());
     }
     let transaction = client.transaction().await?;
@@ -142,7 +143,9 @@ pub(super) async fn check(
         let set = "UPDATE rag_state SET model = $1, dimension = $2, chunks = 0, length = 0, block = 0, filled = 0";
         transaction.execute(set, &[&model.identity.as_bytes(), &(model.dimension as i64)]).await?;
     }
-    Ok(transaction.commit().await?)
+    transaction.commit().await?;
+    client.done();
+    Ok(())
 }
 
 const VERSION_AND_STATE: &str = "SELECT model, dimension, version FROM rag_state";
@@ -174,7 +177,10 @@ async fn extension(connections: &Connections) -> Result<(), StoreError> {
             return Err(StoreError::Unusable(format!("{NEEDED}, and could not be made: {why}")));
         }
     }
-    let Some(found) = found else { return Err(StoreError::Unusable(NEEDED.to_owned())) };
+    client.done();
+    let Some(found) = found else {
+        return Err(StoreError::Unusable(NEEDED.to_owned()));
+    };
     let found: String = found.try_get(0)?;
     let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     if (parts.next(), parts.next()) < (Some(0), Some(8)) {

@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
 };
 
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::Transaction;
 
 use super::{
     filter::{Condition, key, signed},
@@ -14,7 +14,7 @@ use super::{
     schema::{self, STATE, State},
 };
 use crate::{
-    postgres::Parameter,
+    postgres::{Lease, Parameter},
     search::{Analyzer, Packed, Row, Term, unit},
     store::{Document, EmbeddingModel, NewChunk, StoreError, codec, filter::labels},
 };
@@ -103,7 +103,7 @@ impl Batch {
     /// Writes all of it or nothing, and says how many chunks are new.
     pub(super) async fn write(
         mut self,
-        client: &mut Object,
+        client: &mut Lease,
         model: &EmbeddingModel,
         scan_up_to: i64,
     ) -> Result<u64, StoreError> {
@@ -232,7 +232,7 @@ impl Batch {
 
 /// Deletes the documents that pass, and says how many chunks they had.
 pub(super) async fn delete(
-    client: &mut Object,
+    client: &mut Lease,
     model: &EmbeddingModel,
     condition: &Condition,
 ) -> Result<u64, StoreError> {
