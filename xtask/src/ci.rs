@@ -155,7 +155,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "fuzz",
         about: "each fuzz target, for ten seconds",
-        needs: None,
+        needs: Some((
+            "cargo-fuzz",
+            "cargo install --locked cargo-fuzz; it needs a nightly toolchain, too",
+        )),
         commands: || Ok(vec![cargo_line("run --quiet --package xtask -- fuzz")]),
     },
     Step {
@@ -392,8 +395,8 @@ mod tests {
             needs: Some(("no-such-program-here", "not at all")),
             commands: || Err(Failed::new("must not run")),
         };
-        assert_eq!(run_step(&step, false, &mut 0).unwrap(), Outcome::Skipped);
-        assert_eq!(run_step(&step, true, &mut 0).unwrap(), Outcome::Failed);
+        assert_eq!(run_step(&step, false, None, &mut 0).unwrap(), Outcome::Skipped);
+        assert_eq!(run_step(&step, true, None, &mut 0).unwrap(), Outcome::Failed);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Who a request is from.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
 
 /// Who a request is from, as its token proves.
 ///
@@ -15,13 +18,16 @@ pub struct Principal {
     pub subject: String,
     /// What it may do.
     pub scopes: BTreeSet<String>,
+    /// Until when its token holds. Streams that would go on without end do not outlive it: whoever listens comes back
+    /// with a new token. None for a token without an end.
+    pub expires: Option<SystemTime>,
 }
 
 impl Principal {
     /// A principal without scopes.
     #[must_use]
     pub fn new(issuer: Option<String>, subject: impl Into<String>) -> Self {
-        Self { issuer, subject: subject.into(), scopes: BTreeSet::new() }
+        Self { issuer, subject: subject.into(), scopes: BTreeSet::new(), expires: None }
     }
 
     /// The same with these scopes.
@@ -29,6 +35,20 @@ impl Principal {
     pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
         self
+    }
+
+    /// The same, whose token holds until then.
+    #[must_use]
+    pub fn until(mut self, expires: SystemTime) -> Self {
+        self.expires = Some(expires);
+        self
+    }
+
+    /// How long its token still holds; none where that has no end.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let expires = self.expires?;
+        Some(expires.duration_since(SystemTime::now()).unwrap_or_default())
     }
 
     /// Whether it may do what `scope` stands for.

@@ -14,7 +14,11 @@ use tokio::{
 };
 
 use super::{ConfigArgs, Failure, ServeArgs, flag_error};
-use crate::{app::App, config::Config, logging};
+use crate::{
+    app::App,
+    config::{AuthConfig, Config},
+    logging,
+};
 
 pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     let (mut config, warnings) = arguments.load()?;
@@ -28,10 +32,10 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     on_runtime(async {
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
-        let names = described(&config);
+        let (names, access) = (described(&config), admitted(&config.auth));
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
-        eprint!("{}", greeting(bound, &names));
+        eprint!("{}", greeting(bound, &names, &access));
         if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
@@ -147,14 +151,45 @@ fn described(config: &Config) -> String {
     if names.is_empty() { "none; name some with --mcp-config".to_owned() } else { names.join(", ") }
 }
 
-fn greeting(address: SocketAddr, servers: &str) -> String {
+/// Who may come in, as the greeting says it.
+fn admitted(auth: &AuthConfig) -> String {
+    let tokens = match auth.token_count() {
+        0 => None,
+        1 => Some("the holder of 1 token".to_owned()),
+        count => Some(format!("the holders of {count} tokens")),
+    };
+    let issued = auth.issuer.as_ref().map(|issuer| format!("whom {issuer} gives tokens"));
+    let admitted: Vec<String> = [tokens, issued].into_iter().flatten().collect();
+    if admitted.is_empty() { "everybody who reaches it".to_owned() } else { admitted.join(", ") }
+}
+
+fn greeting(address: SocketAddr, servers: &str, access: &str) -> String {
     format!(
         "\
 marquetry {} listens on http://{address}/mcp
   servers   {servers}
+  access    {access}
   clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"http://{address}/mcp\"}}}}}}
   more      http://{address}/healthz  http://{address}/api/tools
 ",
         env!("CARGO_PKG_VERSION")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_says_who_may_come_in() {
+        let of = |toml: &str| admitted(&toml::from_str(toml).unwrap());
+        assert_eq!(of(""), "everybody who reaches it");
+        assert_eq!(of("tokens = { a = { env = 'A' } }"), "the holder of 1 token");
+        assert_eq!(
+            of(
+                "issuer = 'https://login.example'\ntokens = { a = { env = 'A' }, b = { env = 'B' } }"
+            ),
+            "the holders of 2 tokens, whom https://login.example gives tokens"
+        );
+    }
 }

@@ -63,6 +63,11 @@ impl AuthConfig {
         self.issuer.is_some() || self.tokens.as_ref().is_some_and(|tokens| !tokens.is_empty())
     }
 
+    /// The environment variables that hold tokens.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.tokens.iter().flat_map(IndexMap::values).filter_map(|token| token.env.as_deref())
+    }
+
     /// How many tokens do not change.
     pub(crate) fn token_count(&self) -> usize {
         self.tokens.as_ref().map_or(0, IndexMap::len)

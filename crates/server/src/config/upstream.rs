@@ -23,7 +23,8 @@ pub struct UpstreamConfig {
     pub transport: Transport,
     /// Named, but not started.
     pub disabled: bool,
-    /// Whether a child process sees the whole environment of this one, instead of what `gateway.pass_env` says.
+    /// Whether a child process sees the whole environment of this one, instead of what `gateway.pass_env` says. The
+    /// tokens of `[auth]` are left out even so.
     pub inherit_env: bool,
     /// How this server gets in there by OAuth 2.1, if it has to.
     pub auth: Option<LoginConfig>,

@@ -228,7 +228,7 @@ mod tests {
             .iter()
             .zip(listings)
             .map(|((name, upstream), listing)| {
-                let upstream = Upstream::new(name, upstream, &config.gateway);
+                let upstream = Upstream::new(name, upstream, &config);
                 upstream.set_listing(listing);
                 upstream
             })

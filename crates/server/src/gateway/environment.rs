@@ -55,10 +55,25 @@ pub(crate) fn passed(
     more: &[String],
 ) -> BTreeMap<String, String> {
     let patterns = || ALWAYS.into_iter().chain(more.iter().map(String::as_str));
+    readable(variables, |name| patterns().any(|pattern| matches(pattern, name)))
+}
+
+/// All of `variables` but those that `door_keys` names: who may come in here is no upstream's business. One that is not UTF-8 is left out.
+pub(crate) fn inherited(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    door_keys: &[String],
+) -> BTreeMap<String, String> {
+    readable(variables, |name| !door_keys.iter().any(|key| matches(key, name)))
+}
+
+fn readable(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    is_passed: impl Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
     variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, _)| patterns().any(|pattern| matches(pattern, name)))
+        .filter(|(name, _)| is_passed(name))
         .filter_map(|(name, value)| match value.into_string() {
             Ok(value) => Some((name, value)),
             Err(_) => {
@@ -110,5 +125,8 @@ mod tests {
         let more = "EXACT HTTPS_PROXY LC_ALL NVM_BIN NVM_DIR PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
         assert_eq!(kept(&["NVM_*", "EXACT"]), more);
         assert_eq!(kept(&["*"]).split(' ').count(), names.len());
+        let inherited = inherited(variables(), &["GITHUB_TOKEN".to_owned()]);
+        assert_eq!(inherited.len(), names.len() - 1);
+        assert!(!inherited.contains_key("GITHUB_TOKEN"), "it opens our own door");
     }
 }

@@ -97,7 +97,7 @@ impl Gateway {
         let upstreams = config
             .mcp_servers
             .iter()
-            .map(|(name, upstream)| Arc::new(Upstream::new(name, upstream, &config.gateway)));
+            .map(|(name, upstream)| Arc::new(Upstream::new(name, upstream, config)));
         let limits = &config.limits;
         let questions = Duration::from_millis(limits.question_ms.get());
         let parked = Arc::new(Parked::new(limits.max_parked_calls.get(), questions));

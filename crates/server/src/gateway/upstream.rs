@@ -23,7 +23,7 @@ use super::{
     bridge, catalog::Listing, connection::Connection, environment, in_flight::InFlight,
     names::Namer, state::State,
 };
-use crate::config::{GatewayConfig, Limits, Transport, UpstreamConfig};
+use crate::config::{Config, Limits, Transport, UpstreamConfig};
 
 /// An MCP server behind this one.
 pub(crate) struct Upstream {
@@ -35,6 +35,8 @@ pub(crate) struct Upstream {
     stop_grace: Duration,
     /// Variables that it sees beside those that all do.
     pass_env: Vec<String>,
+    /// Variables that hold the tokens of who may come in here; no upstream inherits them.
+    door_keys: Vec<String>,
     /// Where tokens are kept.
     credentials: Option<PathBuf>,
     /// Stands before its program.
@@ -63,7 +65,8 @@ impl AsRef<Self> for Upstream {
 
 impl Upstream {
     /// The upstream `name`, not started yet.
-    pub(crate) fn new(name: &str, config: &UpstreamConfig, gateway: &GatewayConfig) -> Self {
+    pub(crate) fn new(name: &str, config: &UpstreamConfig, all: &Config) -> Self {
+        let gateway = &all.gateway;
         let start_timeout = config.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
         let call_timeout = match config.call_timeout_ms.unwrap_or(gateway.call_timeout_ms) {
             0 => Duration::MAX,
@@ -82,6 +85,7 @@ impl Upstream {
             call_timeout,
             stop_grace: Duration::from_millis(gateway.stop_grace_ms),
             pass_env: gateway.pass_env.clone(),
+            door_keys: all.auth.variables().map(str::to_owned).collect(),
             credentials: gateway.credentials(),
             guard: gateway.guard.clone(),
             state: watch::Sender::new(state),
@@ -190,10 +194,12 @@ impl Upstream {
         match &self.config.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 let mut program = StdioCommand::new(command, args);
-                program.inherit_env = self.config.inherit_env;
-                if !self.config.inherit_env {
-                    program.env = environment::passed(std::env::vars_os(), &self.pass_env);
-                }
+                program.inherit_env = false;
+                program.env = if self.config.inherit_env {
+                    environment::inherited(std::env::vars_os(), &self.door_keys)
+                } else {
+                    environment::passed(std::env::vars_os(), &self.pass_env)
+                };
                 program.env.extend(env.clone());
                 let depth = environment::depth() + 1;
                 if depth > environment::MOST_DEPTH {
@@ -256,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn a_state_does_not_settle_but_the_lists_do() {
         let config = UpstreamConfig::new(Transport::Elsewhere);
-        let upstream = Upstream::new("a", &config, &GatewayConfig::default());
+        let upstream = Upstream::new("a", &config, &Config::default());
         let is_settled = async || {
             tokio::time::timeout(Duration::from_millis(20), upstream.settled()).await.is_ok()
         };
@@ -269,6 +275,6 @@ mod tests {
     #[tokio::test]
     async fn a_disabled_upstream_is_settled_at_once() {
         let config = UpstreamConfig { disabled: true, ..UpstreamConfig::new(Transport::Elsewhere) };
-        Upstream::new("a", &config, &GatewayConfig::default()).settled().await;
+        Upstream::new("a", &config, &Config::default()).settled().await;
     }
 }

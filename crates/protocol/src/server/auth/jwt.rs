@@ -1,6 +1,10 @@
 //! Access tokens that are signed (RFC 9068, RFC 8725).
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use jsonwebtoken::{Algorithm, Header, Validation, errors::ErrorKind};
 use serde::Deserialize;
@@ -11,6 +15,8 @@ use super::{Bad, TokenIssuer, keys::Keys};
 pub(super) struct Claims {
     pub(super) subject: String,
     pub(super) scopes: BTreeSet<String>,
+    /// When it is accepted no longer.
+    pub(super) expires: SystemTime,
 }
 
 /// Checks a token in full.
@@ -26,6 +32,8 @@ pub(super) async fn check(
         #[serde(rename = "iss")]
         _issuer: String,
         sub: String,
+        /// Seconds, perhaps with a fraction (RFC 7519, "NumericDate"); the library has seen to it that it is to come.
+        exp: f64,
         #[serde(default)]
         scope: Option<Scopes>,
         /// As some servers write it.
@@ -47,7 +55,7 @@ pub(super) async fn check(
     crate::auth::install();
     let decoded = jsonwebtoken::decode::<Raw>(token, &key, &validation)
         .map_err(|error| Bad::Token(why(&error)))?;
-    let Raw { sub, scope, scp, cnf, .. } = decoded.claims;
+    let Raw { sub, exp, scope, scp, cnf, .. } = decoded.claims;
     if sub.is_empty() {
         return Err(Bad::Token("it is for nobody"));
     }
@@ -56,7 +64,9 @@ pub(super) async fn check(
         return Err(Bad::Token("it is bound to a key, and no proof of possession is taken here"));
     }
     let scopes = [scope, scp].into_iter().flatten().flat_map(Scopes::names).collect();
-    Ok(Claims { subject: sub, scopes })
+    let most = Duration::from_secs(u32::MAX.into());
+    let expires = Duration::try_from_secs_f64(exp).unwrap_or(most).min(most) + skew;
+    Ok(Claims { subject: sub, scopes, expires: SystemTime::UNIX_EPOCH + expires })
 }
 
 /// Several names in one text, or a list of them.

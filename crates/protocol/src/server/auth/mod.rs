@@ -261,9 +261,10 @@ impl ResourceServer {
             return Ok(Principal::new(None, &fixed.name).with_scopes(scopes));
         }
         let Some(issued) = &self.issued else { return Err(Bad::Token("it is not known here")) };
-        let Claims { subject, scopes } =
+        let Claims { subject, scopes, expires } =
             jwt::check(token, &issued.issuer, &issued.keys, self.options.clock_skew).await?;
-        Ok(Principal::new(Some(issued.issuer.issuer.clone()), subject).with_scopes(scopes))
+        let principal = Principal::new(Some(issued.issuer.issuer.clone()), subject);
+        Ok(principal.with_scopes(scopes).until(expires))
     }
 
     /// A challenge with what every one says.

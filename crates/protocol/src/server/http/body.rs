@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use tokio::{
     sync::mpsc,
-    time::{Interval, MissedTickBehavior},
+    time::{Interval, MissedTickBehavior, Sleep},
 };
 use tokio_util::sync::DropGuard;
 
@@ -38,6 +38,8 @@ struct Events {
     /// Keeps what was sent, for a client whose connection breaks.
     log: Option<Arc<Log>>,
     until_answered: bool,
+    /// When it ends, whatever is still to come.
+    end: Option<Pin<Box<Sleep>>>,
     /// Tells those who produce that nobody reads any more.
     _on_drop: Option<DropGuard>,
 }
@@ -88,6 +90,7 @@ impl ResponseBody {
             keep_alive,
             log: None,
             until_answered: false,
+            end: None,
             _on_drop: on_drop,
         })))
     }
@@ -115,6 +118,14 @@ impl ResponseBody {
     pub(super) fn until_answered(mut self) -> Self {
         if let Kind::Events(events) = &mut self.0 {
             events.until_answered = true;
+        }
+        self
+    }
+
+    /// The same, which ends after this time at the latest, where there is one.
+    pub(super) fn within(mut self, time: Option<Duration>) -> Self {
+        if let (Kind::Events(events), Some(time)) = (&mut self.0, time) {
+            events.end = Some(Box::pin(tokio::time::sleep(time)));
         }
         self
     }
@@ -154,6 +165,10 @@ impl Events {
     /// The events that are ready, in one piece.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         const AT_ONCE: usize = 64 << 10;
+        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.end();
+            return Poll::Ready(None);
+        }
         let mut piece = BytesMut::new();
         if let Some(preamble) = self.preamble.take() {
             piece.extend_from_slice(&preamble);

@@ -273,15 +273,14 @@ impl HttpEndpoint {
         if let Err(error) = headers_agree {
             return bad(&error);
         }
-        if request.method == "subscriptions/listen" && !accepts.events {
+        let listens = request.method == "subscriptions/listen";
+        if listens && !accepts.events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
         let limits = self.inner.server.limits();
-        let (room, most, what) = match &*request.method {
-            "subscriptions/listen" => {
-                (&self.inner.listening, limits.max_sessions, "clients listen")
-            }
-            _ => (&self.inner.stateless, limits.max_in_flight, "requests are in flight"),
+        let (room, most, what) = match listens {
+            true => (&self.inner.listening, limits.max_sessions, "clients listen"),
+            false => (&self.inner.stateless, limits.max_in_flight, "requests are in flight"),
         };
         let Ok(permit) = room.clone().try_acquire_owned() else {
             let error = RpcError::limit_exceeded(format!("more than {most} {what}"));
@@ -295,7 +294,9 @@ impl HttpEndpoint {
         match self.inner.server.accept(&conversation, principal.as_ref(), request, members) {
             Ok(call) => {
                 // The end of the connection is the cancellation of its request.
-                let kept = Kept::Cancelled(call.cancellation().drop_guard());
+                let time_left =
+                    principal.as_deref().filter(|_| listens).and_then(Principal::time_left);
+                let kept = Kept::Cancelled { on_drop: call.cancellation().drop_guard(), time_left };
                 let work = move |before| async move { (call.run(before).await, permit).0 };
                 self.run(work, accepts, stateless_status, kept).await
             }
@@ -506,7 +507,8 @@ impl HttpEndpoint {
                 () = replaced.cancelled() => {}
             }
         });
-        events(ResponseBody::events(None, messages, Some(stream_open.drop_guard())))
+        let body = ResponseBody::events(None, messages, Some(stream_open.drop_guard()));
+        events(body.within(principal.and_then(Principal::time_left)))
     }
 
     fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
@@ -677,7 +679,11 @@ pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
 /// What becomes of a stream whose connection breaks.
 enum Kept {
     /// Its request is cancelled: the stateless era.
-    Cancelled(DropGuard),
+    Cancelled {
+        on_drop: DropGuard,
+        /// For how long somebody may listen.
+        time_left: Option<Duration>,
+    },
     /// It goes on, and is kept for a client that comes back: a session.
     InReplay {
         replay: Arc<Replay>,
@@ -696,7 +702,7 @@ impl Kept {
     /// The stream of an answer that is already there and has nothing before it.
     fn whole(self, answer: &Outgoing) -> Response {
         events(match self {
-            Self::Cancelled(_) => ResponseBody::event(answer, None, false),
+            Self::Cancelled { .. } => ResponseBody::event(answer, None, false),
             Self::InReplay { replay, opening } => {
                 ResponseBody::event(answer, Some(&replay.open()), opening)
             }
@@ -705,8 +711,9 @@ impl Kept {
 
     fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
         events(match self {
-            Self::Cancelled(guard) => {
-                ResponseBody::events(first, messages, Some(guard)).until_answered()
+            Self::Cancelled { on_drop, time_left } => {
+                let body = ResponseBody::events(first, messages, Some(on_drop));
+                body.until_answered().within(time_left)
             }
             Self::InReplay { replay, opening } => ResponseBody::events(first, messages, None)
                 .until_answered()

@@ -2,19 +2,22 @@
 
 use std::{
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use super::{HttpEndpoint, HttpOptions, endpoint::Response, sessions::Session};
+use super::{
+    Authenticator, Denial, HttpEndpoint, HttpOptions, LegacySseEndpoint, endpoint::Response,
+    sessions::Session,
+};
 use crate::{
     RpcError,
-    server::{Handler, Limits, Reply, RequestContext, Server, ServerDescription},
+    server::{Handler, Limits, Principal, Reply, RequestContext, Server, ServerDescription},
     types::{CallToolParams, CallToolResult},
 };
 
@@ -32,8 +35,10 @@ impl Handler for Subject {
         params: CallToolParams,
         _cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if params.name == "never" {
-            std::future::pending::<()>().await;
+        match &*params.name {
+            "never" => std::future::pending::<()>().await,
+            "later" => tokio::time::sleep(Duration::from_secs(60)).await,
+            _ => {}
         }
         CallToolResult::text("x".repeat(100)).try_into()
     }
@@ -76,7 +81,7 @@ async fn a_closed_endpoint_has_ended_everything_and_answers_nobody() {
     let (id, session) = open(&endpoint).await;
     let mut stream = get(&endpoint, &id).await;
     let mut waiting = call(&endpoint, &id, "never").await;
-    let mut stateless = stateless(&endpoint).await;
+    let mut stateless = stateless(&endpoint, "tools/call").await;
     endpoint.close();
     assert!(
         ends(&mut stream).await && ends(&mut waiting).await && ends(&mut stateless).await,
@@ -86,6 +91,39 @@ async fn a_closed_endpoint_has_ended_everything_and_answers_nobody() {
     is_gone(&endpoint, &session).await;
     let late = send(&endpoint, Method::POST, &id, initialize()).await;
     assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// Whoever listens does so no longer than the token holds; what was asked in its time is answered.
+#[tokio::test(start_paused = true)]
+async fn streams_without_end_end_with_their_token() {
+    struct Visitor;
+    #[async_trait]
+    impl Authenticator for Visitor {
+        async fn authenticate(&self, _: &HeaderMap) -> Result<Arc<Principal>, Denial> {
+            let expires = SystemTime::now() + Duration::from_secs(30);
+            Ok(Arc::new(Principal::new(None, "visitor").until(expires)))
+        }
+    }
+    let options = HttpOptions { authenticator: Some(Arc::new(Visitor)), ..HttpOptions::default() };
+    let limits = Limits { session_idle: Duration::from_secs(600), ..Limits::default() };
+    let endpoint = HttpEndpoint::new(Server::with_limits(Subject, limits.clone()), options.clone());
+    let opened = send(&endpoint, Method::POST, "", initialize()).await;
+    let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let mut stream = get(&endpoint, &id).await;
+    let mut listening = stateless(&endpoint, "subscriptions/listen").await;
+    let mut call = call(&endpoint, &id, "later").await;
+    let legacy = LegacySseEndpoint::new(Server::with_limits(Subject, limits), options, "/messages");
+    let request = Request::get("/sse").header("host", "localhost").body(()).unwrap();
+    let mut oldest = legacy.stream(&request).await;
+
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert!(!ends(&mut stream).await && !ends(&mut listening).await, "their token holds");
+    assert!(!ends(&mut oldest).await);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(ends(&mut stream).await && ends(&mut listening).await && ends(&mut oldest).await);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let body = call.body_mut().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("xxx"), "the call was let in in time");
 }
 
 const IDLE: Duration = Duration::from_secs(60);
@@ -118,15 +156,15 @@ async fn get(endpoint: &HttpEndpoint, session: &str) -> Response {
     send(endpoint, Method::GET, session, Value::Null).await
 }
 
-async fn stateless(endpoint: &HttpEndpoint) -> Response {
+async fn stateless(endpoint: &HttpEndpoint, method: &str) -> Response {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
-    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "never", "_meta": meta } });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "name": "never", "notifications": {}, "_meta": meta } });
     let request = Request::post("/mcp")
         .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
+        .header("mcp-method", method)
         .header("mcp-name", "never");
     endpoint.handle(request.body(Full::from(Bytes::from(message.to_string()))).unwrap()).await
 }

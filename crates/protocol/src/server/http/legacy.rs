@@ -17,7 +17,9 @@ use super::{
         HttpOptions, Response, empty, events, is_json, not_allowed, read_body, refused, session_id,
     },
 };
-use crate::server::{Server, channel::Channel, conversation::Conversation, principal::is_same};
+use crate::server::{
+    Principal, Server, channel::Channel, conversation::Conversation, principal::is_same,
+};
 
 /// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
 ///
@@ -70,6 +72,7 @@ impl LegacySseEndpoint {
             );
         };
         let limits = self.inner.server.limits();
+        let time_left = principal.as_deref().and_then(Principal::time_left);
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight).of(principal);
         let (stream, messages) = Channel::of(self.inner.server.clone(), conversation);
         let stream = Arc::new(stream);
@@ -97,7 +100,8 @@ impl LegacySseEndpoint {
         });
         let first =
             format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.inner.messages_path);
-        events(ResponseBody::events(None, messages, Some(gone.drop_guard())).after(first))
+        let body = ResponseBody::events(None, messages, Some(gone.drop_guard())).after(first);
+        events(body.within(time_left))
     }
 
     /// Takes a message.

@@ -462,7 +462,9 @@ async fn old_keys_do_for_a_while() {
     let token = format!("Bearer {}", issuer.token(url));
     let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
     issuer.set(|state| state.delay = Duration::from_secs(60));
-    assert!(resource.authenticate(&headers).await.is_ok());
+    let principal = resource.authenticate(&headers).await.unwrap();
+    let left = principal.time_left().expect("its token has an end").as_secs();
+    assert!((590..=605).contains(&left), "ten minutes and five seconds of skew: {left}");
     tokio::time::sleep(Duration::from_millis(650)).await;
     let denial = resource.authenticate(&headers).await.unwrap_err();
     assert_eq!(denial.status, StatusCode::SERVICE_UNAVAILABLE);
