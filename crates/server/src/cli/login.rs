@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use marquetry_protocol::client::{Client, ClientOptions, HttpTarget, oauth::LoopbackBrowser};
+use marquetry_protocol::client::{
+    Client, ClientOptions, HttpTarget,
+    oauth::{CredentialStore as _, DirectoryStore, LoopbackBrowser},
+};
 use tokio::net::TcpListener;
 
 use super::{Failure, LoginArgs, print, serve::on_runtime};
@@ -27,6 +30,9 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         });
         let browser = Arc::new(browser.map_err(Failure::new)?);
         let directory = config.gateway.credentials();
+        if let Some(directory) = directory.as_deref().filter(|_| arguments.forget) {
+            DirectoryStore::new(directory).forget(url).await.map_err(Failure::new)?;
+        }
         let auth = upstream.auth.clone().unwrap_or_default();
         let authorizer =
             auth.authorizer(url, directory.as_deref(), Some(browser)).map_err(Failure::new)?;

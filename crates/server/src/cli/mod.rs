@@ -125,7 +125,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   marquetry login files
-  marquetry login files --config marquetry.toml")]
+  marquetry login files --config marquetry.toml
+  marquetry login files --forget             as if for the first time")]
     Login(LoginArgs),
     /// Make files findable: their text is kept with its passages in one database, and agents find, read and cite it.
     ///
@@ -208,6 +209,9 @@ struct GuardArgs {
 struct LoginArgs {
     /// The server's name in the configuration.
     server: String,
+    /// Forgets first what is kept of the server: for when whoever gives its tokens does not know this program any more.
+    #[arg(long)]
+    forget: bool,
     #[command(flatten)]
     config: ConfigArgs,
 }

@@ -129,6 +129,11 @@ impl UpstreamConfig {
         }
     }
 
+    /// Whether the authorization server knows us by a registration that we made by ourselves.
+    pub(crate) fn is_registered_by_itself(&self) -> bool {
+        self.auth.as_ref().is_some_and(|auth| auth.client_id.is_none())
+    }
+
     /// Replaces the variables in every string of the transport and checks the outcome; an error comes with the path of its key.
     pub(crate) fn prepare(
         &mut self,

@@ -242,15 +242,22 @@ impl Upstream {
 impl Upstream {
     /// What somebody can do about a refusal.
     fn with_advice(&self, error: ClientError) -> ClientError {
-        let wants_login = match &error {
-            ClientError::Authorization(AuthorizationError::LoginRequired { .. }) => true,
-            ClientError::Unauthorized(_) => self.config.auth.is_none(),
-            _ => false,
+        let name = &self.name;
+        let advice = match &error {
+            ClientError::Authorization(AuthorizationError::LoginRequired { .. }) => {
+                format!("log in with `marquetry login {name}`")
+            }
+            ClientError::Unauthorized(_) if self.config.auth.is_none() => {
+                format!("log in with `marquetry login {name}`")
+            }
+            // It may come to itself; but where a registration is gone, it is gone.
+            ClientError::Authorization(AuthorizationError::Denied { error, .. })
+                if error == "invalid_client" && self.config.is_registered_by_itself() =>
+            {
+                format!("if this stays so, register anew with `marquetry login {name} --forget`")
+            }
+            _ => return error,
         };
-        if !wants_login {
-            return error;
-        }
-        let advice = format!("log in with `marquetry login {}`", self.name);
         ClientError::Io { what: error.to_string(), source: std::io::Error::other(advice) }
     }
 }
@@ -276,5 +283,22 @@ mod tests {
     async fn a_disabled_upstream_is_settled_at_once() {
         let config = UpstreamConfig { disabled: true, ..UpstreamConfig::new(Transport::Elsewhere) };
         Upstream::new("a", &config, &Config::default()).settled().await;
+    }
+
+    #[test]
+    fn a_client_that_is_not_known_any_more_is_told_how_to_be() {
+        let denied = || {
+            let (error, description) = ("invalid_client".to_owned(), String::new());
+            ClientError::Authorization(AuthorizationError::Denied { error, description })
+        };
+        let mut config = UpstreamConfig::new(Transport::Elsewhere);
+        let advised = |config: &UpstreamConfig| {
+            let upstream = Upstream::new("files", config, &Config::default());
+            upstream.with_advice(denied()).to_string().contains("marquetry login files --forget")
+        };
+        config.auth = Some(Default::default());
+        assert!(advised(&config));
+        config.auth.as_mut().unwrap().client_id = Some("me".to_owned());
+        assert!(!advised(&config), "we did not register, so we cannot again");
     }
 }

@@ -298,3 +298,23 @@ fn a_login_needs_a_server_to_log_in_at() {
         "#]],
     );
 }
+
+#[tokio::test]
+async fn a_login_may_begin_as_if_for_the_first_time() {
+    use marquetry_protocol::client::oauth::{CredentialStore as _, Credentials, DirectoryStore};
+    let directory = tempfile::tempdir().unwrap();
+    // Nobody listens there, so that no login comes to an end.
+    let url = "http://127.0.0.1:1/mcp";
+    let toml = format!("gateway.credentials_directory = 'kept'\nmcp_servers.files.url = '{url}'\n");
+    fs::write(directory.path().join("m.toml"), toml).unwrap();
+    let kept = DirectoryStore::new(directory.path().join("kept"));
+    kept.save(url, &Credentials::default()).await.unwrap();
+    let login = |more: &[&str]| {
+        let arguments = [&["login", "files", "--config", "m.toml"], more].concat();
+        marquetry(directory.path(), &arguments).status.code()
+    };
+    assert_eq!(login(&[]), Some(1));
+    assert!(kept.load(url).await.unwrap().is_some());
+    assert_eq!(login(&["--forget"]), Some(1));
+    assert!(kept.load(url).await.unwrap().is_none());
+}
