@@ -52,6 +52,7 @@ mod files;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod label;
 #[cfg(feature = "extract")]
 mod pipeline;
 #[cfg(feature = "postgres")]
@@ -90,10 +91,10 @@ pub use crate::{
     embed::{EmbedError, Embedder},
     quotes::straighten_quotes,
     record::{
-        AttributeKind, AttributeType, Caller, ContentChange, Expected, MemoryRecords, ModelType,
-        NewRecord, Put, Record, RecordChange, RecordError, RecordEvent, RecordFilter, RecordLimits,
-        RecordPage, RecordPatch, RecordStore, RecordStoreError, Records, ResourceView,
-        administrators, everyone,
+        AtMost, AttributeKind, AttributeType, Caller, ContentChange, Expected, MemoryRecords,
+        ModelType, NewRecord, Put, Record, RecordChange, RecordError, RecordEvent, RecordFilter,
+        RecordLimits, RecordPage, RecordPatch, RecordStore, RecordStoreError, Records,
+        ResourceView, administrators, everyone,
     },
     search::{Fusion, Hit, Matching, SearchRequest, highlights},
     store::{

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError};
+use super::{AtMost, ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError};
 
 /// Runs every test, each against a new, empty store that `make` makes.
 ///
@@ -39,6 +39,10 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     what_has_no_uri_is_refused(&make().await).await;
     depth_is_refused(&make().await).await;
     members_are_found(&make().await).await;
+    what_is_used_stays(&make().await).await;
+    what_is_needed_must_be_there(&make().await).await;
+    there_are_no_more_than_there_may_be(&make().await).await;
+    nobody_takes_what_goes(Arc::new(make().await)).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
     one_of_many_gets_the_path(Arc::new(make().await)).await;
 }
@@ -356,6 +360,12 @@ async fn filters_are_exact(store: &impl RecordStore) {
         with(|filter| filter.name = Some("one".to_owned())),
         with(|filter| filter.owners = vec![ALICE.to_owned(), BOB.to_owned()]),
         with(|filter| filter.owners = vec![BOB.to_owned()]),
+        with(|filter| filter.not_owners = vec![ALICE.to_owned()]),
+        with(|filter| filter.not_owners = vec!["x".to_owned(), BOB.to_owned(), ALICE.to_owned()]),
+        with(|filter| {
+            filter.not_owners = vec![BOB.to_owned()];
+            filter.not_in_home_of = Some(ALICE.to_owned());
+        }),
         with(|filter| filter.not_in_home_of = Some(ALICE.to_owned())),
         with(|filter| filter.not_in_home_of = Some(BOB.to_owned())),
         with(|filter| filter.readers = Some(BTreeSet::new())),
@@ -582,6 +592,130 @@ async fn members_are_found(store: &impl RecordStore) {
     assert_eq!(ids(store, &of(&[ALICE, "x"])).await, ["one"]);
     store.put(Put::any(with(team("one"), json!([])))).await.expect("put");
     assert!(ids(store, &of(&[ALICE])).await.is_empty());
+}
+
+fn tag(id: &str) -> Record {
+    Record::new("common.tag", id).with_object_id(id)
+}
+
+fn tagged(mut record: Record, tag: &Record) -> Record {
+    record.tags.insert(uri(tag));
+    record
+}
+
+fn with_tag(tag: &Record) -> RecordFilter {
+    RecordFilter { tags: vec![uri(tag)], ..RecordFilter::new("default") }
+}
+
+async fn what_is_used_stays(store: &impl RecordStore) {
+    // It has itself, which does not count.
+    let used = put(store, tagged(tag("used"), &tag("used"))).await;
+    let users = with_tag(&used);
+    for id in ["a", "b"] {
+        put(store, tagged(note(id), &used)).await;
+    }
+    put(store, tagged(note("c"), &used).with_organization("other")).await;
+    for (left, id) in [(2, "a"), (1, "b")] {
+        match store.delete_unless(&uri(&used), Some(1), Some(&users)).await.expect_err("used") {
+            RecordStoreError::InUse { count } => assert_eq!(count, left),
+            error => panic!("{error}"),
+        }
+        assert_eq!(get(store, &used).await, Some(used.clone()));
+        store.delete(&uri(&note(id)), None).await.expect("delete");
+    }
+    let error = store.delete_unless(&uri(&used), Some(2), Some(&users)).await.expect_err("it is 1");
+    assert!(error.is_conflict(), "{error}");
+    let gone = store.delete_unless(&uri(&used), Some(1), Some(&users)).await.expect("delete");
+    assert_eq!(gone, Some(used.clone()));
+    assert_eq!(store.delete_unless(&uri(&used), None, Some(&users)).await.expect("gone"), None);
+}
+
+async fn what_is_needed_must_be_there(store: &impl RecordStore) {
+    let needing = |record: Record, needs: &[&Record]| {
+        let needs = needs.iter().map(|one| uri(one)).collect();
+        Put { needs, ..Put::any(record) }
+    };
+    let (one, two) = (tag("one"), tag("two"));
+    let missing = async |puts: Vec<Put>| match store.put_all(puts).await.expect_err("missing") {
+        RecordStoreError::Missing(missing) => assert_eq!(missing, uri(&two)),
+        error => panic!("{error}"),
+    };
+    put(store, one.clone()).await;
+    store.put(needing(note("a"), &[&one])).await.expect("put");
+    let before = ids(store, &RecordFilter::new("default")).await;
+    missing(vec![needing(note("b"), &[&one, &two])]).await;
+    missing(vec![needing(note("a"), &[&two])]).await;
+    missing(vec![needing(note("b"), &[]), needing(note("c"), &[&two]), Put::new(two.clone())])
+        .await;
+    assert_eq!(ids(store, &RecordFilter::new("default")).await, before);
+    assert_eq!(get(store, &note("a")).await.map(|note| note.revision), Some(1));
+    let both = vec![Put::new(two.clone()), needing(note("b"), &[&one, &two])];
+    store.put_all(both).await.expect("put");
+}
+
+async fn there_are_no_more_than_there_may_be(store: &impl RecordStore) {
+    let owned = |id: &str, owner: &str| {
+        let mut record = note(id);
+        record.owner = Some(owner.to_owned());
+        record
+    };
+    let filter = RecordFilter {
+        types: vec!["data.note".to_owned()],
+        owners: vec![ALICE.to_owned()],
+        ..RecordFilter::new("default")
+    };
+    let limited = |record: Record| {
+        let at_most = Some(AtMost { filter: filter.clone(), count: 2 });
+        Put { at_most, ..Put::any(record) }
+    };
+    let refused = async |puts: Vec<Put>| match store.put_all(puts).await.expect_err("too many") {
+        RecordStoreError::TooMany { found, max } => assert_eq!((found, max), (3, 2)),
+        error => panic!("{error}"),
+    };
+    let three = ["a", "b", "c"].map(|id| limited(owned(id, ALICE)));
+    refused(three.to_vec()).await;
+    assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
+    store.put_all(three[..2].to_vec()).await.expect("put");
+    refused(vec![three[2].clone()]).await;
+    // One that is there already counts once, and one that does not pass the filter not at all.
+    store.put(three[0].clone()).await.expect("put");
+    store.put(limited(owned("c", BOB))).await.expect("put");
+    refused(vec![three[2].clone()]).await;
+    store.put(limited(owned("a", BOB))).await.expect("put");
+    store.put(three[2].clone()).await.expect("put");
+    assert_eq!(ids(store, &filter).await, ["b", "c"]);
+}
+
+/// However fast a record takes a tag that is about to be removed: none is left with a tag that is gone.
+async fn nobody_takes_what_goes(store: Arc<impl RecordStore>) {
+    let mut outcomes = BTreeSet::new();
+    for round in 0..24 {
+        let tag = put(&*store, tag(&format!("t{round}"))).await;
+        let taker = {
+            let (store, tag) = (Arc::clone(&store), tag.clone());
+            tokio::spawn(async move {
+                let record = tagged(note(&format!("n{round}")), &tag);
+                let needs = record.tags.clone();
+                store.put(Put { needs, ..Put::new(record) }).await
+            })
+        };
+        // Now one, now the other is first.
+        if round % 2 == 0 {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(std::time::Duration::from_micros(100 * round)).await;
+        }
+        let removed = store.delete_unless(&uri(&tag), None, Some(&with_tag(&tag))).await;
+        let taken = taker.await.expect("a taker");
+        match (&taken, &removed) {
+            (Ok(_), Err(RecordStoreError::InUse { count: 1 }))
+            | (Err(RecordStoreError::Missing(_)), Ok(Some(_))) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(get(&*store, &tag).await.is_some(), taken.is_ok());
+        outcomes.insert(taken.is_ok());
+    }
+    assert!(!outcomes.is_empty());
 }
 
 async fn writers_do_not_lose_each_other(store: Arc<impl RecordStore>) {

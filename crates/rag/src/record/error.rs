@@ -100,6 +100,7 @@ impl From<RecordStoreError> for RecordError {
                 Self::Conflict(error)
             }
             RecordStoreError::NotEmpty { path } => Self::NotEmpty(path),
+            RecordStoreError::Missing(tag) => Self::UnknownTag(tag),
             error => Self::Store(error),
         }
     }

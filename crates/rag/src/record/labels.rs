@@ -4,11 +4,9 @@ use super::{
     Record, RecordFilter,
     store::{home_of, members, record_readers},
 };
+use crate::label::hash;
 
 /// What a record can be found by: a hash of its organisation, the kind and the value.
-///
-/// Cryptographic, since a name that collides with another's would pass the other's filters. Nobody gains by making two
-/// of their own collide, so 64 bits are enough.
 pub(super) type Label = i64;
 
 #[derive(Clone, Copy)]
@@ -24,13 +22,7 @@ enum Kind {
 }
 
 fn label(organization: &str, kind: Kind, value: &str) -> Label {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[kind as u8]);
-    hasher.update(&(organization.len() as u64).to_le_bytes());
-    hasher.update(organization.as_bytes());
-    hasher.update(value.as_bytes());
-    let hash = hasher.finalize();
-    Label::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+    hash(kind as u8, &[organization], value).cast_signed()
 }
 
 /// All labels of a record, sorted.
@@ -52,8 +44,8 @@ pub(super) fn labels(record: &Record) -> Vec<Label> {
 pub(super) struct Labels {
     /// One of each of these.
     pub(super) groups: Vec<Vec<Label>>,
-    /// Not this one.
-    pub(super) not: Option<Label>,
+    /// None of these.
+    pub(super) not: Vec<Label>,
 }
 
 impl Labels {
@@ -76,7 +68,8 @@ impl Labels {
             .chain(one(Kind::Group, &filter.group))
             .chain(one(Kind::Name, &filter.name))
             .chain(readers);
-        let not = filter.not_in_home_of.as_ref().map(|owner| of(Kind::Home, owner));
-        Self { groups: groups.collect(), not }
+        let homes = filter.not_in_home_of.iter().map(|owner| of(Kind::Home, owner));
+        let owners = filter.not_owners.iter().map(|owner| of(Kind::Owner, owner));
+        Self { groups: groups.collect(), not: homes.chain(owners).collect() }
     }
 }

@@ -26,9 +26,14 @@ pub struct RecordLimits {
     pub max_content_bytes: usize,
     /// Records of a page of a list; 500 by default.
     pub max_page: usize,
+    /// Groups of one owner; 1,000 by default. Of no owner more of them are looked at to find a caller's rights, so that
+    /// nobody hides what others share.
+    pub max_groups_per_owner: usize,
     /// In how many groups, and for how many places that others share, a caller's rights are looked up; 10,000 by
     /// default. Whoever is in more sees less, and never more.
     pub max_groups: usize,
+    /// How many groups may be members of one another, so that a member of the first is in the last; 32 by default.
+    pub max_group_nesting: usize,
     /// How many events wait for a subscriber; 1,024 by default.
     pub max_events: usize,
 }
@@ -47,7 +52,9 @@ impl Default for RecordLimits {
             max_attribute_bytes: 1 << 20,
             max_content_bytes: 64 << 20,
             max_page: 500,
+            max_groups_per_owner: 1_000,
             max_groups: 10_000,
+            max_group_nesting: 32,
             max_events: 1_024,
         }
     }

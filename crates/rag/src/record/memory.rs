@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use super::{
     ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError, path,
-    store::{check_expected, check_put},
+    store::{check_at_most, check_expected, check_put, check_unused},
 };
 
 /// Records in memory.
@@ -97,10 +97,11 @@ impl RecordStore for MemoryRecords {
         Ok(self.read(|state| state.records.get(uri)?.content.clone()))
     }
 
-    async fn delete(
+    async fn delete_unless(
         &self,
         uri: &str,
         revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let Some(kept) = state.records.get(uri) else { return Ok(None) };
@@ -108,6 +109,9 @@ impl RecordStore for MemoryRecords {
             check_expected(uri, super::Expected::Revision(revision), Some(kept.record.revision))?;
         }
         state.check_empty(&kept.record)?;
+        if let Some(used_by) = used_by {
+            check_unused(&kept.record, used_by, state.count(used_by))?;
+        }
         Ok(state.set(uri, None).map(|kept| kept.record))
     }
 
@@ -121,17 +125,18 @@ impl RecordStore for MemoryRecords {
     }
 
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
-        let count = |state: &State| {
-            state.records.values().filter(|kept| filter.matches(&kept.record)).count()
-        };
-        Ok(self.read(count) as u64)
+        Ok(self.read(|state| state.count(filter)))
     }
 }
 
 impl State {
+    fn count(&self, filter: &RecordFilter) -> u64 {
+        self.records.values().filter(|kept| filter.matches(&kept.record)).count() as u64
+    }
+
     /// What was there before, and what is there now.
     fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Kept>, Record), RecordStoreError> {
-        let Put { mut record, content, expected } = put;
+        let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);
         check_expected(uri, expected, old.map(|old| old.record.revision))?;
         let is_place = record.is_place();
@@ -148,6 +153,14 @@ impl State {
             && self.groups.get(&place).is_none_or(|group| group == uri)
         {
             return Err(RecordStoreError::NoGroup { path: group.clone() });
+        }
+        if let Some(missing) = needs.into_iter().find(|uri| !self.records.contains_key(uri)) {
+            return Err(RecordStoreError::Missing(missing));
+        }
+        if let Some(at_most) = at_most {
+            let counts = |record: &Record| u64::from(at_most.filter.matches(record));
+            let before = old.map_or(0, |old| counts(&old.record));
+            check_at_most(&at_most, self.count(&at_most.filter) - before + counts(&record))?;
         }
         record.revision = old.map_or(0, |old| old.record.revision) + 1;
         if let Some(old) = old {

@@ -39,7 +39,7 @@ pub use self::{
     memory::MemoryRecords,
     model::Record,
     new::{NewRecord, RecordPatch},
-    store::{ContentChange, Expected, Put, RecordFilter, RecordStore, RecordStoreError},
+    store::{AtMost, ContentChange, Expected, Put, RecordFilter, RecordStore, RecordStoreError},
     types::{AttributeKind, AttributeType, ModelType},
     view::ResourceView,
 };

@@ -10,7 +10,7 @@ use super::{
     ContentChange, Expected, Put, Record, RecordFilter, RecordStore, RecordStoreError,
     labels::{Labels, labels},
     path::is_root,
-    store::{check_expected, check_put},
+    store::{check_at_most, check_expected, check_put, check_unused},
 };
 use crate::{
     PostgresOptions, StoreError,
@@ -130,13 +130,14 @@ impl RecordStore for PostgresRecords {
         Ok(self.select(sql, &[&key(uri)], read).await?.pop().flatten())
     }
 
-    async fn delete(
+    async fn delete_unless(
         &self,
         uri: &str,
         revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
         let mut client = self.connections.get().await?;
-        let deleted = delete(&mut client, uri, revision).await;
+        let deleted = delete(&mut client, uri, revision, used_by).await;
         client.done();
         deleted
     }
@@ -167,26 +168,27 @@ impl RecordStore for PostgresRecords {
 struct Query {
     organization: Vec<u8>,
     groups: Vec<Vec<i64>>,
-    not: Option<Vec<i64>>,
+    not: Vec<i64>,
 }
 
 impl Query {
     fn new(filter: &RecordFilter) -> Self {
         let Labels { groups, not } = Labels::of(filter);
-        Self { organization: key(&filter.organization), groups, not: not.map(|label| vec![label]) }
+        Self { organization: key(&filter.organization), groups, not }
     }
 
     /// The condition, whose parameters begin with this number.
     fn sql(&self, first: usize) -> String {
         let groups = self.groups.iter().map(|_| "labels &&");
-        let not = self.not.iter().map(|_| "NOT labels &&");
+        let not = (!self.not.is_empty()).then_some("NOT labels &&").into_iter();
         let tests = ["organization ="].into_iter().chain(groups).chain(not).zip(first..);
         let tests: Vec<_> = tests.map(|(test, number)| format!("{test} ${number}")).collect();
         tests.join(" AND ")
     }
 
     fn parameters<'a>(&'a self, before: &[Parameter<'a>]) -> Vec<Parameter<'a>> {
-        let labels = self.groups.iter().chain(&self.not).map(|labels| labels as Parameter<'a>);
+        let not = Some(&self.not).filter(|not| !not.is_empty());
+        let labels = self.groups.iter().chain(not).map(|labels| labels as Parameter<'a>);
         before.iter().copied().chain([&self.organization as Parameter<'a>]).chain(labels).collect()
     }
 }
@@ -214,6 +216,7 @@ async fn delete(
     client: &mut Lease,
     uri: &str,
     revision: Option<u64>,
+    used_by: Option<&RecordFilter>,
 ) -> Result<Option<Record>, RecordStoreError> {
     let transaction = client.transaction().await?;
     lock(&transaction).await?;
@@ -222,6 +225,9 @@ async fn delete(
         check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
     }
     check_empty(&transaction, &record).await?;
+    if let Some(used_by) = used_by {
+        check_unused(&record, used_by, count(&transaction, used_by).await?)?;
+    }
     execute(&transaction, "DELETE FROM record_item WHERE key = $1", &[&key(uri)]).await?;
     transaction.commit().await?;
     Ok(Some(record))
@@ -232,7 +238,7 @@ async fn put(
     uri: &str,
     put: Put,
 ) -> Result<Record, RecordStoreError> {
-    let Put { mut record, content, expected } = put;
+    let Put { mut record, content, expected, needs, at_most } = put;
     let old = find(transaction, uri).await?;
     check_expected(uri, expected, old.as_ref().map(|old| old.revision))?;
     let (place, lies_in) = (record.is_place(), record.lies_in());
@@ -254,6 +260,11 @@ async fn put(
         && !is_there(lies_in).await?
     {
         return Err(RecordStoreError::NoGroup { path: group.clone() });
+    }
+    for needed in needs {
+        if find(transaction, &needed).await?.is_none() {
+            return Err(RecordStoreError::Missing(needed));
+        }
     }
     record.revision = old.as_ref().map_or(0, |old| old.revision) + 1;
     if let Some(old) = &old {
@@ -277,6 +288,9 @@ async fn put(
         &fields,
     ];
     execute(transaction, if old.is_some() { update } else { sql }, &parameters).await?;
+    if let Some(at_most) = at_most {
+        check_at_most(&at_most, count(transaction, &at_most.filter).await?)?;
+    }
     let bytes = match content {
         ContentChange::Keep => return Ok(record),
         ContentChange::Set(bytes) => Some(bytes),
@@ -295,6 +309,17 @@ async fn find(
     let statement = transaction.prepare_cached(sql).await?;
     let found = transaction.query_opt(&statement, &[&key(uri)]).await?;
     found.map(|row| record(&row, 0)).transpose()
+}
+
+async fn count(
+    transaction: &Transaction<'_>,
+    filter: &RecordFilter,
+) -> Result<u64, RecordStoreError> {
+    let query = Query::new(filter);
+    let sql = format!("SELECT count(*) FROM record_item WHERE {}", query.sql(1));
+    let statement = transaction.prepare_cached(&sql).await?;
+    let row = transaction.query_one(&statement, &query.parameters(&[])).await?;
+    Ok(row.try_get::<_, i64>(0)?.cast_unsigned())
 }
 
 async fn check_empty(

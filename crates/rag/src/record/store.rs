@@ -45,6 +45,21 @@ pub trait RecordStore: Send + Sync + 'static {
         &self,
         uri: &str,
         revision: Option<u64>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        self.delete_unless(uri, revision, None).await
+    }
+
+    /// Removes a record as [`Self::delete`] does, unless others than itself pass a filter: those that need it. No other
+    /// can come to do so in between.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::delete`], and [`RecordStoreError::InUse`].
+    async fn delete_unless(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError>;
 
     /// Records that pass the filter, in the order of the bytes of their URIs.
@@ -73,12 +88,17 @@ pub struct Put {
     pub content: ContentChange,
     /// What must be there before.
     pub expected: Expected,
+    /// URIs of records that must be there, such as its tags.
+    pub needs: BTreeSet<String>,
+    /// How many records there may be of some kind, this one included.
+    pub at_most: Option<AtMost>,
 }
 
 impl Put {
     /// A record that must not be there yet.
     pub fn new(record: Record) -> Self {
-        Self { record, content: ContentChange::Keep, expected: Expected::Absent }
+        let (content, expected) = (ContentChange::Keep, Expected::Absent);
+        Self { record, content, expected, needs: BTreeSet::new(), at_most: None }
     }
 
     /// A record in the place of the one of this revision, with its bytes.
@@ -96,6 +116,15 @@ impl Put {
     pub fn with_content(self, content: impl Into<Vec<u8>>) -> Self {
         Self { content: ContentChange::Set(content.into()), ..self }
     }
+}
+
+/// How many records may pass a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtMost {
+    /// Which records count.
+    pub filter: RecordFilter,
+    /// How many there may be.
+    pub count: u64,
 }
 
 /// What becomes of the bytes of a record.
@@ -137,6 +166,8 @@ pub struct RecordFilter {
     pub tags: Vec<String>,
     /// Of one of these owners.
     pub owners: Vec<String>,
+    /// Of none of these owners.
+    pub not_owners: Vec<String>,
     /// Anywhere but in the home of this owner: what others share with them.
     pub not_in_home_of: Option<String>,
     /// For one of these: as owner, reader, writer, or reader of the place where it lies (`Records::principals`).
@@ -167,6 +198,7 @@ impl RecordFilter {
             && self.name.as_ref().is_none_or(|name| record.name == *name)
             && self.tags.iter().all(|tag| record.tags.contains(tag))
             && any(&self.owners, record.owner.as_ref())
+            && !record.owner.as_ref().is_some_and(|owner| self.not_owners.contains(owner))
             && self.not_in_home_of.as_ref().is_none_or(|owner| home_of(record) != Some(owner))
             && self.readers.as_ref().is_none_or(|readers| {
                 record_readers(record).iter().any(|reader| readers.contains(reader))
@@ -274,6 +306,22 @@ pub(crate) fn check_expected(
     }
 }
 
+/// That no more are there than there may be.
+pub(crate) fn check_at_most(at_most: &AtMost, found: u64) -> Result<(), RecordStoreError> {
+    let max = at_most.count;
+    if found > max { Err(RecordStoreError::TooMany { found, max }) } else { Ok(()) }
+}
+
+/// That nothing uses a record that is to be removed; so many pass the filter of those that do.
+pub(crate) fn check_unused(
+    record: &Record,
+    used_by: &RecordFilter,
+    found: u64,
+) -> Result<(), RecordStoreError> {
+    let count = found.saturating_sub(u64::from(used_by.matches(record)));
+    if count > 0 { Err(RecordStoreError::InUse { count }) } else { Ok(()) }
+}
+
 /// Why a store of records did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -305,6 +353,23 @@ pub enum RecordStoreError {
     NotEmpty {
         /// The path of the group.
         path: String,
+    },
+    /// Other records need one that is to be removed.
+    #[error("{count} other records need it")]
+    InUse {
+        /// How many.
+        count: u64,
+    },
+    /// A record that another needs is not there (any more).
+    #[error("there is no record {0}, which is needed")]
+    Missing(String),
+    /// There would be more records of some kind than there may be.
+    #[error("there would be {found} records, and there may be {max}")]
+    TooMany {
+        /// How many.
+        found: u64,
+        /// How many there may be.
+        max: u64,
     },
     /// A record whose parts make no URI.
     #[error(

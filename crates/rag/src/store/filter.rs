@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Document;
+use crate::label::hash;
 
 /// Which documents a question is about. What is empty does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,10 +83,7 @@ impl LabelFilter {
     }
 }
 
-/// What a document can be found by, as a hash of the kind and the value.
-///
-/// Cryptographic, since an owner that collides with another would pass the other's filters. Nobody gains by making
-/// two of their own collide, so 64 bits are enough.
+/// What a document can be found by: a hash of the kind and the value.
 pub(crate) type Label = u64;
 
 #[derive(Clone, Copy)]
@@ -100,14 +98,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&[kind as u8]);
-    for value in values {
-        hasher.update(&(value.len() as u64).to_le_bytes());
-        hasher.update(value.as_bytes());
-    }
-    let hash = hasher.finalize();
-    Label::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+    hash(kind as u8, values, "")
 }
 
 /// All labels of a document but that of its URI, sorted.

@@ -8,6 +8,7 @@ mod child;
 mod file;
 mod groups;
 mod hostile;
+mod many_groups;
 mod rule;
 mod seed;
 

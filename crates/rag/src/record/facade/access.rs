@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::groups::Groups;
 use crate::record::{
     Caller, Record, RecordError, RecordFilter, Records,
     caller::uri as uri_of,
@@ -18,30 +19,45 @@ impl Records {
             return Ok(principals);
         }
         let mut fresh = principals.clone();
-        let mut room = self.limits.max_groups;
-        while !fresh.is_empty() && room > 0 {
+        let mut groups = Groups::new(self);
+        for _ in 0..=self.limits.max_path_depth {
+            if fresh.is_empty() {
+                break;
+            }
             let filter = RecordFilter {
-                types: vec![GROUP.to_owned()],
                 readers: Some(std::mem::take(&mut fresh)),
                 // What lies in one's own home is one's own.
                 not_in_home_of: Some(caller.user.clone()),
                 ..RecordFilter::new(&caller.organization)
             };
-            for group in self.some(filter, room).await? {
+            for group in groups.read(filter).await? {
                 let place = group.is_place().filter(|place| principals.insert(place.clone()));
                 fresh.extend(place);
-                room -= 1;
             }
+        }
+        Ok(principals)
+    }
+
+    /// Those of [`Self::principals`] that matter for what lies in one group, in whose home it may be.
+    pub(super) async fn principals_in(
+        &self,
+        caller: &Caller,
+        home: Option<&str>,
+        path: &str,
+    ) -> Result<BTreeSet<String>, RecordError> {
+        let mut principals = caller.names();
+        let reads = |group: &Record| {
+            group.owner.as_ref() == Some(&caller.user) || names_reader(group, &principals)
+        };
+        if self.any_around(&caller.organization, home, Some(path.to_owned()), reads).await? {
+            principals.insert(path::place(&caller.organization, home, path));
         }
         Ok(principals)
     }
 
     /// Whether this caller may read a record.
     pub async fn may_read(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
-        self.may(caller, record, |record, names| {
-            names_any(&record.readers, names) || names_any(&record.writers, names)
-        })
-        .await
+        self.may(caller, record, names_reader).await
     }
 
     /// Whether this caller may change a record.
@@ -68,17 +84,24 @@ impl Records {
         if may(record) {
             return Ok(true);
         }
-        let mut next = record.group.clone();
-        while let Some(path) = next {
-            let Some(group) =
-                self.group(&record.organization, record.owner.as_deref(), &path).await?
-            else {
-                break;
-            };
-            if may(&group) {
+        self.any_around(&record.organization, record.owner.as_deref(), record.group.clone(), may)
+            .await
+    }
+
+    /// Whether a condition holds for a group or for one of those in which it lies.
+    async fn any_around(
+        &self,
+        organization: &str,
+        owner: Option<&str>,
+        mut path: Option<String>,
+        condition: impl Fn(&Record) -> bool,
+    ) -> Result<bool, RecordError> {
+        while let Some(next) = path {
+            let Some(group) = self.group(organization, owner, &next).await? else { break };
+            if condition(&group) {
                 return Ok(true);
             }
-            next = group.group;
+            path = group.group;
         }
         Ok(false)
     }
@@ -114,6 +137,11 @@ impl Records {
             Root::Home(id) => Some(uri_of(&caller.organization, USER, id)?),
         })
     }
+}
+
+/// Whether a record names one of these as a reader or writer.
+fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
+    names_any(&record.readers, names) || names_any(&record.writers, names)
 }
 
 fn names_any(names: &BTreeSet<String>, of: &BTreeSet<String>) -> bool {

@@ -1,11 +1,13 @@
 //! Making, changing and removing records.
 
+use std::collections::BTreeSet;
+
 use super::{known, parse};
 use crate::{
     StoreError,
     record::{
-        Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
-        RecordFilter, RecordPatch, RecordStoreError, Records,
+        AtMost, Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange,
+        RecordError, RecordFilter, RecordPatch, RecordStoreError, Records,
         caller::{ADMINISTRATORS, EVERYONE, everyone, uri as uri_of},
         check,
         model::{GROUP, TAG, USER},
@@ -44,7 +46,9 @@ impl Records {
                 return Err(RecordError::Forbidden { action, target: uri });
             }
             let own = record.path();
-            puts.push(Put { content: content.clone(), ..Put::new(record) });
+            let needs = record.tags.clone();
+            let put = Put { content: content.clone(), needs, ..Put::new(record) };
+            puts.push(self.limited(put));
             match self.keep(puts, RecordChange::Created).await {
                 // Another made or removed one of the groups in between.
                 Err(error)
@@ -176,37 +180,22 @@ impl Records {
             if !self.may_write(caller, &record).await? {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
-            self.check_unused(caller, &record).await?;
+            let (used_by, by) = users_of(&record).unzip();
             // Only what was looked at is removed.
-            match self.remove(uri.clone(), revision.unwrap_or(record.revision)).await {
+            match self.remove(uri.clone(), revision.unwrap_or(record.revision), used_by).await {
                 Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
+                Err(RecordStoreError::InUse { count }) => {
+                    // Others may not know how many records there are that they do not see.
+                    let count = Some(count).filter(|_| caller.is_admin);
+                    let by = by.unwrap_or_default();
+                    return Err(RecordError::InUse { target: uri, count, by });
+                }
                 Err(error) => return Err(error.into()),
                 Ok(None) => return Err(RecordError::NotFound(uri)),
                 Ok(Some(removed)) => return Ok(removed),
             }
         }
         unreachable!("the loop ends by returning")
-    }
-
-    /// That nothing needs a user or a tag any more but the record of it itself.
-    async fn check_unused(&self, caller: &Caller, record: &Record) -> Result<(), RecordError> {
-        let uri = known(record);
-        let mut users = RecordFilter::new(&record.organization);
-        let (own, by) = match record.kind.as_str() {
-            USER => {
-                users.owners = vec![uri.clone()];
-                (record.owner.as_ref() == Some(&uri), "records are theirs")
-            }
-            TAG => {
-                users.tags = vec![uri.clone()];
-                (record.tags.contains(&uri), "records have it")
-            }
-            _ => return Ok(()),
-        };
-        let count = self.store.count(&users).await?.saturating_sub(u64::from(own));
-        // Others may not know how many records there are that they do not see.
-        let number = Some(count).filter(|_| caller.is_admin);
-        if count > 0 { Err(RecordError::InUse { target: uri, count: number, by }) } else { Ok(()) }
     }
 
     /// What is to be kept so that a record becomes what a patch says.
@@ -302,8 +291,22 @@ impl Records {
             puts = self.place(caller, &mut record, &path).await?;
         }
         record.modified = (self.clock)().max(old.modified);
-        puts.push(Put { content: content.clone(), ..Put::update(record, old.revision) });
+        let is_given_away = record.owner != old.owner;
+        let needs = if tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        let put = Put { content: content.clone(), needs, ..Put::update(record, old.revision) };
+        puts.push(if is_given_away { self.limited(put) } else { put });
         Ok(puts)
+    }
+
+    /// With how many groups its owner may have, if it is one.
+    fn limited(&self, mut put: Put) -> Put {
+        if let (GROUP, Some(owner)) = (&*put.record.kind, &put.record.owner) {
+            let mut filter = RecordFilter::new(&put.record.organization);
+            filter.types = vec![GROUP.to_owned()];
+            filter.owners = vec![owner.clone()];
+            put.at_most = Some(AtMost { filter, count: self.limits.max_groups_per_owner as u64 });
+        }
+        put
     }
 
     /// The groups of a path that are to be made, if the caller may make something there.
@@ -342,7 +345,7 @@ impl Records {
                 group.object_id = uuid()?;
                 group.group = Some(path.stored(depth));
                 group.owner = Some(owner.to_owned());
-                Ok(Put::new(group))
+                Ok(self.limited(Put::new(group)))
             })
             .collect()
     }
@@ -372,7 +375,19 @@ impl Records {
     ) -> Result<Record, RecordError> {
         let this = self.clone();
         to_its_end(async move {
-            let mut kept = this.store.put_all(puts).await?;
+            let mut kept = match this.store.put_all(puts).await {
+                // No others are limited.
+                Err(RecordStoreError::TooMany { found, max }) => {
+                    return Err(RecordError::Limit {
+                        field: "the owner",
+                        limit: "max_groups_per_owner",
+                        got: found as usize,
+                        unit: "groups",
+                        max: max as usize,
+                    });
+                }
+                kept => kept?,
+            };
             let last = kept.pop();
             for group in &kept {
                 this.tell(RecordChange::Created, group);
@@ -386,10 +401,16 @@ impl Records {
     }
 
     /// Removes a record and tells of it.
-    async fn remove(&self, uri: String, revision: u64) -> Result<Option<Record>, RecordStoreError> {
+    async fn remove(
+        &self,
+        uri: String,
+        revision: u64,
+        used_by: Option<RecordFilter>,
+    ) -> Result<Option<Record>, RecordStoreError> {
         let this = self.clone();
         to_its_end(async move {
-            let removed = this.store.delete(&uri, Some(revision)).await?;
+            let revision = Some(revision);
+            let removed = this.store.delete_unless(&uri, revision, used_by.as_ref()).await?;
             if let Some(removed) = &removed {
                 this.tell(RecordChange::Deleted, removed);
             }
@@ -410,6 +431,18 @@ async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'stati
             Err(stopped) => Err(RecordStoreError::Store(StoreError::engine(stopped)).into()),
         },
     }
+}
+
+/// Which records keep a user or a tag from being removed, and what they have to do with it.
+fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
+    let mut users = RecordFilter::new(&record.organization);
+    let uris = match record.kind.as_str() {
+        USER => &mut users.owners,
+        TAG => &mut users.tags,
+        _ => return None,
+    };
+    uris.push(known(record));
+    Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
 }
 
 /// Whether it failed over a group that another made or removed, rather than over the record itself.

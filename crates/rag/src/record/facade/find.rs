@@ -84,13 +84,15 @@ impl Records {
     ) -> Result<Option<RecordFilter>, RecordError> {
         let mut filter = filter.clone();
         filter.organization.clone_from(&caller.organization);
+        let mut home = None;
         if let Some(group) = &filter.group {
             let path = self.limits.path(group)?;
-            if let Some(home) = self.home(caller, &path)? {
-                if !filter.owners.is_empty() && !filter.owners.contains(&home) {
+            home = self.home(caller, &path)?;
+            if let Some(home) = &home {
+                if !filter.owners.is_empty() && !filter.owners.contains(home) {
                     return Ok(None);
                 }
-                filter.owners = vec![home];
+                filter.owners = vec![home.clone()];
             }
             filter.group = Some(path.stored(path.segments.len()));
         }
@@ -111,7 +113,12 @@ impl Records {
             }
         }
         filter.tags = tags;
-        filter.readers = if caller.is_admin { None } else { Some(self.principals(caller).await?) };
+        filter.readers = match &filter.group {
+            _ if caller.is_admin => None,
+            // Whatever else others share does not matter there.
+            Some(path) => Some(self.principals_in(caller, home.as_deref(), path).await?),
+            None => Some(self.principals(caller).await?),
+        };
         Ok(Some(filter))
     }
 }

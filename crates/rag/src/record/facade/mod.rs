@@ -3,10 +3,10 @@
 mod access;
 mod change;
 mod find;
+mod groups;
 mod tags;
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -14,12 +14,11 @@ use std::{
 use marquetry_context_blocks::Am7Uri;
 use tokio::sync::broadcast;
 
+use self::groups::Groups;
+
 use super::{
     Caller, Put, Record, RecordChange, RecordError, RecordEvent, RecordFilter, RecordLimits,
-    RecordStore, administrators,
-    caller::short,
-    model::{GROUP, USER},
-    store::record_readers,
+    RecordStore, administrators, caller::short, model::USER, store::record_readers,
 };
 use crate::Document;
 
@@ -114,18 +113,18 @@ impl Records {
     ) -> Result<Caller, RecordError> {
         let mut caller = Caller { is_admin, ..Caller::new(organization, user_id)? };
         let mut members: Vec<_> = caller.names().into_iter().collect();
-        while !members.is_empty() && caller.groups.len() < self.limits.max_groups {
+        let mut groups = Groups::new(self);
+        for _ in 0..self.limits.max_group_nesting {
+            if members.is_empty() {
+                break;
+            }
             let filter = RecordFilter {
-                types: vec![GROUP.to_owned()],
                 members: std::mem::take(&mut members),
                 ..RecordFilter::new(organization)
             };
-            let groups = self.some(filter, self.limits.max_groups - caller.groups.len()).await?;
-            members = groups
-                .iter()
-                .filter_map(Record::uri)
-                .filter(|uri| caller.groups.insert(uri.clone()))
-                .collect();
+            for group in groups.read(filter).await? {
+                members.extend(group.uri().filter(|uri| caller.groups.insert(uri.clone())));
+            }
         }
         Ok(caller)
     }
@@ -189,29 +188,6 @@ impl Records {
     pub(super) fn stamped(&self, record: Record) -> Record {
         let now = (self.clock)();
         Record { created: now, modified: now, ..record }
-    }
-
-    /// The first so many records of a filter, read in parts.
-    pub(super) async fn some(
-        &self,
-        mut filter: RecordFilter,
-        most: usize,
-    ) -> Result<Vec<Record>, RecordError> {
-        let mut all: BTreeMap<String, Record> = BTreeMap::new();
-        while all.len() < most {
-            let limit = (most - all.len()).min(500);
-            filter.limit = Some(limit);
-            let page = self.store.list(&filter).await?;
-            let is_last = page.len() < limit;
-            filter.after = page.last().and_then(Record::uri);
-            // Stores find them by hashes, and rights come of what is found here.
-            let page = page.into_iter().filter(|record| filter.matches(record));
-            all.extend(page.filter_map(|record| Some((record.uri()?, record))));
-            if is_last {
-                break;
-            }
-        }
-        Ok(all.into_values().collect())
     }
 }
 

@@ -164,13 +164,14 @@ impl RecordStore for LibsqlRecords {
         .await
     }
 
-    async fn delete(
+    async fn delete_unless(
         &self,
         uri: &str,
         revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
-        let uri = uri.to_owned();
-        self.write(move |writer| writer.delete(&uri, revision)).await
+        let (uri, used_by) = (uri.to_owned(), used_by.cloned());
+        self.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
     }
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {

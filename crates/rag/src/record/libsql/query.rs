@@ -86,11 +86,12 @@ impl Query {
                 values.push(list_of(group));
             }
         }
-        if let Some(not) = not {
+        if !not.is_empty() {
             from.push_str(
-                " AND NOT EXISTS (SELECT 1 FROM record_label l WHERE l.item = i.number AND l.label = ?)",
+                " AND NOT EXISTS (SELECT 1 FROM record_label l WHERE l.item = i.number \
+                 AND l.label IN (SELECT value FROM json_each(?)))",
             );
-            values.push(Value::Integer(not));
+            values.push(list_of(&not));
         }
         Ok(Self { from, values })
     }

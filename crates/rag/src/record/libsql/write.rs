@@ -2,12 +2,14 @@
 
 use libsql::{Connection, params};
 
-use super::query::Found;
+use super::query::{self, Found};
 use crate::{
     StoreError,
     record::{
-        ContentChange, Expected, Put, Record, RecordStoreError, labels::labels, path::is_root,
-        store::check_expected,
+        ContentChange, Expected, Put, Record, RecordFilter, RecordStoreError,
+        labels::labels,
+        path::is_root,
+        store::{check_at_most, check_expected, check_unused},
     },
     store::libsql::{
         json,
@@ -74,6 +76,7 @@ impl Writer {
         &self,
         uri: &str,
         revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
         transaction(&self.connection, "BEGIN IMMEDIATE", || {
             let Some(Found { number, record }) = self.find(uri)? else { return Ok(None) };
@@ -81,6 +84,9 @@ impl Writer {
                 check_expected(uri, Expected::Revision(revision), Some(record.revision))?;
             }
             self.check_empty(&record)?;
+            if let Some(used_by) = used_by {
+                check_unused(&record, used_by, query::count(&self.connection, used_by)?)?;
+            }
             for statement in [&self.drop_labels, &self.drop_content, &self.drop] {
                 statement.execute(params![number])?;
             }
@@ -89,7 +95,7 @@ impl Writer {
     }
 
     fn put(&self, uri: &str, put: Put) -> Result<Record, RecordStoreError> {
-        let Put { mut record, content, expected } = put;
+        let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.find(uri)?;
         check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
         let (place, lies_in) = (record.is_place(), record.lies_in());
@@ -111,6 +117,11 @@ impl Writer {
         {
             return Err(RecordStoreError::NoGroup { path: group.clone() });
         }
+        for needed in needs {
+            if self.find(&needed)?.is_none() {
+                return Err(RecordStoreError::Missing(needed));
+            }
+        }
         record.revision = old.as_ref().map_or(0, |old| old.record.revision) + 1;
         if let Some(old) = &old {
             record.created = old.record.created;
@@ -131,7 +142,10 @@ impl Writer {
             if old.is_some() {
                 self.drop_labels.execute(params![number])?;
             }
-            self.add_labels.execute(params![number, super::query::list_of(&new)])?;
+            self.add_labels.execute(params![number, query::list_of(&new)])?;
+        }
+        if let Some(at_most) = at_most {
+            check_at_most(&at_most, query::count(&self.connection, &at_most.filter)?)?;
         }
         match content {
             ContentChange::Keep => {}
