@@ -151,6 +151,36 @@ async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
     assert!(!client.is_closed());
 }
 
+/// Whoever has found out that the session is gone may lose interest: the new one is made whole all the same.
+#[tokio::test]
+async fn a_session_is_opened_anew_to_the_end() {
+    let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
+        ("resources/subscribe", Some(_)) => answer(seen, json!({})),
+        ("tools/call", Some("s1")) => status(StatusCode::NOT_FOUND),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    client.subscribe("test://one").await.unwrap();
+    let second_one_asked_for = async {
+        while server.find(|seen| rpc(seen) == "initialize").len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = second_one_asked_for => {}
+        _ = call(&client) => panic!("it has to be left before its end"),
+    }
+    let is_whole = async {
+        let is_new = |seen: &Seen| seen.session.as_deref() == Some("s2");
+        while server.find(|seen| rpc(seen) == "resources/subscribe" && is_new(seen)).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the subscription in the new session", is_whole).await;
+}
+
 #[tokio::test]
 async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
     for refuses_to_open in [true, false] {

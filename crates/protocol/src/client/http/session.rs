@@ -100,6 +100,19 @@ impl Endpoint {
         revision: Revision,
         lost: &HeaderValue,
     ) -> Result<(), ClientError> {
+        // A task of its own: if it ended with the call that has caused it, the new session would lack what the old one had.
+        let (endpoint, lost) = (self.clone(), lost.clone());
+        let task = tokio::spawn(async move { endpoint.renew_to_the_end(revision, &lost).await });
+        task.await.unwrap_or_else(|error| {
+            Err(ClientError::io("the session cannot be renewed".to_owned(), error.to_string()))
+        })
+    }
+
+    async fn renew_to_the_end(
+        self: &Arc<Self>,
+        revision: Revision,
+        lost: &HeaderValue,
+    ) -> Result<(), ClientError> {
         const PATIENCE: Duration = Duration::from_secs(30);
         let _one_at_a_time = self.session.renewing.lock().await;
         if self.session.id().as_ref() != Some(lost) {
