@@ -3,7 +3,10 @@
 //! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [NAME=FILE…]`, where the folder has `corpus.jsonl`,
 //! `queries.jsonl` and `qrels.tsv`. Each document is one chunk. A file has what another program has found, as `rankings`
 //! by the ids of the questions; `… cranfield -- FOLDER --export OUT` writes documents, questions and their vectors for it.
-//! With the feature `postgres` and a URL `postgres://…` as a further argument, it is the store in that database that is asked.
+//! With the feature `transformer` and `--model FOLDER`, which may be said several times, the sentence transformer in that
+//! folder is measured as well; `crates/rag/tests/embedding/install` gets one.
+//! With the feature `postgres` and a URL `postgres://…` as a further argument, it is the store in that database that is asked,
+//! by words and the built-in model.
 
 use std::{
     collections::HashMap,
@@ -11,12 +14,13 @@ use std::{
     fs::{self, File},
     io::{BufWriter, Write as _},
     path::Path,
+    sync::Arc,
     time::Instant,
 };
 
 use marquetry_rag::{
-    ChunkStore, Document, EmbeddingModel, Fusion, Matching, MemoryStore, NewChunk, SearchRequest,
-    StaticModel,
+    ChunkStore, Document, Embedder, EmbeddingModel, Fusion, Matching, MemoryStore, NewChunk,
+    SearchRequest, StaticModel,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -36,81 +40,194 @@ impl Entry {
     }
 }
 
-async fn store() -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
-    let url = std::env::args().skip(2).find(|argument| argument.starts_with("postgres://"));
-    let Some(url) = url else {
-        return Ok(Box::new(MemoryStore::new(EmbeddingModel::default())));
+/// What is on the command line behind the folder.
+#[derive(Default)]
+struct Options {
+    export: Option<String>,
+    models: Vec<String>,
+    database: Option<String>,
+    others: Vec<String>,
+}
+
+impl Options {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            match &*argument {
+                "--export" => options.export = Some(arguments.next().ok_or("--export OUT")?),
+                "--model" => options.models.push(arguments.next().ok_or("--model FOLDER")?),
+                url if url.starts_with("postgres://") => options.database = Some(argument),
+                _ => options.others.push(argument),
+            }
+        }
+        Ok(options)
+    }
+
+    async fn store(&self) -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
+        let Some(url) = &self.database else {
+            return Ok(Box::new(MemoryStore::new(EmbeddingModel::default())));
+        };
+        #[cfg(feature = "postgres")]
+        return Ok(Box::new(
+            marquetry_rag::PostgresStore::open(url, EmbeddingModel::default()).await?,
+        ));
+        #[cfg(not(feature = "postgres"))]
+        Err(format!("this was built without a store for {url}").into())
+    }
+}
+
+#[cfg(feature = "transformer")]
+async fn transformer(folder: &str) -> Result<Arc<dyn Embedder>, Box<dyn Error>> {
+    let options = marquetry_rag::TransformerOptions::new(folder);
+    Ok(Arc::new(marquetry_rag::Transformer::open(options).await?))
+}
+
+#[cfg(not(feature = "transformer"))]
+async fn transformer(folder: &str) -> Result<Arc<dyn Embedder>, Box<dyn Error>> {
+    Err(format!("this was built without the feature transformer, which {folder} needs").into())
+}
+
+/// A way to find something: by words, by a model, or by both.
+struct System {
+    name: &'static str,
+    words: bool,
+    vectors: bool,
+    fusion: Option<Fusion>,
+    matching: Matching,
+}
+
+impl System {
+    const WORDS: Self = Self {
+        name: "words (BM25)",
+        words: true,
+        vectors: false,
+        fusion: None,
+        matching: Matching::Any,
     };
-    #[cfg(feature = "postgres")]
-    return Ok(Box::new(
-        marquetry_rag::PostgresStore::open(&url, EmbeddingModel::default()).await?,
-    ));
-    #[cfg(not(feature = "postgres"))]
-    Err(format!("this was built without a store for {url}").into())
+
+    fn by_model(name: &'static str) -> Self {
+        Self { name, words: false, vectors: true, ..Self::WORDS }
+    }
+
+    fn by_both(name: &'static str, fusion: Option<Fusion>) -> Self {
+        Self { name, vectors: true, fusion, ..Self::WORDS }
+    }
 }
 
 /// Which documents answer a question, and how well.
 type Relevant = HashMap<String, HashMap<String, f64>>;
 
+/// A store that is filled with a model's vectors.
+struct Filled {
+    store: Box<dyn ChunkStore>,
+    model: Arc<dyn Embedder>,
+}
+
+impl Filled {
+    async fn new(
+        store: Box<dyn ChunkStore>,
+        model: Arc<dyn Embedder>,
+        corpus: &[Entry],
+    ) -> Result<Self, Box<dyn Error>> {
+        let start = Instant::now();
+        let texts: Vec<String> = corpus.iter().map(Entry::whole).collect();
+        let vectors = model.embed(&texts).await?;
+        let documents = corpus.iter().zip(texts).zip(vectors).map(|((entry, text), vector)| {
+            (Document::new(&*entry.id), vec![NewChunk::of_text(text, vector)])
+        });
+        store.replace_all(documents.collect()).await?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (count, identity) = (corpus.len(), &model.model().identity);
+        println!("{count} documents indexed by {identity}, {:.0} a second", count as f64 / seconds);
+        Ok(Self { store, model })
+    }
+
+    /// How well one way finds what answers the questions, and how long it takes.
+    async fn measure(
+        &self,
+        system: &System,
+        queries: &[Entry],
+        relevant: &Relevant,
+    ) -> Result<(), Box<dyn Error>> {
+        let (mut score, mut spent) = (Score::default(), 0.0);
+        for query in queries {
+            let Some(relevant) = relevant.get(&query.id) else { continue };
+            let text = if system.words { query.text.clone() } else { String::new() };
+            let start = Instant::now();
+            let vector = match system.vectors {
+                true => Some(self.model.embed_query(&query.text).await?),
+                false => None,
+            };
+            let mut request = SearchRequest::new(text, vector);
+            request.limit = 100;
+            (request.fusion, request.matching) = (system.fusion, system.matching);
+            let hits = self.store.search(&request).await?;
+            spent += start.elapsed().as_secs_f64();
+            score.add(relevant, hits.iter().map(|hit| &*hit.chunk.document));
+        }
+        score.print(system.name, spent * 1e3 / score.count);
+        Ok(())
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("the folder of the collection is missing")?;
-    let others: Vec<_> = arguments.collect();
+    let options = Options::read(arguments)?;
     let read = |name: &str| -> Result<Vec<Entry>, Box<dyn Error>> {
         let text = fs::read_to_string(Path::new(&folder).join(name))?;
         Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
     };
     let (corpus, queries) = (read("corpus.jsonl")?, read("queries.jsonl")?);
-    if let [flag, out] = &others[..]
-        && flag == "--export"
-    {
+    if let Some(out) = &options.export {
         export(Path::new(out), "chunks", &corpus)?;
         return export(Path::new(out), "queries", &queries);
     }
     let relevant = relevant(&fs::read_to_string(Path::new(&folder).join("qrels.tsv"))?)?;
 
-    let model = StaticModel::built_in();
-    let start = Instant::now();
-    let store = store().await?;
-    let documents = corpus.iter().map(|entry| {
-        let text = entry.whole();
-        let vector = model.embed(&text);
-        (Document::new(&*entry.id), vec![NewChunk::of_text(text, vector)])
-    });
-    store.replace_all(documents.collect()).await?;
-    let seconds = start.elapsed().as_secs_f64();
-    println!("{} documents indexed, {:.0} a second", corpus.len(), corpus.len() as f64 / seconds);
-
-    type Legs = (bool, bool, Option<Fusion>, Matching);
-    let hybrid = |k, semantic_weight| Some(Fusion { k, semantic_weight });
-    let systems: [(&str, Legs); 8] = [
-        ("words (BM25)", (true, false, None, Matching::Any)),
-        ("built-in model", (false, true, None, Matching::Any)),
-        ("both, default", (true, true, None, Matching::Any)),
-        ("both, k 60, weight 1", (true, true, Some(Fusion::PLAIN), Matching::Any)),
-        ("both, k 10, weight 1", (true, true, hybrid(10.0, 1.0), Matching::Any)),
-        ("both, k 60, weight .5", (true, true, hybrid(60.0, 0.5), Matching::Any)),
-        ("both, k 10, weight .7", (true, true, hybrid(10.0, 0.7), Matching::Any)),
-        ("both, k 60, weight 1, all words", (true, true, Some(Fusion::PLAIN), Matching::All)),
-    ];
-    println!("{:32} NDCG@10 Recall@100  ms a query", "");
-    for (name, (words, vectors, fusion, matching)) in systems {
-        let (mut score, mut spent) = (Score::default(), 0.0);
-        for query in &queries {
-            let Some(relevant) = relevant.get(&query.id) else { continue };
-            let text = if words { query.text.clone() } else { String::new() };
-            let start = Instant::now();
-            let vector = vectors.then(|| model.embed(&query.text));
-            let mut request = SearchRequest::new(text, vector);
-            (request.limit, request.fusion, request.matching) = (100, fusion, matching);
-            let hits = store.search(&request).await?;
-            spent += start.elapsed().as_secs_f64();
-            score.add(relevant, hits.iter().map(|hit| &*hit.chunk.document));
-        }
-        score.print(name, spent * 1e3 / score.count);
+    let built_in: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());
+    let built_in = Filled::new(options.store().await?, built_in, &corpus).await?;
+    let mut transformers = Vec::new();
+    for model in &options.models {
+        let model = transformer(model).await?;
+        let store = Box::new(MemoryStore::new(model.model().clone()));
+        transformers.push(Filled::new(store, model, &corpus).await?);
     }
-    for other in others.iter().filter(|other| !other.starts_with("postgres://")) {
+
+    let hybrid = |k, semantic_weight| Some(Fusion { k, semantic_weight });
+    println!("{:32} NDCG@10 Recall@100  ms a query", "");
+    for system in [
+        System::WORDS,
+        System::by_model("built-in model"),
+        System::by_both("both, default", None),
+        System::by_both("both, k 60, weight 1", Some(Fusion::PLAIN)),
+        System::by_both("both, k 10, weight 1", hybrid(10.0, 1.0)),
+        System::by_both("both, k 60, weight .5", hybrid(60.0, 0.5)),
+        System::by_both("both, k 10, weight .7", hybrid(10.0, 0.7)),
+        System {
+            matching: Matching::All,
+            ..System::by_both("both, k 60, weight 1, all words", Some(Fusion::PLAIN))
+        },
+    ] {
+        built_in.measure(&system, &queries, &relevant).await?;
+    }
+    for transformer in &transformers {
+        println!("{}:", transformer.model.model().identity);
+        for system in [
+            System::by_model("transformer"),
+            System::by_both("both, default", None),
+            System::by_both("both, k 60, weight 1", Some(Fusion::PLAIN)),
+            System::by_both("both, k 60, weight 1.5", hybrid(60.0, 1.5)),
+            System::by_both("both, k 60, weight 2", hybrid(60.0, 2.0)),
+            System::by_both("both, k 10, weight 1", hybrid(10.0, 1.0)),
+            System::by_both("both, k 10, weight 1.5", hybrid(10.0, 1.5)),
+            System::by_both("both, k 10, weight .7", hybrid(10.0, 0.7)),
+        ] {
+            transformer.measure(&system, &queries, &relevant).await?;
+        }
+    }
+    for other in &options.others {
         let (name, file) = other.split_once('=').ok_or("NAME=FILE")?;
         let found: Other = serde_json::from_str(&fs::read_to_string(file)?)?;
         let mut score = Score::default();

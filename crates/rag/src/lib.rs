@@ -62,6 +62,7 @@ mod record;
 mod search;
 mod store;
 
+pub use crate::embed::Prefixed;
 #[cfg(feature = "builtin-model")]
 pub use crate::embed::StaticModel;
 #[cfg(feature = "remote")]

@@ -42,9 +42,8 @@ impl<'a> Search<'a> {
             None
         } else {
             let text = text.to_owned();
-            let vector =
-                resolver.pipeline.embedder().embed(std::slice::from_ref(&text)).await?.pop();
-            Some(Question { text, vector })
+            let vector = resolver.pipeline.embedder().embed_query(&text).await?;
+            Some(Question { text, vector: Some(vector) })
         };
         let readers = resolver.records.principals(caller).await?.into_iter().collect();
         Ok(Self { resolver, caller, question, readers, readable: Mutex::default() })

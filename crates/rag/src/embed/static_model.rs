@@ -1,11 +1,15 @@
 //! The model in the crate: one vector for each token, whose weighted mean is the vector of a text.
 
-use std::sync::LazyLock;
+use std::{ops::Range, sync::LazyLock};
 
 use async_trait::async_trait;
 use serde::Deserialize;
 
-use super::{EmbedError, Embedder, wordpiece::WordPiece};
+use super::{
+    EmbedError, Embedder,
+    turns::{blocking, turn},
+    wordpiece::WordPiece,
+};
 use crate::store::EmbeddingModel;
 
 /// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million tokens a second.
@@ -102,6 +106,31 @@ impl StaticModel {
     }
 }
 
+/// Texts of so many bytes together, such as a question, are computed where they are asked for: some 2,000 tokens, a
+/// fraction of a millisecond, which is less than another thread would cost.
+const AT_ONCE: usize = 8 << 10;
+
+/// How much one thread computes before others have their turn, and before it is seen that nobody waits any more; one
+/// text is never divided.
+const PORTION: usize = 256 << 10;
+
+/// Neighbours of [`PORTION`] bytes together, or single texts that are longer.
+fn portions(texts: &[String]) -> Vec<Range<usize>> {
+    let mut portions: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (place, text) in texts.iter().enumerate() {
+        bytes += text.len();
+        match portions.last_mut() {
+            Some(last) if bytes <= PORTION => last.end = place + 1,
+            _ => {
+                portions.push(place..place + 1);
+                bytes = text.len();
+            }
+        }
+    }
+    portions
+}
+
 #[async_trait]
 impl Embedder for &'static StaticModel {
     fn model(&self) -> &EmbeddingModel {
@@ -110,10 +139,52 @@ impl Embedder for &'static StaticModel {
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        Ok(texts.iter().map(|text| StaticModel::embed(self, text)).collect())
+        let model: &'static StaticModel = self;
+        if texts.iter().map(String::len).sum::<usize>() <= AT_ONCE {
+            return Ok(texts.iter().map(|text| model.embed(text)).collect());
+        }
+        let mut vectors = Vec::with_capacity(texts.len());
+        for portion in portions(texts) {
+            let turn = turn().await;
+            let texts = texts[portion].to_vec();
+            let compute = move || {
+                // Until it is done, also for nobody: a call that is dropped does not end it.
+                let _turn = turn;
+                Ok(texts.iter().map(|text| model.embed(text)).collect::<Vec<_>>())
+            };
+            vectors.extend(blocking(StaticModel::IDENTITY, compute).await?);
+        }
+        Ok(vectors)
     }
 
     fn count_tokens(&self, text: &str) -> usize {
         StaticModel::count_tokens(self, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_are_all_texts_in_their_order() {
+        let check = |lengths: &[usize], want: &[Range<usize>]| {
+            let texts: Vec<String> = lengths.iter().map(|&length| "a".repeat(length)).collect();
+            assert_eq!(portions(&texts), want, "{lengths:?}");
+        };
+        check(&[], &[]);
+        check(&[3 * PORTION, 0], &[0..1, 1..2]);
+        check(&[0, PORTION, 1, PORTION - 1, 0, 1], &[0..2, 2..5, 5..6]);
+        check(&[1, 2 * PORTION, 1], &[0..1, 1..2, 2..3]);
+    }
+
+    #[tokio::test]
+    async fn a_text_has_the_same_vector_however_many_there_are() {
+        let model = StaticModel::built_in();
+        let texts: Vec<String> =
+            (0..40).map(|number| format!("loaf {number} of bread ").repeat(1_000)).collect();
+        let vectors = Embedder::embed(&model, &texts).await.unwrap();
+        let alone: Vec<Vec<f32>> = texts.iter().map(|text| model.embed(text)).collect();
+        assert_eq!(vectors, alone);
     }
 }

@@ -392,7 +392,8 @@ impl Shared {
         };
         let prepared = async {
             let extracted: Extracted = extracted.await?;
-            let chunks = self.pipeline.prepare(&extracted, &self.options.chunks).await?;
+            let known = before.as_ref().map(|before| &*before.uri);
+            let chunks = self.pipeline.prepare(known, &extracted, &self.options.chunks).await?;
             Ok((extracted, chunks))
         };
         let (extracted, chunks) = prepared.await.map_err(|problem: FileProblem| match &before {

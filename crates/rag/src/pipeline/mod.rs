@@ -1,6 +1,9 @@
 //! The stages put together: what was extracted becomes chunks, vectors, and something to be found.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use crate::{
     chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted},
@@ -90,7 +93,8 @@ impl Pipeline {
         chunk_extracted(extracted, options, |text| self.embedder.count_tokens(text))
     }
 
-    /// Keeps a document, in the place of what it had before, and says how many chunks it has.
+    /// Keeps a document, in the place of what it had before, and says how many chunks it has. Only chunks are embedded
+    /// that it had not before.
     ///
     /// # Errors
     ///
@@ -101,37 +105,71 @@ impl Pipeline {
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<u64, PipelineError> {
-        let chunks = self.prepare(extracted, options).await?;
+        let chunks = self.prepare(Some(&document.uri), extracted, options).await?;
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`].
+    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`]. With the URI of one that is there, only
+    /// chunks are embedded that it has not already.
     ///
     /// # Errors
     ///
-    /// The document cannot be cut as asked, or there are no vectors.
+    /// The document cannot be cut as asked, the store fails, or there are no vectors.
     pub async fn prepare(
         &self,
+        before: Option<&str>,
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<Vec<NewChunk>, PipelineError> {
         // Cutting counts tokens, which takes long for a long text.
         let this = self.clone();
         let (extracted, options) = (extracted.clone(), *options);
-        let cut = blocking(move || Ok(this.preview(&extracted, &options)));
-        let chunks = cut.await??;
+        let chunks = blocking(move || Ok(this.preview(&extracted, &options))).await??;
         let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
-        let vectors = self.embedder.embed(&texts).await?;
-        if vectors.len() != texts.len() {
-            let model = self.embedder.model().identity.clone();
-            let (wanted, got) = (texts.len(), vectors.len());
-            return Err(EmbedError::Count { model, wanted, got }.into());
-        }
+        let vectors = match before {
+            Some(uri) => self.embed_new(uri, &texts).await?,
+            None => self.embed(&texts).await?,
+        };
         Ok(chunks
             .into_iter()
             .zip(vectors)
             .map(|(chunk, vector)| NewChunk::new(chunk, vector))
             .collect())
+    }
+
+    /// The vectors of texts that are to be a document's chunks. Those that it has already are taken from the store; only
+    /// the others are embedded, each once.
+    ///
+    /// # Errors
+    ///
+    /// The store fails, or there are no vectors.
+    pub async fn embed_new(
+        &self,
+        uri: &str,
+        texts: &[String],
+    ) -> Result<Vec<Vec<f32>>, PipelineError> {
+        let kept = self.store.embedded(uri).await?;
+        let kept = kept.into_iter().map(|chunk| (chunk.content, chunk.vector));
+        let mut known: HashMap<String, Vec<f32>> = kept.collect();
+        let new: BTreeSet<&String> =
+            texts.iter().filter(|text| !known.contains_key(*text)).collect();
+        let new: Vec<String> = new.into_iter().cloned().collect();
+        if !new.is_empty() {
+            let vectors = self.embed(&new).await?;
+            known.extend(new.into_iter().zip(vectors));
+        }
+        Ok(texts.iter().map(|text| known[text].clone()).collect())
+    }
+
+    /// One vector for each text.
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, PipelineError> {
+        let vectors = self.embedder.embed(texts).await?;
+        if vectors.len() != texts.len() {
+            let model = self.embedder.model().identity.clone();
+            let (wanted, got) = (texts.len(), vectors.len());
+            return Err(EmbedError::Count { model, wanted, got }.into());
+        }
+        Ok(vectors)
     }
 
     /// Finds chunks by words and meaning. A request without a vector gets that of its text.
@@ -141,8 +179,7 @@ impl Pipeline {
     /// The question has no vector, or the store refuses it.
     pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
         if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
-            let texts = [request.text.clone()];
-            request.vector = self.embedder.embed(&texts).await?.pop();
+            request.vector = Some(self.embedder.embed_query(&request.text).await?);
         }
         Ok(self.store.search(&request).await?)
     }

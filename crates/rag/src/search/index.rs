@@ -199,6 +199,13 @@ impl Index {
         self.numbers.get(&uri).copied()
     }
 
+    /// The vectors of a document's rows, in their order.
+    pub(crate) fn vectors(&self, number: u32) -> Vec<Vec<f32>> {
+        let kept = self.documents.get(number as usize).and_then(Option::as_ref);
+        let rows = kept.map_or(0..0, |kept| kept.rows.clone());
+        rows.map(|row| self.vectors.vector(row)).collect()
+    }
+
     /// The documents that pass, with how many rows each has, in the order of their numbers.
     pub(crate) fn select(
         &self,

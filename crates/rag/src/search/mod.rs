@@ -18,6 +18,8 @@ pub use self::{
 pub(crate) use self::index::RowRef;
 #[cfg(feature = "libsql")]
 pub(crate) use self::postings::Postings;
+#[cfg(any(feature = "libsql", feature = "postgres"))]
+pub(crate) use self::vectors::unpacked;
 pub(crate) use self::{
     fuse::Found,
     index::{Entry, Index, Query, Row},

@@ -84,7 +84,8 @@ impl Fusion {
     /// As the seed has it: both rankings count the same, and places count much alike.
     pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
 
-    /// What measures best for this model: the built-in one is weaker than words are, and counts half.
+    /// What measures best for this model: the built-in one is weaker than words are, and counts half; a sentence
+    /// transformer such as all-MiniLM-L6-v2 is as good as they are, and counts as much.
     /// `docs/benchmarks.md` has the figures.
     pub fn for_model(identity: &str) -> Self {
         if identity == "minilm-static-256-i8" {

@@ -38,6 +38,12 @@ impl Packed {
     }
 }
 
+/// The numbers of a vector again, from its bytes. Packed anew, each is what it was.
+pub(crate) fn unpacked(scale: f32, bytes: impl Iterator<Item = (i8, i8)>) -> Vec<f32> {
+    let number = |(coarse, fine)| 256 * i32::from(coarse) + i32::from(fine);
+    bytes.map(|bytes| number(bytes) as f32 * scale).collect()
+}
+
 /// The vector of length 1 in the same direction; None if it has no direction.
 pub(crate) fn unit(vector: &[f32]) -> Option<Vec<f32>> {
     // The length of a vector of huge numbers is infinite, so the largest becomes 1 first.
@@ -110,6 +116,14 @@ impl Matrix {
         let numbers = numbers.map(|(&coarse, &fine)| 256 * i32::from(coarse) + i32::from(fine));
         let sum: f32 = numbers.zip(&probe.exact).map(|(number, exact)| number as f32 * exact).sum();
         (scale > 0.0).then_some(sum * scale)
+    }
+
+    /// The vector of a row, as exactly as it was kept.
+    pub(crate) fn vector(&self, row: u32) -> Vec<f32> {
+        let row = row as usize;
+        let numbers = row * self.dimension..(row + 1) * self.dimension;
+        let bytes = self.coarse[numbers.clone()].iter().copied();
+        unpacked(self.scales[row], bytes.zip(self.fine[numbers].iter().copied()))
     }
 
     /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
@@ -276,6 +290,21 @@ mod tests {
             matrix.push(packed.scale, &packed.coarse, &packed.fine);
             let cosine = matrix.cosine(0, &Probe::new(&vector).unwrap()).unwrap();
             assert!((cosine - 1.0).abs() < 1e-4, "{vector:?} {cosine}");
+        }
+    }
+
+    #[test]
+    fn what_is_packed_again_is_what_it_was() {
+        let bytes = |packed: &Packed| {
+            let signed =
+                |bytes: &[u8]| bytes.iter().map(|byte| byte.cast_signed()).collect::<Vec<_>>();
+            signed(&packed.coarse).into_iter().zip(signed(&packed.fine)).collect::<Vec<_>>()
+        };
+        for vector in [vec![0.3, -0.1, 0.001, 0.0], vec![1e-20, 3e-20], vec![0.0; 3]] {
+            let packed = Packed::new(&vector);
+            let again = Packed::new(&unpacked(packed.scale, bytes(&packed).into_iter()));
+            assert_eq!(bytes(&packed), bytes(&again), "{vector:?}");
+            assert!((packed.scale - again.scale).abs() <= packed.scale * 1e-3, "{vector:?}");
         }
     }
 

@@ -29,6 +29,7 @@ use crate::{
 pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     documents_come_back(&make().await).await;
     chunks_come_back_numbered(&make().await).await;
+    vectors_come_back_to_be_kept_again(&make().await).await;
     replacing_leaves_nothing_of_the_old(&make().await).await;
     a_refused_batch_changes_nothing(&make().await).await;
     deleting_says_how_many(&make().await).await;
@@ -173,6 +174,52 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
 }
 
 /// seed: 003/VectorUtilStoreTest.testCreateVectorStoreReplacesExisting
+async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
+    let same = |left: &[NewChunk], right: &[NewChunk]| {
+        assert_eq!(left.len(), right.len());
+        for (left, right) in left.iter().zip(right) {
+            assert_eq!(left.content, right.content);
+            assert_eq!(left.span, right.span);
+            assert_eq!((left.page, &left.chapter), (right.page, &right.chapter));
+            // The store keeps directions.
+            let length =
+                |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+            let lengths = [&left.vector, &right.vector].map(|vector| length(vector).max(1e-9));
+            for (one, other) in left.vector.iter().zip(&right.vector) {
+                let difference = (one / lengths[0] - other / lengths[1]).abs();
+                assert!(difference < 1e-3, "{:?}: {one} {other}", left.content);
+            }
+        }
+    };
+    let dimension = store.model().dimension;
+    let text = "Rye is milled. The mill is old! Is the baker there?";
+    let mut chunks = sentences(store, text, 1);
+    let mut last = NewChunk::of_text("—", vec![0.0; dimension]);
+    (last.page, last.chapter) = (Some(7), Some(Chapter { number: 2, title: "Two".to_owned() }));
+    chunks.push(last);
+    index(store, "other", "Something else.").await;
+    let document = record("a");
+    store.replace(document.clone(), chunks.clone()).await.expect("replace");
+
+    let kept = store.embedded(&document.uri).await.expect("embedded");
+    assert!(kept.iter().all(|chunk| chunk.vector.len() == dimension));
+    assert!(kept[3].vector.iter().all(|value| *value == 0.0), "{:?}", kept[3].vector);
+    same(&kept, &chunks);
+    for _ in 0..3 {
+        let kept = store.embedded(&document.uri).await.expect("embedded");
+        store.replace(document.clone(), kept).await.expect("replace");
+    }
+    same(&store.embedded(&document.uri).await.expect("embedded"), &chunks);
+    let hits = find(store, &request(store, "Is the baker there?")).await;
+    assert_eq!(hits[0].chunk.content, "Is the baker there?");
+    assert!(hits[0].similarity.is_some_and(|cosine| cosine > 0.999), "{hits:?}");
+
+    store.replace(document.clone(), Vec::new()).await.expect("replace");
+    for uri in [&*document.uri, "nothing"] {
+        assert_eq!(store.embedded(uri).await.expect("embedded"), [], "{uri}");
+    }
+}
+
 async fn replacing_leaves_nothing_of_the_old(store: &impl ChunkStore) {
     let document = index(store, "doc-replace", "First version. It is long. It goes on.").await;
     let id = store.chunks(&document.uri).await.expect("chunks")[0].id;

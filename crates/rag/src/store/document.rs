@@ -97,6 +97,12 @@ impl NewChunk {
         Self { content, span, page, chapter, vector }
     }
 
+    /// A chunk that a store has, with its vector, to be kept again.
+    pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
+        let StoredChunk { content, span, page, chapter, .. } = chunk;
+        Self { content, span, page, chapter, vector }
+    }
+
     /// A chunk that says no more than its text.
     pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
         let content = content.into();

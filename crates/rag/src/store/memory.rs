@@ -126,6 +126,14 @@ impl ChunkStore for MemoryStore {
         Ok(self.shared.read().documents.get(uri).map_or_else(Vec::new, |kept| kept.chunks.clone()))
     }
 
+    async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
+        let state = self.shared.read();
+        let Some(kept) = state.documents.get(uri) else { return Ok(Vec::new()) };
+        let vectors = state.index.vectors(state.numbers[uri]);
+        let chunks = kept.chunks.iter().cloned().zip(vectors);
+        Ok(chunks.map(|(chunk, vector)| NewChunk::again(chunk, vector)).collect())
+    }
+
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
         let state = self.shared.read();
         let kept = state.uris.get(id.document as usize).and_then(|uri| state.documents.get(uri));

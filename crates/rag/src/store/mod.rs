@@ -74,6 +74,11 @@ pub trait ChunkStore: Send + Sync + 'static {
     /// The chunks of one document in their order; none if there is no such document.
     async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError>;
 
+    /// The chunks of one document with their vectors, as [`Self::replace`] takes them; none if there is no such document.
+    /// Vectors are as exact as they are kept, and kept again they stay what they are: whoever changes a document
+    /// embeds only what is new in it.
+    async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError>;
+
     /// One chunk with its document. A chunk that was replaced is gone, though another may have its id now.
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError>;
 

@@ -1,5 +1,7 @@
 //! Models that make vectors.
 
+#[cfg(any(feature = "builtin-model", feature = "transformer"))]
+mod executor;
 #[cfg(feature = "transformer")]
 mod folder;
 #[cfg(feature = "remote")]

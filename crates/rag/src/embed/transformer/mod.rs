@@ -12,7 +12,7 @@ use tokenizers::Tokenizer;
 use tokio::sync::Semaphore;
 
 use self::files::{Files, Pooling};
-use super::{EmbedError, Embedder, vector::normalized};
+use super::{EmbedError, Embedder, turns::blocking, vector::normalized};
 use crate::store::EmbeddingModel;
 
 /// Where a model lies, and how much may be worked on at once.
@@ -199,14 +199,4 @@ impl Shared {
     fn failed(&self, error: &dyn std::fmt::Display) -> EmbedError {
         EmbedError::Compute { model: self.model.identity.clone(), reason: error.to_string() }
     }
-}
-
-/// Does what takes long where that holds nobody up; a panic of what computes is an error.
-async fn blocking<T: Send + 'static>(
-    model: &str,
-    work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
-) -> Result<T, EmbedError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(EmbedError::Compute { model: model.to_owned(), reason: error.to_string() })
-    })
 }

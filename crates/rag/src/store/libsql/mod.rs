@@ -225,6 +225,27 @@ impl ChunkStore for LibsqlStore {
         .await
     }
 
+    async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
+        let (uri, dimension) = (uri.to_owned(), self.shared.model.dimension);
+        self.read(move |_, connection| {
+            // The rows of all chunks are one value, which is read once.
+            let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, \
+                CASE WHEN c.place = 0 THEN r.rows END FROM rag_document d \
+                JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
+                WHERE d.live AND d.uri = ? ORDER BY c.place";
+            let read = |row: &Row| Ok((chunk(row, &uri)?, row.get_value(5).map_err(error)?));
+            let found = select(connection, sql, params![uri.as_bytes()], read)?;
+            let Some((_, libsql::Value::Blob(bytes))) = found.first() else {
+                return Ok(Vec::new());
+            };
+            let rows = codec::rows(bytes, dimension).map(|row| Ok(row?.vector()));
+            let vectors = rows.collect::<Result<Vec<_>, StoreError>>()?;
+            let chunks = found.iter().cloned().zip(vectors);
+            Ok(chunks.map(|((chunk, _), vector)| NewChunk::again(chunk, vector)).collect())
+        })
+        .await
+    }
+
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
         self.read(move |_, connection| Chunks::prepare(connection)?.read(id)).await
     }

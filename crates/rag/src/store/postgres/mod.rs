@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     ChunkId, ChunkStore, Document, EmbeddingModel, Filter, NewChunk, StoreError, StoredChunk,
-    blocking, document::check,
+    blocking, codec, document::check,
 };
 use crate::{
     postgres::{Connections, Lease, Parameter, PostgresOptions},
@@ -148,6 +148,18 @@ impl ChunkStore for PostgresStore {
         let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content FROM rag_document d \
             JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place";
         self.select(sql, &[&key(uri)], |row| chunk(row, uri)).await
+    }
+
+    async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
+        let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content, c.packed FROM rag_document d \
+            JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place";
+        let read = |row: &Row| {
+            let packed = codec::rows(row.try_get(5)?, self.model.dimension).next();
+            let packed =
+                packed.ok_or_else(|| StoreError::Damaged("a chunk has no row".to_owned()))?;
+            Ok(NewChunk::again(chunk(row, uri)?, packed?.vector()))
+        };
+        self.select(sql, &[&key(uri)], read).await
     }
 
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {

@@ -1,0 +1,126 @@
+//! Models that are told whether a text is a question or an answer.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{EmbedError, Embedder};
+use crate::store::EmbeddingModel;
+
+/// A model that wants something said before each text, such as `query: ` and `passage: ` (E5) or `search_query: ` and
+/// `search_document: ` (nomic-embed-text); its model card says what.
+///
+/// What is said is part of its identity, since it decides about the vectors.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use marquetry_rag::{Embedder, Prefixed, StaticModel};
+///
+/// let model = Prefixed::new(Arc::new(StaticModel::built_in()), "query: ", "passage: ");
+/// assert_eq!(model.model().identity, r#"minilm-static-256-i8 with "query: " and "passage: ""#);
+/// assert_eq!(model.embed_query("bread").await?, StaticModel::built_in().embed("query: bread"));
+/// # Ok::<(), marquetry_rag::EmbedError>(())
+/// # }).unwrap();
+/// ```
+pub struct Prefixed {
+    inner: Arc<dyn Embedder>,
+    query: String,
+    passage: String,
+    passage_tokens: usize,
+    model: EmbeddingModel,
+}
+
+impl Prefixed {
+    /// The same model, with these words before questions and before passages; either may be empty.
+    pub fn new(
+        inner: Arc<dyn Embedder>,
+        query: impl Into<String>,
+        passage: impl Into<String>,
+    ) -> Self {
+        let (query, passage) = (query.into(), passage.into());
+        let EmbeddingModel { identity, dimension } = inner.model().clone();
+        let identity = match (&*query, &*passage) {
+            ("", "") => identity,
+            (query, passage) => format!("{identity} with {query:?} and {passage:?}"),
+        };
+        let passage_tokens = inner.count_tokens(&passage);
+        let model = EmbeddingModel { identity, dimension };
+        Self { inner, query, passage, passage_tokens, model }
+    }
+}
+
+#[async_trait]
+impl Embedder for Prefixed {
+    fn model(&self) -> &EmbeddingModel {
+        &self.model
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        if self.passage.is_empty() {
+            return self.inner.embed(texts).await;
+        }
+        let texts: Vec<String> =
+            texts.iter().map(|text| format!("{}{text}", self.passage)).collect();
+        self.inner.embed(&texts).await
+    }
+
+    async fn embed_query(&self, query: &str) -> Result<Vec<f32>, EmbedError> {
+        self.inner.embed_query(&format!("{}{query}", self.query)).await
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.passage_tokens + self.inner.count_tokens(text)
+    }
+}
+
+#[cfg(all(test, feature = "builtin-model"))]
+mod tests {
+    use super::*;
+    use crate::{
+        embed::StaticModel,
+        pipeline::Pipeline,
+        search::SearchRequest,
+        store::{Document, MemoryStore, NewChunk},
+    };
+
+    fn model(query: &str, passage: &str) -> Prefixed {
+        Prefixed::new(Arc::new(StaticModel::built_in()), query, passage)
+    }
+
+    #[tokio::test]
+    async fn questions_and_passages_are_told_apart() {
+        let built_in = StaticModel::built_in();
+        let texts = ["bread".to_owned(), String::new()];
+        let model = model("question ", "answer ");
+        let passages = model.embed(&texts).await.unwrap();
+        assert_eq!(passages, [built_in.embed("answer bread"), built_in.embed("answer ")]);
+        assert_eq!(model.embed_query("bread").await.unwrap(), built_in.embed("question bread"));
+        assert_eq!(model.count_tokens("bread"), 2);
+        // A search asks as for a question.
+        let store = Arc::new(MemoryStore::new(model.model().clone()));
+        let pipeline = Pipeline::new(store, Arc::new(model)).unwrap();
+        let chunk = NewChunk::of_text("…", built_in.embed("question bread"));
+        pipeline.store().replace(Document::new("a"), vec![chunk]).await.unwrap();
+        let hits = pipeline.search(SearchRequest::new("bread", None)).await.unwrap();
+        assert!(hits[0].similarity.is_some_and(|cosine| cosine > 0.999), "{hits:?}");
+    }
+
+    #[test]
+    fn what_is_said_is_part_of_the_model() {
+        let identity = |query: &str, passage: &str| model(query, passage).model().identity.clone();
+        assert_eq!(identity("", ""), StaticModel::IDENTITY);
+        let all = [
+            identity("", ""),
+            identity("a", "b"),
+            identity("b", "a"),
+            identity("", "a"),
+            identity("a", ""),
+            identity("\" and \"", ""),
+            identity("", "\" and \""),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert!(!all[place + 1..].contains(one), "{all:?}");
+        }
+    }
+}
