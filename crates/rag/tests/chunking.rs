@@ -197,6 +197,26 @@ fn a_chunk_holds_something() {
     assert_eq!(cut, Err(ChunkError::Overlap { overlap: 2, size: 2 }));
 }
 
+#[test]
+fn what_chunks_repeat_is_bounded() {
+    let text = "word ".repeat(100_000);
+    let mut options = ChunkOptions::new(Strategy::Word, 10_000).unwrap();
+    options.overlap = 9_999;
+    // It would be 5 GB.
+    let cut = marquetry_rag::chunk(&text, &options, count_words);
+    assert_eq!(cut, Err(ChunkError::Repeats { overlap: 9_999 }));
+    options.overlap = 8_000;
+    let chunks = marquetry_rag::chunk(&text, &options, count_words).unwrap();
+    assert_eq!((chunks.len(), chunks[1].words), (46, 10_000));
+    // A small text may be repeated as often as it likes.
+    let chunks = marquetry_rag::chunk(&text[..500], &options, count_words).unwrap();
+    assert_eq!(chunks.len(), 1);
+    let tiny = "a ".repeat(ChunkOptions::MAX_CHUNKS + 1);
+    let one = ChunkOptions::new(Strategy::Word, 1).unwrap();
+    let cut = marquetry_rag::chunk(&tiny, &one, count_words);
+    assert_eq!(cut, Err(ChunkError::TooMany));
+}
+
 /// seed: 003/VectorUtilChunkingTest.testChunkSizeLargerThanContent
 #[test]
 fn a_short_text_is_one_chunk() {

@@ -253,3 +253,66 @@ async fn what_cannot_be_a_database_is_refused_before_it_is_opened() {
         assert_eq!(error.to_string(), want);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_read_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a b?#%.db");
+    let request = SearchRequest::new("common", Some(embed("common", 64)));
+    let names = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let mut options = LibsqlOptions::default();
+    options.read_only = true;
+    let missing = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+    assert!(missing.to_string().contains("cannot be read: No such file"), "{missing}");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    // The log has what the file does not have yet.
+    let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(reader.search(&request).await.unwrap().len(), 2);
+    drop(reader);
+    store.checkpoint().await.unwrap();
+    drop(store);
+    for end in ["-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(format!("a b?#%.db{end}")));
+    }
+    let before = std::fs::read(&path).unwrap();
+    let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(reader.search(&request).await.unwrap().len(), 2);
+    let written = reader.replace(Document::new("other"), version(1)).await;
+    assert!(matches!(written, Err(StoreError::ReadOnly)), "{written:?}");
+    let other = EmbeddingModel::new("other", 4);
+    let refused = LibsqlStore::open_with(&path, other, options).await.err().unwrap();
+    assert!(matches!(refused, StoreError::OtherModel { .. }), "{refused}");
+    drop(reader);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(names(), ["a b?#%.db"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photos.db");
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("CREATE TABLE photo (name TEXT)", ()).await.unwrap();
+    drop((connection, database));
+    let before = std::fs::read(&path).unwrap();
+    let mut options = LibsqlOptions::default();
+    options.only_ours = true;
+    let refused = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "the database cannot be used: it is a database of another program, with a table \"photo\" and none of ours; \
+         name another file"
+    );
+    assert!(std::fs::read(&path).unwrap() == before, "nothing in it was changed");
+    // Somebody may want them in one file, which is then one of ours.
+    open(&path).await.replace(Document::new("doc"), version(1)).await.unwrap();
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
+}

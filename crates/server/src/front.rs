@@ -138,7 +138,7 @@ impl Handler for Front {
             let next = match self.library.if_there(cx).await {
                 Ok(Some(access)) => {
                     let room = limit - resources.len();
-                    let (page, next) = access.resources(&[], after, room).await?;
+                    let (page, next) = access.all_resources(after, room).await?;
                     resources.extend(page);
                     next
                 }
@@ -149,7 +149,7 @@ impl Handler for Front {
                     None
                 }
             };
-            cursor = next.map(|uri| format!("{RECORDS}{uri}"));
+            cursor = next.map(|after| format!("{RECORDS}{after}"));
         }
         Ok(ListResourcesResult { resources, next_cursor: cursor })
     }
@@ -221,17 +221,15 @@ impl Handler for Front {
             return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
         }
         if self.is_ours(uri) {
-            let failed = |failure: knowledge::Failure| failure.of_resource(uri);
-            let access = self.library.if_there(cx).await.map_err(failed)?;
-            let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
-            return access.check_watched(uri).await.map_err(failed);
+            return self.library.watch(uri, cx).await.map_err(|failure| failure.of_resource(uri));
         }
         self.gateway.subscribe(uri, cx).await
     }
 
     async fn unsubscribe(&self, uri: &str) {
-        // Records tell of every change, and those who are subscribed are known elsewhere.
-        if !self.is_ours(uri) {
+        if self.is_ours(uri) {
+            self.library.unwatch(uri);
+        } else {
             self.gateway.unsubscribe(uri).await;
         }
     }

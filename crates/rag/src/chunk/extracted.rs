@@ -27,7 +27,8 @@ use crate::extract::Extracted;
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size.
+/// [`ChunkError::Overlap`] if the overlap is not smaller than the size, [`ChunkError::Repeats`] and
+/// [`ChunkError::TooMany`] if the chunks would be too much.
 pub fn chunk_extracted(
     extracted: &Extracted,
     options: &ChunkOptions,

@@ -66,6 +66,12 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
+    /// How many chunks a text is cut into, at most: each costs a vector.
+    pub const MAX_CHUNKS: usize = 1 << 20;
+    /// How many times as long as the text all its chunks together may be, by way of the overlap. Texts whose chunks
+    /// have less than a MiB together may have any.
+    pub const MAX_REPEATS: usize = 8;
+
     /// Chunks of so many sentences or words.
     ///
     /// # Errors
@@ -92,6 +98,22 @@ pub enum ChunkError {
         overlap: usize,
         /// The size asked for.
         size: usize,
+    },
+    /// There would be more chunks than [`ChunkOptions::MAX_CHUNKS`].
+    #[error(
+        "there would be more than {} chunks; take a larger chunk size",
+        ChunkOptions::MAX_CHUNKS
+    )]
+    TooMany,
+    /// The overlap repeats so much that the chunks together would be longer than [`ChunkOptions::MAX_REPEATS`] times
+    /// the text.
+    #[error(
+        "with an overlap of {overlap} the chunks together are longer than {} times the text; take a smaller overlap",
+        ChunkOptions::MAX_REPEATS
+    )]
+    Repeats {
+        /// The overlap asked for.
+        overlap: usize,
     },
     /// There is no such strategy.
     #[error("there is no chunk type {0:?}; there are SENTENCE, WORD and CHAPTER")]
@@ -135,7 +157,8 @@ pub struct Chunk {
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size.
+/// [`ChunkError::Overlap`] if the overlap is not smaller than the size, [`ChunkError::Repeats`] and
+/// [`ChunkError::TooMany`] if the chunks would be too much.
 pub fn chunk(
     text: &str,
     options: &ChunkOptions,
@@ -160,16 +183,17 @@ fn cut(
     if options.overlap >= size {
         return Err(ChunkError::Overlap { overlap: options.overlap, size });
     }
-    let cutter = Cutter { text, options, count_tokens };
-    let mut chunks = Vec::new();
+    let room = text.len().saturating_mul(ChunkOptions::MAX_REPEATS).max(1 << 20);
+    let cutter = Cutter { text, options, count_tokens, room };
+    let mut chunks = Chunks::default();
     for (section, chapter) in sections {
         let units = match options.strategy {
             Strategy::Word => words(text, section),
             _ => sentences::sentences(text, section, is_wrapped),
         };
-        cutter.cut(&cutter.divide(units), chapter.as_ref(), &mut chunks);
+        cutter.cut(&cutter.divide(units), chapter.as_ref(), &mut chunks)?;
     }
-    Ok(chunks)
+    Ok(chunks.all)
 }
 
 /// How many words a text has: the cheapest measure for [`chunk`].
@@ -181,6 +205,14 @@ struct Cutter<'a, F> {
     text: &'a str,
     options: &'a ChunkOptions,
     count_tokens: F,
+    /// How many bytes all chunks together may have.
+    room: usize,
+}
+
+#[derive(Default)]
+struct Chunks {
+    all: Vec<Chunk>,
+    bytes: usize,
 }
 
 impl<F: Fn(&str) -> usize> Cutter<'_, F> {
@@ -233,7 +265,12 @@ impl<F: Fn(&str) -> usize> Cutter<'_, F> {
     }
 
     /// Puts units together into chunks.
-    fn cut(&self, units: &[Range<usize>], chapter: Option<&Chapter>, chunks: &mut Vec<Chunk>) {
+    fn cut(
+        &self,
+        units: &[Range<usize>],
+        chapter: Option<&Chapter>,
+        chunks: &mut Chunks,
+    ) -> Result<(), ChunkError> {
         let fits = |first: usize, after: usize| {
             let text = || &self.text[units[first].start..units[after - 1].end];
             self.options.max_tokens.is_none_or(|limit| (self.count_tokens)(text()) <= limit.get())
@@ -248,10 +285,19 @@ impl<F: Fn(&str) -> usize> Cutter<'_, F> {
             while after > done + 1 && !fits(first, after) {
                 after -= 1;
             }
-            chunks.push(self.chunk(chunks.len(), &units[first..after], chapter));
+            let chunk = self.chunk(chunks.all.len(), &units[first..after], chapter);
+            chunks.bytes += chunk.content.len();
+            if chunks.bytes > self.room {
+                return Err(ChunkError::Repeats { overlap: self.options.overlap });
+            }
+            if chunks.all.len() == ChunkOptions::MAX_CHUNKS {
+                return Err(ChunkError::TooMany);
+            }
+            chunks.all.push(chunk);
             done = after;
             first = (first + 1).max(after.saturating_sub(self.options.overlap));
         }
+        Ok(())
     }
 
     fn chunk(&self, index: usize, units: &[Range<usize>], chapter: Option<&Chapter>) -> Chunk {

@@ -16,6 +16,8 @@ pub struct RecordEvent {
     pub resource_uri: String,
     /// Its type.
     pub kind: String,
+    /// Which revision it has now, or had when it was removed.
+    pub revision: u64,
     /// Who could read it after the change, or before it was removed: compare with `Records::principals`.
     pub readers: Arc<BTreeSet<String>>,
 }
@@ -41,6 +43,7 @@ impl RecordEvent {
             uri: record.uri()?,
             resource_uri: record.resource_uri()?,
             kind: record.kind.clone(),
+            revision: record.revision,
             readers: Arc::new(readers),
         })
     }

@@ -68,6 +68,12 @@ pub trait RecordStore: Send + Sync + 'static {
     /// How many records pass the filter, its `after` and `limit` left aside.
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
 
+    /// A number that is another one as soon as another process has changed something here, for whoever looks for such
+    /// changes now and then. None if this store cannot tell without looking at the records themselves.
+    async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
+        Ok(None)
+    }
+
     /// Moves what was written to where it stays, as [`ChunkStore::checkpoint`](crate::ChunkStore::checkpoint) does.
     ///
     /// # Errors

@@ -181,6 +181,11 @@ pub enum StoreError {
     /// There is no room; nothing was changed.
     #[error("the database is full, or the disk is; nothing was changed")]
     Full,
+    /// The database can be read and not be written; nothing was changed.
+    #[error(
+        "the database cannot be written: its file, its folder or its disk is read-only; nothing was changed"
+    )]
+    ReadOnly,
     /// Somebody else kept the database locked for too long; nothing was changed.
     #[error("the database is locked by another process; nothing was changed")]
     Busy,

@@ -113,7 +113,23 @@ async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
     ));
     let refused = records.create(&eve, NewRecord::new("data.note", "x").group("~alice/Both")).await;
     assert!(matches!(refused, Err(RecordError::Forbidden { .. })));
-    records.delete(&bob, &uri(&second), None).await.unwrap();
+    // What is gone nobody can undo: its owner alone removes it.
+    let error = records.delete(&bob, &uri(&second), None).await.unwrap_err();
+    assert!(matches!(error, RecordError::Forbidden { action: "remove", .. }), "{error}");
+    records.delete(&alice, &uri(&second), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn whose_group_it_is_removes_what_others_put_there() {
+    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    note(&records, &alice, "/Team/Notes", "First").await;
+    let team = group(&records, &alice, "/", "Team").await;
+    share(&records, &alice, &team, &[], &[&bob.user]).await;
+    let second = note(&records, &bob, "/Team/Notes", "Second").await;
+    assert_eq!(second.owner.as_ref(), Some(&bob.user));
+    records.delete(&alice, &uri(&second), None).await.unwrap();
+    let third = note(&records, &bob, "/Team/Notes", "Third").await;
+    records.delete(&bob, &uri(&third), None).await.unwrap();
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use marquetry_rag::{PipelineError, RecordError, RecordStoreError, SearchRequest,
 use super::{Failure, print};
 use crate::{
     config::{Config, ConfigError, KnowledgePlace},
-    knowledge::{Knowledge, KnowledgeError},
+    knowledge::{self, ErrorCode, Knowledge, KnowledgeError},
 };
 
 #[derive(Args)]
@@ -63,19 +63,30 @@ impl KnowledgeArgs {
         Ok(config)
     }
 
-    /// Works with a database that is there, and closes it however that ends.
-    pub(super) async fn with(
+    /// Reads from a database that is there, which needs not be writable, and closes it however that ends.
+    pub(super) async fn to_read(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let knowledge = self.open().await?;
+        let knowledge = Knowledge::open_to_read(&self.load_existing()?.knowledge).await?;
         let done = work(&knowledge).await;
         knowledge.close().await;
         done
     }
 
-    /// Opens a database that is there.
-    async fn open(&self) -> Result<Knowledge, Failure> {
+    /// Works with a database that is there, and closes it however that ends.
+    pub(super) async fn with(
+        &self,
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let knowledge = Knowledge::open(&self.load_existing()?.knowledge).await?;
+        let done = work(&knowledge).await;
+        knowledge.close().await;
+        done
+    }
+
+    /// The configuration, if the database that it names is there.
+    fn load_existing(&self) -> Result<Config, Failure> {
         let config = self.load()?;
         let place = config.knowledge.place().map_err(Failure::new)?;
         if let KnowledgePlace::File(path) = place
@@ -85,7 +96,7 @@ impl KnowledgeArgs {
             let advice = "`marquetry index PATH…` makes one of your files";
             return Err(Failure::new(format!("there is no database {path} yet; {advice}")));
         }
-        Ok(Knowledge::open(&config.knowledge).await?)
+        Ok(config)
     }
 }
 
@@ -125,6 +136,15 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
         return Err(Failure { code: 2, message: "the question is empty".to_owned() });
     }
     Ok(question)
+}
+
+impl From<knowledge::Failure> for Failure {
+    /// What does not depend on what is kept is the command line's fault.
+    fn from(failure: knowledge::Failure) -> Self {
+        let is_at_fault =
+            matches!(failure.code, ErrorCode::InvalidParams | ErrorCode::LimitExceeded);
+        Self { code: if is_at_fault { 2 } else { 1 }, message: failure.message }
+    }
 }
 
 impl From<KnowledgeError> for Failure {

@@ -16,7 +16,7 @@ use super::{
     serve::on_runtime,
     terminal::{Light, Tone, clean},
 };
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Access, Knowledge};
 
 #[derive(Args)]
 pub(super) struct RecordsArgs {
@@ -93,11 +93,13 @@ pub(super) fn records(arguments: &RecordsArgs) -> Result<(), Failure> {
             for kind in &arguments.types {
                 ModelType::of(kind)?;
             }
-            on_runtime(arguments.knowledge.with(async |knowledge| list(arguments, knowledge).await))
+            on_runtime(
+                arguments.knowledge.to_read(async |knowledge| list(arguments, knowledge).await),
+            )
         }
-        RecordsCommand::Show(arguments) => {
-            on_runtime(arguments.knowledge.with(async |knowledge| show(arguments, knowledge).await))
-        }
+        RecordsCommand::Show(arguments) => on_runtime(
+            arguments.knowledge.to_read(async |knowledge| show(arguments, knowledge).await),
+        ),
         RecordsCommand::Delete(arguments) => on_runtime(
             arguments.knowledge.with(async |knowledge| delete(arguments, knowledge).await),
         ),
@@ -204,11 +206,11 @@ fn described(record: &Record, chunks: u64) -> String {
 async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failure> {
     let caller = knowledge.local().await?;
     let (mut removed, mut failed) = (Vec::new(), None::<Failure>);
+    let access = Access { knowledge: knowledge.clone(), caller };
     for uri in &arguments.uris {
-        match knowledge.records.delete(&caller, uri, None).await {
-            Ok(record) => {
+        match access.delete(uri, None).await {
+            Ok((record, chunks)) => {
                 let uri = record.uri().unwrap_or_default();
-                let chunks = knowledge.pipeline.store().delete(&Filter::scope(&uri)).await?;
                 if !arguments.knowledge.is_json() {
                     let s = if chunks == 1 { "" } else { "s" };
                     print(&format!(

@@ -15,7 +15,7 @@ use super::{
     serve::on_runtime,
     terminal::{Light, Tone, clean},
 };
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Access, Knowledge};
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
@@ -57,7 +57,7 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
         let error = StoreError::LimitTooLarge { limit: arguments.limit };
         return Err(Failure { code: 2, message: format!("--limit: {error}") });
     }
-    on_runtime(arguments.knowledge.with(async |knowledge| {
+    on_runtime(arguments.knowledge.to_read(async |knowledge| {
         let started = Instant::now();
         let hits = find(arguments, &question, knowledge).await?;
         let mut documents = HashMap::new();
@@ -115,7 +115,8 @@ async fn find(
         }
         request.filter.scope = Some(uri);
     }
-    Ok(knowledge.pipeline.search(request).await?)
+    let access = Access { knowledge: knowledge.clone(), caller };
+    Ok(access.hits(&request).await?)
 }
 
 /// Where a document is from, as its indexer has said.

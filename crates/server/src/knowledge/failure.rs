@@ -5,6 +5,8 @@ use marquetry_rag::{
     ChunkError, ExtractError, PipelineError, RecordError, RecordStoreError, StoreError,
 };
 
+use serde_json::json;
+
 use super::KnowledgeError;
 
 /// Why something was not done: for programs, and for people and models.
@@ -61,6 +63,11 @@ impl Failure {
         Self::new(ErrorCode::InvalidParams, message)
     }
 
+    /// The same after something was done already, which is said first.
+    pub(crate) fn after(self, done: &str) -> Self {
+        Self { message: format!("{done}: {}", self.message), ..self }
+    }
+
     /// As an error of the protocol about the resource `uri`.
     pub(crate) fn of_resource(self, uri: &str) -> RpcError {
         match self.code {
@@ -71,13 +78,15 @@ impl Failure {
 }
 
 impl From<Failure> for RpcError {
+    /// What kind of failure it is stands in the data, since there are more kinds than codes.
     fn from(Failure { code, message }: Failure) -> Self {
-        match code {
+        let error = match code {
             ErrorCode::InvalidParams | ErrorCode::NotFound => Self::invalid_params(message),
             ErrorCode::Forbidden | ErrorCode::Conflict => Self::invalid_request(message),
             ErrorCode::LimitExceeded => Self::limit_exceeded(message),
             ErrorCode::Unavailable | ErrorCode::Internal => Self::internal(message),
-        }
+        };
+        error.with_data(&json!({ "code": code.as_str() }))
     }
 }
 
@@ -118,7 +127,13 @@ fn code_of(error: &StoreError) -> ErrorCode {
             ErrorCode::LimitExceeded
         }
         StoreError::Fusion => ErrorCode::InvalidParams,
-        StoreError::Full | StoreError::Busy | StoreError::Closed => ErrorCode::Unavailable,
+        StoreError::Full
+        | StoreError::Busy
+        | StoreError::ReadOnly
+        | StoreError::Closed
+        | StoreError::Disconnected(_)
+        | StoreError::NoConnection { .. }
+        | StoreError::Timeout => ErrorCode::Unavailable,
         _ => ErrorCode::Internal,
     }
 }

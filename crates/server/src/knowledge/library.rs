@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::{Principal, RequestContext};
-use marquetry_rag::{Caller, RecordChange};
+use marquetry_rag::{Caller, RecordChange, RecordError};
 use tokio::sync::{OnceCell, broadcast::error::RecvError};
 
-use super::{Failure, Knowledge, prompts::PROMPT_CONFIG};
+use super::{ErrorCode, Failure, Knowledge, prompts::PROMPT_CONFIG, watch::Watched};
 use crate::{
     config::{KnowledgeConfig, KnowledgePlace},
     gateway::Changes,
@@ -19,6 +19,7 @@ pub(crate) struct Library {
     config: KnowledgeConfig,
     opened: OnceCell<Knowledge>,
     changes: Arc<Changes>,
+    watched: Arc<Watched>,
 }
 
 /// What one request may do with knowledge.
@@ -30,7 +31,7 @@ pub(crate) struct Access {
 
 impl Library {
     pub(crate) fn new(config: KnowledgeConfig, changes: Arc<Changes>) -> Self {
-        Self { config, opened: OnceCell::new(), changes }
+        Self { config, opened: OnceCell::new(), changes, watched: Arc::default() }
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -63,8 +64,10 @@ impl Library {
                 let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
                 // A subject may be anything; what cannot be a name leaves the id.
                 match knowledge.user(&id, &name[..end], false).await {
-                    Ok(caller) => caller,
-                    Err(_) => knowledge.user(&id, &id, false).await?,
+                    Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
+                        knowledge.user(&id, &id, false).await?
+                    }
+                    known => known?,
                 }
             }
         };
@@ -88,6 +91,21 @@ impl Library {
         if is_there { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
+    /// Lets somebody watch a record: what becomes of it is told, whoever does it, until [`Self::unwatch`].
+    pub(crate) async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
+        let not_found = || Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"));
+        let access = self.if_there(cx).await?.ok_or_else(not_found)?;
+        let record = access.watched(uri).await?;
+        let store = access.knowledge.records.store().clone();
+        self.watched.add(uri, &record, store, self.changes.clone());
+        Ok(())
+    }
+
+    /// The end of a [`Self::watch`].
+    pub(crate) fn unwatch(&self, uri: &str) {
+        self.watched.remove(uri);
+    }
+
     /// Leaves what was written where it stays, at the end.
     pub(crate) async fn close(&self) {
         if let Some(knowledge) = self.opened.get() {
@@ -98,7 +116,8 @@ impl Library {
     async fn opened(&self) -> Result<&Knowledge, Failure> {
         let open = async {
             let knowledge = Knowledge::open(&self.config).await?;
-            tokio::spawn(announce(knowledge.records.subscribe(), self.changes.clone()));
+            let (changes, watched) = (self.changes.clone(), self.watched.clone());
+            tokio::spawn(announce(knowledge.records.subscribe(), changes, watched));
             Ok(knowledge)
         };
         self.opened.get_or_try_init(|| open).await
@@ -109,14 +128,20 @@ impl Library {
 async fn announce(
     mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
     changes: Arc<Changes>,
+    watched: Arc<Watched>,
 ) {
     loop {
         match events.recv().await {
             Ok(event) => {
-                changes.updated.push(&event.uri);
+                let is_there = event.change != RecordChange::Deleted;
+                let tell = |uri: &str| {
+                    watched.note(uri, is_there.then_some(event.revision));
+                    changes.updated.push(uri);
+                };
+                tell(&event.uri);
                 if let Ok(uri) = Am7Uri::parse(&event.uri) {
                     if let Some(media) = media_uri(&uri) {
-                        changes.updated.push(&media);
+                        tell(&media);
                     }
                     if uri.object_type() == Some(PROMPT_CONFIG) {
                         changes.prompts.notify_one();

@@ -9,8 +9,12 @@ mod resource;
 mod search;
 mod text;
 mod vectorize;
+mod watch;
+mod work;
 
-use marquetry_rag::{Caller, Pipeline, RecordError, Records};
+use marquetry_rag::{Caller, Pipeline, RecordError, Records, StoreError};
+
+use self::open::Use;
 
 pub(crate) use self::{
     failure::{ErrorCode, Failure},
@@ -20,6 +24,7 @@ pub(crate) use self::{
     search::{Passage, Question},
     text::text_of,
     vectorize::Chunking,
+    work::worked,
 };
 use crate::config::KnowledgeConfig;
 
@@ -32,6 +37,8 @@ pub(crate) struct Knowledge {
     pub(crate) pipeline: Pipeline,
     /// Of which organisation whoever works here is.
     pub(crate) organization: String,
+    /// Whether nothing can be changed: what is stale is left out then, and not set right.
+    pub(crate) is_read_only: bool,
 }
 
 impl Knowledge {
@@ -45,8 +52,33 @@ impl Knowledge {
     ///
     /// It cannot be opened, or was filled by another model.
     pub(crate) async fn open(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
-        let (records, pipeline) = open::open(config).await?;
-        Ok(Self { records, pipeline, organization: config.organization.clone() })
+        let (records, pipeline) = open::open(config, Use::Change).await?;
+        let organization = config.organization.clone();
+        Ok(Self { records, pipeline, organization, is_read_only: false })
+    }
+
+    /// Opens what is there, to be read for a moment; a file or folder that cannot be written is read as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub(crate) async fn open_to_read(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
+        let first = match Self::open(config).await {
+            Err(KnowledgeError::Store(problem)) => problem,
+            opened => return opened,
+        };
+        // Which of several errors it is depends on what exactly cannot be written.
+        if !matches!(first, StoreError::ReadOnly | StoreError::Engine(_)) {
+            return Err(first.into());
+        }
+        match open::open(config, Use::Read).await {
+            Ok((records, pipeline)) => {
+                let organization = config.organization.clone();
+                Ok(Self { records, pipeline, organization, is_read_only: true })
+            }
+            Err(KnowledgeError::Store(StoreError::Engine(_))) => Err(first.into()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Nothing yet, and nothing that stays.
@@ -56,7 +88,8 @@ impl Knowledge {
     /// The model and the store do not fit.
     pub(crate) fn in_memory(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
         let (records, pipeline) = open::in_memory()?;
-        Ok(Self { records, pipeline, organization: config.organization.clone() })
+        let organization = config.organization.clone();
+        Ok(Self { records, pipeline, organization, is_read_only: false })
     }
 
     /// Moves what was written to where it stays, at the end. Where others still use the database, they do it.
@@ -78,7 +111,9 @@ impl Knowledge {
     /// A user by object id, with a record, made at first sight.
     async fn user(&self, id: &str, name: &str, is_admin: bool) -> Result<Caller, RecordError> {
         let caller = self.records.caller(&self.organization, id, is_admin).await?;
-        self.records.ensure_user(&caller, name).await?;
+        if !self.is_read_only {
+            self.records.ensure_user(&caller, name).await?;
+        }
         Ok(caller)
     }
 }

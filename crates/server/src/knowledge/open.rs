@@ -7,9 +7,9 @@ use std::{
 };
 
 use marquetry_rag::{
-    Embedder, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore,
-    Pipeline, PipelineError, RecordLimits, RecordStoreError, Records, RemoteEmbedder, StaticModel,
-    StoreError,
+    Embedder, LibsqlOptions, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, MemoryRecords,
+    MemoryStore, Pipeline, PipelineError, RecordLimits, RecordStoreError, Records, RemoteEmbedder,
+    StaticModel, StoreError,
 };
 
 use crate::config::{KnowledgeConfig, KnowledgePlace, environment};
@@ -34,8 +34,18 @@ pub(crate) enum KnowledgeError {
     Pipeline(#[from] PipelineError),
 }
 
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Change,
+    Read,
+}
+
 /// Opens the database that the configuration names.
-pub(super) async fn open(config: &KnowledgeConfig) -> Result<(Records, Pipeline), KnowledgeError> {
+pub(super) async fn open(
+    config: &KnowledgeConfig,
+    wanted: Use,
+) -> Result<(Records, Pipeline), KnowledgeError> {
     let remote = config.embedding.remote(&environment).map_err(|(key, problem)| {
         KnowledgeError::Embedding(format!("knowledge.embedding.{key}: {problem}"))
     })?;
@@ -50,7 +60,7 @@ pub(super) async fn open(config: &KnowledgeConfig) -> Result<(Records, Pipeline)
     limits.max_content_bytes =
         usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
     match config.place().map_err(KnowledgeError::Nowhere)? {
-        KnowledgePlace::File(path) => file(&path, embedder, limits).await,
+        KnowledgePlace::File(path) => file(&path, embedder, limits, wanted).await,
         KnowledgePlace::Postgres(url) => postgres(&url, embedder, limits).await,
     }
 }
@@ -93,14 +103,27 @@ async fn file(
     path: &Path,
     embedder: Arc<dyn Embedder>,
     limits: RecordLimits,
+    wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder {
+    if let Some(folder) = folder.filter(|_| wanted == Use::Change) {
         make_private(folder)
             .map_err(|error| KnowledgeError::Folder { path: folder.to_owned(), error })?;
     }
-    let chunks = LibsqlStore::open(path, embedder.model().clone()).await?;
+    let read_only = wanted == Use::Read;
+    let mut options = LibsqlOptions::default();
+    // A file that is named by mistake stays what it is.
+    (options.only_ours, options.read_only) = (true, read_only);
+    let model = embedder.model().clone();
+    let chunks =
+        LibsqlStore::open_with(path, model, options).await.map_err(|error| match error {
+            StoreError::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
+                StoreError::Unusable(format!("{}: {problem}", path.display()))
+            }
+            error => error,
+        })?;
     let mut options = LibsqlRecordsOptions::default();
+    options.read_only = read_only;
     options.max_content_bytes = limits.max_content_bytes as u64;
     let records = LibsqlRecords::open_with(path, options).await?;
     let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;

@@ -10,7 +10,7 @@ use marquetry_protocol::{
         Resource, ResourceContents, ResourceTemplate,
     },
 };
-use marquetry_rag::{ChunkId, ModelType, Record, ResourceView};
+use marquetry_rag::{ChunkId, ModelType, Record, RecordFilter, ResourceView};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -53,6 +53,36 @@ pub(crate) fn completed_by_us(params: &CompleteParams) -> bool {
 }
 
 impl Access {
+    /// A page of records in some form, and after which URI the next one begins. It ends early where its records have
+    /// more than so many bytes together, and is read in parts, since each record may be large.
+    pub(crate) async fn listed<T>(
+        &self,
+        mut filter: RecordFilter,
+        max_bytes: usize,
+        form: impl Fn(Record) -> Option<T>,
+    ) -> Result<(Vec<T>, Option<String>), Failure> {
+        const PART: usize = 50;
+        let mut room = filter.limit.unwrap_or(PART);
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        loop {
+            filter.limit = Some(room.min(PART));
+            let page = self.knowledge.records.list(&self.caller, &filter).await?;
+            room -= room.min(PART);
+            for record in page.records {
+                let uri = record.uri();
+                bytes += record.attributes.values().map(size).sum::<usize>();
+                all.extend(form(record));
+                if bytes > max_bytes {
+                    return Ok((all, uri));
+                }
+            }
+            if room == 0 || page.next.is_none() {
+                return Ok((all, page.next));
+            }
+            filter.after = page.next;
+        }
+    }
+
     /// A page of records as resources, and after which URI the next one begins.
     pub(crate) async fn resources(
         &self,
@@ -64,8 +94,40 @@ impl Access {
         filter.types = types.to_vec();
         filter.after = after.map(str::to_owned);
         filter.limit = Some(limit);
-        let page = self.knowledge.records.list(&self.caller, &filter).await?;
-        Ok((page.records.iter().filter_map(resource).collect(), page.next))
+        // As resources they are small.
+        self.listed(filter, usize::MAX, |record| resource(&record)).await
+    }
+
+    /// A page of all records as resources, in parts by what they are, and with which cursor the next one begins.
+    pub(crate) async fn all_resources(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Resource>, Option<String>), Failure> {
+        let foreign = || Failure::invalid("cursor is not one that this list gave");
+        let (mut part, mut after) = match cursor {
+            None => (0, None),
+            Some(cursor) => {
+                let (part, after) = cursor.split_once(':').ok_or_else(foreign)?;
+                let part = part.parse().ok().filter(|part| *part < PARTS).ok_or_else(foreign)?;
+                (part, Some(after.to_owned()).filter(|after| !after.is_empty()))
+            }
+        };
+        let mut all = Vec::new();
+        loop {
+            let types = types_of(part);
+            let room = limit - all.len();
+            let (resources, next) = self.resources(&types, after.as_deref(), room).await?;
+            all.extend(resources);
+            if let Some(next) = next {
+                return Ok((all, Some(format!("{part}:{next}"))));
+            }
+            part += 1;
+            after = None;
+            if part == PARTS || all.len() >= limit {
+                return Ok((all, (part < PARTS).then(|| format!("{part}:"))));
+            }
+        }
     }
 
     /// What a URI of knowledge stands for.
@@ -124,20 +186,8 @@ impl Access {
         let id: ChunkId = id.parse().map_err(|_| not_found(uri))?;
         let chunk = self.knowledge.pipeline.store().chunk(id).await?;
         let (document, chunk) = chunk.ok_or_else(|| not_found(uri))?;
-        match document.object_id {
-            Some(_) => {
-                let record = self.knowledge.records.get(&self.caller, &document.uri).await;
-                let record = record.map_err(|_| not_found(uri))?;
-                if super::Knowledge::is_stale(&document, &record) {
-                    return Err(not_found(uri));
-                }
-            }
-            None => {
-                let principals = self.knowledge.records.principals(&self.caller).await?;
-                if !document.readers.iter().any(|reader| principals.contains(reader)) {
-                    return Err(not_found(uri));
-                }
-            }
+        if !self.may_see(&document).await? {
+            return Err(not_found(uri));
         }
         let meta = json!({
             "name": chunk_name(chunk.index, chunk.count),
@@ -167,7 +217,7 @@ impl Access {
         };
         if content.len() > max_bytes {
             let message = format!(
-                "{uri} holds {} bytes, more than limits.max_resource_bytes ({max_bytes})",
+                "{uri} holds {} bytes, more than limits.max_resource_bytes ({max_bytes}); am7_vectorize and am7_vector_search find passages of what it says",
                 content.len()
             );
             return Err(Failure::new(ErrorCode::LimitExceeded, message));
@@ -187,8 +237,8 @@ impl Access {
         }))
     }
 
-    /// That a resource can be watched: a record that the caller may read, by its one and only spelling.
-    pub(crate) async fn check_watched(&self, uri: &str) -> Result<(), Failure> {
+    /// What is to be watched: a record that the caller may read, by its one and only spelling.
+    pub(super) async fn watched(&self, uri: &str) -> Result<Record, Failure> {
         let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
         if parsed.is_vector_search() || parsed.object_type() == Some(CHUNK) {
             return Err(Failure::invalid("searches and passages cannot be subscribed to"));
@@ -196,7 +246,7 @@ impl Access {
         let record = self.knowledge.records.get(&self.caller, uri).await?;
         let known = if parsed.is_media() { record.media_uri() } else { record.uri() };
         match known {
-            Some(known) if known == uri => Ok(()),
+            Some(known) if known == uri => Ok(record),
             known => {
                 Err(Failure::invalid(format!("subscribe to it as {}", known.unwrap_or_default())))
             }
@@ -318,6 +368,30 @@ pub(crate) async fn search_resources(
         })
     });
     Reply::json(&json!({"resources": resources.collect::<Vec<_>>()}))
+}
+
+/// How many parts a list of all records has.
+const PARTS: usize = 3;
+
+/// The types of a part: what is looked for comes first, and what only brings order into it last.
+fn types_of(part: usize) -> Vec<String> {
+    let part_of = |kind: &str| match kind {
+        "data.data" | "data.note" => 0,
+        "auth.group" | "common.tag" | "system.user" => 2,
+        _ => 1,
+    };
+    let types = ModelType::ALL.iter().map(|model| model.name);
+    types.filter(|kind| part_of(kind) == part).map(str::to_owned).collect()
+}
+
+/// How much a value takes, roughly.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| 1 + size(value)).sum(),
+        Value::Object(values) => values.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        _ => 8,
+    }
 }
 
 /// A record as lists show it.

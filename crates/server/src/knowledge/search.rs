@@ -1,10 +1,10 @@
 //! Finding passages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use marquetry_context_blocks::Am7Uri;
-use marquetry_rag::{ChunkId, Hit, RecordError, RecordFilter, SearchRequest};
+use marquetry_rag::{ChunkId, Document, Hit, RecordError, RecordFilter, SearchRequest};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -95,16 +95,23 @@ impl Access {
     /// says something else by now, is never given.
     pub(crate) async fn search(&self, question: &Question) -> Result<Vec<Passage>, Failure> {
         let Some(request) = self.request(question).await? else { return Ok(Vec::new()) };
+        let hits = self.hits(&request).await?;
+        Ok(hits.into_iter().map(|hit| self.passage(hit)).collect())
+    }
+
+    /// The same as hits. The request's readers are the caller's principals.
+    pub(crate) async fn hits(&self, request: &SearchRequest) -> Result<Vec<Hit>, Failure> {
+        let readers = request.filter.readers.iter().cloned().collect();
         let mut hits = Vec::new();
         for _ in 0..2 {
             let found = self.knowledge.pipeline.search(request.clone()).await?;
             let count = found.len();
-            hits = self.true_ones(found, &request.filter.readers).await?;
+            hits = self.true_ones(found, &readers).await?;
             if hits.len() == count {
                 break;
             }
         }
-        Ok(hits.into_iter().map(|hit| self.passage(hit)).collect())
+        Ok(hits)
     }
 
     async fn request(&self, question: &Question) -> Result<Option<SearchRequest>, Failure> {
@@ -141,38 +148,61 @@ impl Access {
     }
 
     /// Those hits whose records are there, may be read, and say it still; what is not so is set right.
-    async fn true_ones(&self, mut hits: Vec<Hit>, readers: &[String]) -> Result<Vec<Hit>, Failure> {
-        let uris: BTreeMap<&str, bool> =
-            hits.iter().map(|hit| (hit.chunk.document.as_str(), hit.object_id.is_some())).collect();
+    async fn true_ones(
+        &self,
+        mut hits: Vec<Hit>,
+        readers: &BTreeSet<String>,
+    ) -> Result<Vec<Hit>, Failure> {
+        /// Each reads from the database.
+        const AT_ONCE: usize = 4;
+        let uris: BTreeMap<String, bool> =
+            hits.iter().map(|hit| (hit.chunk.document.clone(), hit.object_id.is_some())).collect();
         let checks = uris.into_iter().map(|(uri, is_record)| async move {
             let is_true = match is_record {
-                true => self.is_true(uri).await?,
-                false => self.names_one(uri, readers).await?,
+                true => self.is_true(&uri).await?,
+                false => self.names_one(&uri, readers).await?,
             };
-            Ok::<_, Failure>((uri.to_owned(), is_true))
+            Ok::<_, Failure>(is_true.then_some(uri))
         });
-        let checked: BTreeMap<String, bool> = try_join_all(checks).await?.into_iter().collect();
-        hits.retain(|hit| checked.get(&hit.chunk.document).is_some_and(|is_true| *is_true));
+        let checks = futures_util::stream::iter(checks).buffer_unordered(AT_ONCE);
+        let true_ones: BTreeSet<Option<String>> = checks.try_collect().await?;
+        hits.retain(|hit| true_ones.contains(&Some(hit.chunk.document.clone())));
         Ok(hits)
     }
 
-    /// Whether a document without a record has one of these readers; it was found by hashes of them.
-    async fn names_one(&self, uri: &str, readers: &[String]) -> Result<bool, Failure> {
-        let document = self.knowledge.pipeline.store().document(uri).await?;
-        Ok(document.is_some_and(|it| readers.iter().any(|reader| it.readers.contains(reader))))
+    /// Whether the passages of a document may be given to the caller now.
+    pub(super) async fn may_see(&self, document: &Document) -> Result<bool, Failure> {
+        match document.object_id {
+            Some(_) => self.is_true(&document.uri).await,
+            None => {
+                let principals = self.knowledge.records.principals(&self.caller).await?;
+                Ok(!document.readers.is_disjoint(&principals))
+            }
+        }
     }
 
+    /// Whether a document without a record has one of these readers; it was found by hashes of them.
+    async fn names_one(&self, uri: &str, readers: &BTreeSet<String>) -> Result<bool, Failure> {
+        let document = self.knowledge.pipeline.store().document(uri).await?;
+        Ok(document.is_some_and(|it| !it.readers.is_disjoint(readers)))
+    }
+
+    /// Whether the document of a record says what the record says, and the caller may read that.
     async fn is_true(&self, uri: &str) -> Result<bool, Failure> {
         let Self { knowledge, caller } = self;
         let Some(record) = knowledge.records.store().get(uri).await? else {
-            knowledge.forget(uri).await?;
+            if !knowledge.is_read_only {
+                knowledge.forget(uri).await?;
+            }
             return Ok(false);
         };
         let document = knowledge.document_of(&record).await?;
         let Some(document) = document else { return Ok(false) };
         if Knowledge::is_stale(&document, &record) {
             tracing::debug!(uri, "what a record is found by is made anew");
-            knowledge.renew(&record).await?;
+            if !knowledge.is_read_only {
+                knowledge.renew(&record).await?;
+            }
             return Ok(false);
         }
         Ok(knowledge.records.may_read(caller, &record).await?)
@@ -238,7 +268,12 @@ mod tests {
         let records = Records::new(Arc::new(MemoryRecords::new()));
         let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
         let pipeline = Pipeline::new(store, Arc::new(StaticModel::built_in())).unwrap();
-        let knowledge = Knowledge { records, pipeline, organization: "default".to_owned() };
+        let knowledge = Knowledge {
+            records,
+            pipeline,
+            organization: "default".to_owned(),
+            is_read_only: false,
+        };
         let caller = knowledge.local().await.unwrap();
         Access { knowledge, caller }
     }

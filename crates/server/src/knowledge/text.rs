@@ -3,7 +3,7 @@
 use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, extract};
 use serde_json::Value;
 
-use super::{ErrorCode, Failure};
+use super::{Failure, worked};
 
 /// What a record says: what is extracted from its bytes, or else what its attributes hold.
 ///
@@ -35,12 +35,9 @@ pub(crate) async fn text_of(
         let mut hint = Hint::file(&file_name);
         hint.media_type = media_type.as_deref();
         hint.source_uri = uri.as_deref();
-        extract(&content, &hint)
+        Ok(extract(&content, &hint)?)
     };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(extracted) => Ok(extracted?),
-        Err(_) => Err(Failure::new(ErrorCode::Internal, "the document could not be read")),
-    }
+    worked("reading the document", work).await
 }
 
 /// The attributes that hold text, one after the other.

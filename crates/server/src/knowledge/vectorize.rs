@@ -2,13 +2,14 @@
 
 use std::num::NonZeroUsize;
 
+use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
-    ChunkOptions, ContentChange, Document, Extracted, Filter, NewChunk, Record, RecordError,
-    RecordPatch, Records, Strategy,
+    ChunkOptions, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Record,
+    RecordError, RecordPatch, Records, Strategy,
 };
 use serde_json::{Value, json};
 
-use super::{Access, ErrorCode, Failure, Knowledge, chat, text_of};
+use super::{Access, ErrorCode, Failure, Knowledge, chat, text_of, worked};
 
 /// Under which name it says how it was cut.
 const CHUNKING: &str = "chunking";
@@ -48,11 +49,8 @@ impl Knowledge {
         // Cutting and embedding may take long, and do so without waiting for anything.
         let pipeline = self.pipeline.clone();
         let runtime = tokio::runtime::Handle::current();
-        let work = move || runtime.block_on(pipeline.index(document, &extracted, &options));
-        match tokio::task::spawn_blocking(work).await {
-            Ok(count) => Ok(count?),
-            Err(_) => Err(Failure::new(ErrorCode::Internal, "the text could not be cut")),
-        }
+        let work = move || Ok(runtime.block_on(pipeline.index(document, &extracted, &options))?);
+        worked("cutting the text", work).await
     }
 
     /// The document that a record is found by, if it is.
@@ -76,6 +74,15 @@ impl Knowledge {
         let made_of = document.metadata.get(Document::RECORD_REVISION).and_then(Value::as_u64);
         document.vector_model != Document::CHAT_HISTORY
             && made_of.is_some_and(|made_of| made_of.checked_add(1) != Some(record.revision))
+    }
+
+    /// Makes what a record is found by follow a change of it.
+    async fn follow(&self, record: &Record, says_other: bool) -> Result<(), Failure> {
+        match self.document_of(record).await? {
+            None => Ok(()),
+            Some(old) if says_other || Self::is_older(&old, record) => self.renew(record).await,
+            Some(old) => self.relabel(record, old).await,
+        }
     }
 
     /// Makes the document of a record anew, which another state of the record has left behind: a process that died
@@ -132,26 +139,63 @@ impl Knowledge {
     }
 }
 
+/// The type of records whose text is an attribute.
+const NOTE: &str = "data.note";
+/// The type of documents and media.
+const DATA: &str = "data.data";
+/// The attribute that says how many bytes a `data.data` holds.
+const SIZE: &str = "size";
+
 impl Access {
+    /// Keeps a new record; with a content, how large that is.
+    pub(crate) async fn create(&self, mut new: NewRecord) -> Result<Record, Failure> {
+        if let (Some(content), DATA) = (&new.content, &*new.kind) {
+            new.attributes.entry(SIZE).or_insert(content.len().into());
+        }
+        Ok(self.knowledge.records.create(&self.caller, new).await?)
+    }
+
+    /// The change that gives a record this text: as what a note says, or as the content of anything else.
+    pub(crate) fn with_text(patch: &mut RecordPatch, record: &Record, text: String) {
+        if record.kind == NOTE {
+            patch.attributes.insert("text".to_owned(), text.into());
+            return;
+        }
+        // What were other bytes until now is text from now on.
+        if patch.media_type.is_none() && (record.is_media() || record.media_type.is_none()) {
+            patch.media_type = Some(Some("text/plain".to_owned()));
+        }
+        patch.content = ContentChange::Set(text.into_bytes());
+    }
+
+    /// Changes a record, and leaves what it is found by as it was: a search leaves it out until it is made findable
+    /// anew, or does that itself.
+    pub(crate) async fn change(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
+        Ok(self.knowledge.records.update(&self.caller, uri, sized(uri, patch)).await?)
+    }
+
     /// Changes a record. What it was found by changes with it: nobody finds an old passage once this is done, and a
     /// search that comes in between leaves the record out.
+    ///
+    /// # Errors
+    ///
+    /// If the record is changed, and what it is found by cannot be, the error says so.
     pub(crate) async fn update(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
-        let Self { knowledge, caller } = self;
         let has_other_messages = patch.attributes.contains_key("messages");
         let says_other = patch.content != ContentChange::Keep
             || !patch.attributes.is_empty()
             || patch.media_type.is_some();
-        let record = knowledge.records.update(caller, uri, patch).await?;
+        let record = self.change(uri, patch).await?;
         // What a chat says are its messages.
         let says_other = says_other && (record.kind != chat::CHAT || has_other_messages);
-        if let Some(old) = knowledge.document_of(&record).await? {
-            if says_other || Knowledge::is_older(&old, &record) {
-                knowledge.renew(&record).await?;
-            } else {
-                knowledge.relabel(&record, old).await?;
-            }
+        match self.knowledge.follow(&record, says_other).await {
+            Ok(()) => Ok(record),
+            Err(failure) => Err(failure.after(&format!(
+                "{} is changed (revision {}), but no search finds what it says now; the next that would find it tries again",
+                record.uri().unwrap_or_default(),
+                record.revision
+            ))),
         }
-        Ok(record)
     }
 
     /// Removes a record with what it was found by.
@@ -161,8 +205,13 @@ impl Access {
         revision: Option<u64>,
     ) -> Result<(Record, u64), Failure> {
         let record = self.knowledge.records.delete(&self.caller, uri, revision).await?;
-        let chunks = self.knowledge.forget(&record.uri().unwrap_or_default()).await?;
-        Ok((record, chunks))
+        let uri = record.uri().unwrap_or_default();
+        match self.knowledge.forget(&uri).await {
+            Ok(chunks) => Ok((record, chunks)),
+            Err(failure) => Err(failure.after(&format!(
+                "{uri} is removed, and no search gives its passages any more, but they are still kept"
+            ))),
+        }
     }
 
     /// That the caller may change a record.
@@ -173,4 +222,18 @@ impl Access {
         let target = record.uri().unwrap_or_default();
         Err(RecordError::Forbidden { action: "change", target }.into())
     }
+}
+
+/// A change that says how large a new content is, where that is said at all.
+fn sized(uri: &str, mut patch: RecordPatch) -> RecordPatch {
+    let is_data = Am7Uri::parse(uri).is_ok_and(|uri| uri.object_type() == Some(DATA));
+    if is_data && !patch.attributes.contains_key(SIZE) {
+        let size = match &patch.content {
+            ContentChange::Set(content) => Some(content.len().into()),
+            ContentChange::Remove => Some(Value::Null),
+            ContentChange::Keep => None,
+        };
+        patch.attributes.extend(size.map(|size| (SIZE.to_owned(), size)));
+    }
+    patch
 }

@@ -458,3 +458,91 @@ fn what_is_no_database_is_named() {
     assert_eq!(names(world.path("in")).collect::<Vec<_>>(), ["a.md"]);
     assert_eq!(names(world.path("")).collect::<Vec<_>>(), ["in"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_written_is_read() {
+    use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
+    let world = World::new();
+    world.write("in/a.md", "Bread is flour and water.");
+    check(&world.run(&["index", "in", "--database", "closed/knowledge.db"]), 0, "1 new", "");
+    let mode = |name: &str, mode| {
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
+    let is_root = fs::read("/proc/self/status")
+        .is_ok_and(|status| String::from_utf8_lossy(&status).contains("\nUid:\t0\t"));
+    let run = |arguments: &[&str]| {
+        let mut command =
+            world.command(&[arguments, &["--database", "closed/knowledge.db"]].concat());
+        if is_root {
+            // Nothing is closed to root; nobody is somebody.
+            command.uid(65_534).gid(65_534);
+        }
+        command.output().unwrap()
+    };
+    mode("", 0o777);
+    for (folder, file) in [(0o555, 0o644), (0o777, 0o444), (0o555, 0o444)] {
+        mode("closed/knowledge.db", file);
+        mode("closed", folder);
+        let before = fs::read(world.path("closed/knowledge.db")).unwrap();
+        let output = run(&["search", "flour"]);
+        check(&output, 0, "1 passage in", "");
+        let output = run(&["records", "list", "--type", "data.data", "--json"]);
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let uri = listed["records"][0]["uri"].as_str().unwrap_or_else(|| panic!("{listed}"));
+        check(&run(&["records", "show", uri]), 0, "a.md", "");
+        check(&run(&["records", "delete", uri]), 1, "", "the database");
+        mode("closed", 0o755);
+        assert!(fs::read(world.path("closed/knowledge.db")).unwrap() == before);
+        assert_eq!(fs::read_dir(world.path("closed")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_database_of_another_program_stays_as_it_is() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let path = world.path("photos.db");
+    runtime.block_on(async {
+        let database = libsql::Builder::new_local(&path).build().await.unwrap();
+        database.connect().unwrap().execute("CREATE TABLE photo (name TEXT)", ()).await.unwrap();
+    });
+    let before = fs::read(&path).unwrap();
+    for command in ["index", "search"] {
+        let output = world.run(&[command, "in", "--database", "photos.db"]);
+        let wanted = "photos.db: it is a database of another program, with a table \"photo\" and none of ours; name another file\n";
+        check(&output, 1, "", wanted);
+    }
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn a_search_sets_right_what_a_process_left_behind_that_died() {
+    use marquetry_rag::{Caller, ContentChange, LibsqlRecords, RecordPatch, Records};
+    let world = World::new();
+    world.write("in/a.md", "The mill grinds wheat.");
+    world.write("in/b.md", "The mill stands still.");
+    check(&world.run(&["index", "in"]), 0, "2 new", "");
+    let (found, _) = world.json(&["search", "mill"]);
+    let uri = |word: &str| {
+        let hits = found["hits"].as_array().unwrap();
+        let hit = hits.iter().find(|hit| hit["content"].as_str().unwrap().contains(word)).unwrap();
+        hit["uri"].as_str().unwrap().to_owned()
+    };
+    let (changed, removed) = (uri("wheat"), uri("still"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let path = world.path("data/marquetry/knowledge.db");
+        let records = Records::new(std::sync::Arc::new(LibsqlRecords::open(path).await.unwrap()));
+        let local = Caller::new("default", "local").unwrap();
+        let mut patch = RecordPatch::new();
+        patch.content = ContentChange::Set(b"The mill grinds rye.".to_vec());
+        records.update(&local, &changed, patch).await.unwrap();
+        records.delete(&local, &removed, None).await.unwrap();
+    });
+    let (found, _) = world.json(&["search", "mill"]);
+    let hits: Vec<_> =
+        found["hits"].as_array().unwrap().iter().map(|hit| &hit["content"]).collect();
+    assert_eq!(hits, ["The mill grinds rye."]);
+}

@@ -276,3 +276,240 @@ async fn a_database_that_cannot_be_opened_is_said_to_be_and_the_rest_goes_on() {
     assert_eq!(status, 200);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_body_that_comes_too_slowly_is_answered_whether_it_comes_on_or_not() {
+    let server = Running::start("limits.max_body_ms = 200\nlimits.max_head_ms = 200").await;
+    let timeout =
+        json!({"code": "request_timeout", "message": "Request body did not arrive in time"});
+    for (length, every) in
+        [("Content-Length: 100000", "{"), ("Transfer-Encoding: chunked", "1\r\n{\r\n")]
+    {
+        for comes_on in [false, true] {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let head = format!(
+                "POST /mcp/v1/tools/list HTTP/1.1\r\nHost: {}\r\n{length}\r\n\r\n{every}",
+                server.address
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // A client that reads once it has sent all.
+            for _ in 0..if comes_on { 100 } else { 0 } {
+                if stream.write_all(every.as_bytes()).await.is_err() {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            let mut bytes = Vec::new();
+            _ = within(stream.read_to_end(&mut bytes)).await;
+            let answer = Answer::parse(&bytes);
+            assert_eq!(
+                (answer.status, answer.json()),
+                (408, timeout.clone()),
+                "{length} {comes_on}"
+            );
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn content_that_does_not_come_along_is_said_to_be_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = format!(
+        "[knowledge]\ndatabase = {:?}\n[limits]\nread_artifact_max_bytes = 16\nread_artifact_default_bytes = 8\nmax_resource_bytes = 200\n",
+        folder.path().join("knowledge.db")
+    );
+    let server = Running::start(&toml).await;
+    let get = async |new: Value| {
+        let (status, made) = server.tool("", "am7_create_object", new).await;
+        assert_eq!(status, 200, "{made}");
+        let arguments = json!({"uri": made["uri"], "includeContent": true});
+        let call = json!({"name": "am7_get_object", "arguments": arguments});
+        let answer = server.v1("", "tools/call", call).await.json();
+        let got = answer["structuredContent"].clone();
+        let shown = answer["content"][0]["text"].as_str().unwrap().to_owned();
+        let omitted = got["contentOmitted"].as_str().unwrap_or_default().to_owned();
+        assert!(shown.contains(&omitted), "{shown}");
+        (got, omitted)
+    };
+    let (got, omitted) =
+        get(json!({"type": "data.data", "name": "small", "content": "A short text."})).await;
+    assert_eq!((&got["content"], &*omitted), (&json!("A short text."), ""));
+    let (got, omitted) =
+        get(json!({"type": "data.data", "name": "long", "content": "A text that is longer."}))
+            .await;
+    let uri = got["uri"].as_str().unwrap();
+    assert_eq!(
+        omitted,
+        format!(
+            "it has 22 bytes, more than limits.read_artifact_max_bytes (16); resources/read of {uri} gives all of it, \
+             am7_vectorize and am7_vector_search find passages of what it says"
+        )
+    );
+    assert_eq!(got["content"], Value::Null);
+    let read = server.v1("", "resources/read", json!({"uri": uri})).await;
+    assert!(read.body.contains("A text that is longer."), "{}", read.body);
+    let (got, omitted) = get(json!({"type": "data.data", "name": "dot.png", "mediaType": "image/png", "contentBase64": "iVBORw0KGgo="})).await;
+    let uri = got["mediaUri"].as_str().unwrap();
+    assert!(
+        omitted.starts_with("it is no text but image/png, 8 bytes; resources/read of "),
+        "{omitted}"
+    );
+    assert!(omitted.contains(&format!("{uri} gives all of it")), "{omitted}");
+    assert_eq!(server.v1("", "resources/read", json!({"uri": uri})).await.status, 200);
+    let (_, omitted) =
+        get(json!({"type": "data.data", "name": "huge", "content": "x".repeat(300)})).await;
+    assert!(
+        omitted.contains("; resources/read gives at most limits.max_resource_bytes (200), "),
+        "{omitted}"
+    );
+    let (_, omitted) =
+        get(json!({"type": "data.note", "name": "note", "attributes": {"text": "Text."}})).await;
+    assert_eq!(omitted, "it has no content; what it says is among its attributes");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_may_write_may_not_remove() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server_of_two(folder.path()).await;
+    let uri = server.document(ALICE, "plan", "The garden has roses.").await;
+    // A user is known once seen.
+    server.v1(BOB, "ping", json!({})).await;
+    server.found(BOB, "garden").await;
+    let share = json!({"uri": uri, "writers": ["am7://default/system.user/bob"]});
+    assert_eq!(server.tool(ALICE, "am7_update_object", share).await.0, 200);
+    let update = json!({"uri": uri, "content": "The garden has tulips."});
+    assert_eq!(server.tool(BOB, "am7_update_object", update).await.0, 200);
+    let (status, refused) = server.tool(BOB, "am7_delete_object", json!({"uri": uri})).await;
+    assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{refused}");
+    assert_eq!(server.found(ALICE, "tulips").await, ["The garden has tulips."]);
+    assert_eq!(server.tool(ALICE, "am7_delete_object", json!({"uri": uri})).await.0, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_text_that_is_made_findable_is_the_text_of_its_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    let vectorize = async |arguments: Value| server.tool("", "am7_vectorize", arguments).await;
+    let get = async |uri: &Value| {
+        server.tool("", "am7_get_object", json!({"uri": uri, "includeContent": true})).await.1
+    };
+
+    // What a note says stands in its text, whichever tool says it.
+    let new = json!({"type": "data.note", "name": "mill", "content": "The mill grinds wheat."});
+    let uri = server.tool("", "am7_create_object", new).await.1["uri"].take();
+    let (status, _) = vectorize(json!({"uri": uri, "content": "The mill grinds rye."})).await;
+    assert_eq!(status, 200);
+    let note = get(&uri).await;
+    assert_eq!(
+        (&note["attributes"]["text"], &note["revision"]),
+        (&json!("The mill grinds rye."), &json!(2))
+    );
+    assert_eq!(server.found("", "mill").await, ["The mill grinds rye."]);
+
+    // A document stays what it is, and knows how large it is.
+    let new = json!({"type": "data.data", "name": "bread", "mediaType": "text/markdown", "content": "# Bread"});
+    let uri = server.tool("", "am7_create_object", new).await.1["uri"].take();
+    let content = "# Rye bread\n\nRye and water.";
+    assert_eq!(vectorize(json!({"uri": uri, "content": content})).await.0, 200);
+    let document = get(&uri).await;
+    assert_eq!(
+        (&document["mediaType"], &document["content"]),
+        (&json!("text/markdown"), &json!(content))
+    );
+    assert_eq!(document["attributes"]["size"], content.len());
+    let update = json!({"uri": uri, "content": "# Bread"});
+    assert_eq!(server.tool("", "am7_update_object", update).await.1["attributes"]["size"], 7);
+
+    // What is to stay stays.
+    let keep = json!({"uri": uri, "content": "Something else.", "replaceExisting": false});
+    let (status, kept) = vectorize(keep).await;
+    assert_eq!((status, &kept["vectorized"], &kept["existed"]), (200, &json!(false), &json!(true)));
+    assert_eq!(get(&uri).await["content"], "# Bread");
+
+    // Nothing is kept of what cannot be made findable.
+    let count = async || {
+        let (_, listed) = server.tool("", "am7_list_objects", json!({"type": "data.data"})).await;
+        listed["objects"].as_array().unwrap().len()
+    };
+    let before = count().await;
+    let (status, refused) = vectorize(json!({"content": " \n"})).await;
+    assert_eq!((status, &refused["message"]), (400, &json!("content is empty")));
+    assert_eq!(count().await, before);
+    let (status, refused) = server.tool("", "am7_list_objects", json!({"type": "data.dat"})).await;
+    assert_eq!(status, 400, "{refused}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn cutting_gives_no_more_than_can_be_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = format!(
+        "[knowledge]\ndatabase = {:?}\n[limits]\nmax_resource_bytes = 100_000\n",
+        folder.path().join("knowledge.db")
+    );
+    let server = Running::start(&toml).await;
+    let chunk = async |arguments: Value| server.tool("", "am7_chunk_content", arguments).await;
+    let text = "word ".repeat(200_000);
+    let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 10_000, "overlap": 9_999, "preview": true});
+    let (status, refused) = chunk(arguments).await;
+    assert_eq!((status, &refused["code"]), (400, &json!("invalid_params")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("take a smaller overlap"), "{refused}");
+    let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 10, "preview": true});
+    let (status, refused) = chunk(arguments).await;
+    assert_eq!((status, &refused["code"]), (413, &json!("limit_exceeded")), "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("limits.max_resource_bytes (100000)") && message.contains("am7_vectorize"),
+        "{message}"
+    );
+    // The tokens that it counts are those of the model, not words.
+    let arguments = json!({"content": "Antidisestablishmentarianism is a word.", "chunkSize": 1, "maxTokens": 3, "preview": true});
+    let (status, chunked) = chunk(arguments).await;
+    assert_eq!(status, 200, "{chunked}");
+    assert!(chunked["totalChunks"].as_u64().unwrap() > 2, "{chunked}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_another_process_changes_is_told_to_those_who_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (server(folder.path()).await, server(folder.path()).await);
+    let uri = one.document("", "watched", "A text.").await;
+    let still = one.document("", "still", "Another text.").await;
+    let watch = async |uri: &str| {
+        let mut stream = TcpStream::connect(one.address).await.unwrap();
+        let request = format!(
+            "GET /mcp/v1/resources/subscribe?uri={uri} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            one.address
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        read_until(&mut stream, &mut said, ": subscribed").await;
+        (stream, said)
+    };
+    let (mut stream, mut said) = watch(&uri).await;
+    let (mut quiet, mut nothing) = watch(&still).await;
+    let update = json!({"uri": uri, "attributes": {"description": "changed"}});
+    assert_eq!(other.tool("", "am7_update_object", update.clone()).await.0, 200);
+    read_until(&mut stream, &mut said, "event: resource/updated").await;
+    // What is done here is told once, and at once.
+    said.clear();
+    assert_eq!(one.tool("", "am7_update_object", update).await.0, 200);
+    read_until(&mut stream, &mut said, "event: resource/updated").await;
+    assert_eq!(
+        other.tool("", "am7_create_object", json!({"type": "data.note", "name": "x"})).await.0,
+        200
+    );
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    assert_eq!(other.tool("", "am7_delete_object", json!({"uri": uri})).await.0, 200);
+    said.clear();
+    read_until(&mut stream, &mut said, "event: resource/updated").await;
+    assert_eq!(said.matches("event: resource/updated").count(), 1, "{said}");
+    other.stop().await;
+    one.stop().await;
+    within(quiet.read_to_string(&mut nothing)).await.unwrap();
+    assert!(!nothing.contains("event:"), "nothing happened to it: {nothing}");
+}

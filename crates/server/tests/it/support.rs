@@ -122,7 +122,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) =
             text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));

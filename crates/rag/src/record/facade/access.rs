@@ -65,6 +65,12 @@ impl Records {
         self.may(caller, record, |record, names| names_any(&record.writers, names)).await
     }
 
+    /// Whether this caller may remove a record: its owner, the owner of a group in which it lies, and administrators.
+    /// Whoever may only change it cannot undo what is gone.
+    pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
+        self.may(caller, record, |_, _| false).await
+    }
+
     pub(super) async fn may(
         &self,
         caller: &Caller,

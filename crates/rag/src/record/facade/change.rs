@@ -159,7 +159,7 @@ impl Records {
         unreachable!("the loop ends by returning")
     }
 
-    /// Removes a record, of this revision if one is given, and gives it back.
+    /// Removes a record, of this revision if one is given, and gives it back; see [`Self::may_delete`].
     ///
     /// A group goes though records name it among their readers: nobody gets its URI again, unless an administrator
     /// chooses so. What is indexed of a record is not removed here.
@@ -177,7 +177,7 @@ impl Records {
         for attempt in 0.. {
             let record = self.get(caller, uri).await?;
             let uri = known(&record);
-            if !self.may_write(caller, &record).await? {
+            if !self.may_delete(caller, &record).await? {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
             let (used_by, by) = users_of(&record).unzip();

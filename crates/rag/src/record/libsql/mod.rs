@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use libsql::{Builder, Connection, Database, params};
+use libsql::{Connection, Database, params};
 
 use self::write::Writer;
 use super::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
@@ -38,6 +38,7 @@ pub struct LibsqlRecords {
     /// The one that writes; others wait here rather than for the lock of the file.
     writer: Arc<tokio::sync::Mutex<Writer>>,
     max_content_bytes: u64,
+    read_only: bool,
 }
 
 /// How a database of records is opened.
@@ -49,11 +50,14 @@ pub struct LibsqlRecordsOptions {
     pub max_bytes: Option<u64>,
     /// How many bytes a record may have; 64 MiB by default. SQLite itself takes no more than 1 GB.
     pub max_content_bytes: u64,
+    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
+    /// [`StoreError::ReadOnly`].
+    pub read_only: bool,
 }
 
 impl Default for LibsqlRecordsOptions {
     fn default() -> Self {
-        Self { max_bytes: None, max_content_bytes: 64 << 20 }
+        Self { max_bytes: None, max_content_bytes: 64 << 20, read_only: false }
     }
 }
 
@@ -80,18 +84,18 @@ impl LibsqlRecords {
         path: impl AsRef<Path>,
         options: LibsqlRecordsOptions,
     ) -> Result<Self, RecordStoreError> {
-        let path = file::ready(path.as_ref())?;
-        let database = Builder::new_local(path).build().await.map_err(error)?;
+        let database = file::open(path.as_ref(), options.read_only).await?;
         let opened = blocking(move || {
             let connection = database.connect().map_err(error)?;
-            prepare(&connection)?;
-            schema::check(&connection)?;
+            prepare(&connection, options.read_only)?;
+            schema::check(&connection, options.read_only)?;
             if let Some(bytes) = options.max_bytes {
                 limit(&connection, bytes)?;
             }
             Ok(Self {
                 database,
                 idle: Arc::default(),
+                read_only: options.read_only,
                 writer: Arc::new(tokio::sync::Mutex::new(Writer::new(connection)?)),
                 max_content_bytes: options.max_content_bytes,
             })
@@ -111,9 +115,10 @@ impl LibsqlRecords {
             None => self.database.connect().map_err(error)?,
         };
         let all_idle = Arc::clone(&self.idle);
+        let read_only = self.read_only;
         let done = blocking(move || {
             if fresh {
-                prepare(&connection)?;
+                prepare(&connection, read_only)?;
             }
             let done = work(&connection)?;
             let mut idle = all_idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,6 +179,11 @@ impl RecordStore for LibsqlRecords {
         self.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
     }
 
+    async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
+        // What the connection that writes has written itself does not count.
+        self.write(|writer| Ok(writer.data_version()?)).await
+    }
+
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
         let filter = filter.clone();
         self.read(move |connection| query::list(connection, &filter)).await
@@ -199,6 +209,8 @@ impl std::fmt::Debug for LibsqlRecords {
 
 #[cfg(test)]
 mod tests {
+    use libsql::Builder;
+
     use super::*;
     use crate::record::conformance;
 

@@ -38,8 +38,9 @@ INSERT INTO record_setting VALUES ('schema', 1);
 ";
 
 /// Makes the tables if there are none, and refuses those that we cannot use.
-pub(super) fn check(connection: &Connection) -> Result<(), StoreError> {
-    transaction(connection, "BEGIN IMMEDIATE", || {
+pub(super) fn check(connection: &Connection, read_only: bool) -> Result<(), StoreError> {
+    let begin = if read_only { "BEGIN" } else { "BEGIN IMMEDIATE" };
+    transaction(connection, begin, || {
         let there = "SELECT count(*) FROM sqlite_schema WHERE name = 'record_setting'";
         if number(connection, there)? == Some(0) {
             wait(connection.execute_batch(TABLES)).map_err(error)?;

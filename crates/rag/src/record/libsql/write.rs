@@ -63,6 +63,10 @@ impl Writer {
         schema::checkpoint(&self.connection)
     }
 
+    pub(super) fn data_version(&self) -> Result<Option<i64>, StoreError> {
+        schema::number(&self.connection, "PRAGMA data_version")
+    }
+
     pub(super) fn put_all(
         &self,
         puts: Vec<(String, Put)>,

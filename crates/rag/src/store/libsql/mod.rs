@@ -13,7 +13,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use libsql::{Builder, Connection, Database, Row, Statement, params};
+use libsql::{Connection, Database, Row, Statement, params};
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
@@ -42,6 +42,7 @@ pub struct LibsqlStore {
 struct Shared {
     model: EmbeddingModel,
     database: Database,
+    read_only: bool,
     /// Connections that nobody reads from at the moment.
     idle: Mutex<Vec<Connection>>,
     state: RwLock<State>,
@@ -63,6 +64,12 @@ pub struct LibsqlOptions {
     pub reset: bool,
     /// How large this process may make the database, in bytes; more is [`StoreError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
+    /// Refuse a file with tables of others and none of ours, before anything in it is changed. Otherwise ours are made
+    /// beside them.
+    pub only_ours: bool,
+    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
+    /// [`StoreError::ReadOnly`]. For files and folders that cannot be written.
+    pub read_only: bool,
 }
 
 /// How many bytes of the file are mapped into memory while it is read as a whole, which saves copying them; none later.
@@ -95,12 +102,17 @@ impl LibsqlStore {
         model: EmbeddingModel,
         options: LibsqlOptions,
     ) -> Result<Self, StoreError> {
-        let path = file::ready(path.as_ref())?;
-        let database = Builder::new_local(path).build().await.map_err(error)?;
+        let database = file::open(path.as_ref(), options.read_only).await?;
         blocking(move || {
             let connection = database.connect().map_err(error)?;
-            schema::prepare(&connection)?;
-            schema::check(&connection, &model, options.reset)?;
+            if options.only_ours {
+                schema::check_own(&connection)?;
+            }
+            schema::prepare(&connection, options.read_only)?;
+            match options.read_only {
+                false => schema::check(&connection, &model, options.reset)?,
+                true => schema::check_readable(&connection, &model)?,
+            }
             if let Some(bytes) = options.max_bytes {
                 schema::limit(&connection, bytes)?;
             }
@@ -108,6 +120,7 @@ impl LibsqlStore {
             let shared = Shared {
                 model,
                 database,
+                read_only: options.read_only,
                 idle: Mutex::default(),
                 state: RwLock::new(state),
                 refreshing: Mutex::default(),
@@ -281,7 +294,7 @@ impl Shared {
             Some(connection) => Ok(connection),
             None => {
                 let connection = self.database.connect().map_err(error)?;
-                schema::prepare(&connection)?;
+                schema::prepare(&connection, self.read_only)?;
                 Ok(connection)
             }
         }

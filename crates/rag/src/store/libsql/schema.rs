@@ -47,6 +47,7 @@ pub(crate) fn error(error: Error) -> StoreError {
     match &error {
         Error::SqliteFailure(code, message) => match code & 0xff {
             5 | 6 => StoreError::Busy,
+            8 => StoreError::ReadOnly,
             11 | 26 => StoreError::Damaged(message.clone()),
             13 => StoreError::Full,
             _ => StoreError::engine(error),
@@ -56,12 +57,63 @@ pub(crate) fn error(error: Error) -> StoreError {
 }
 
 /// What each connection needs.
-pub(crate) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+pub(crate) fn prepare(connection: &Connection, read_only: bool) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY).map_err(error)?;
+    if read_only {
+        return Ok(());
+    }
     // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits, and damages nothing.
     let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
     wait(connection.execute_batch(pragmas)).map_err(error)?;
     Ok(())
+}
+
+/// Refuses a database that is somebody else's: one with tables, and none of ours.
+///
+/// # Errors
+///
+/// [`StoreError::Unusable`] with the name of one of the tables. Nothing was changed.
+pub(crate) fn check_own(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' \
+        AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\' \
+        ORDER BY name IN ('rag_setting', 'record_setting') DESC, name LIMIT 1";
+    let mut rows = wait(connection.query(sql, ())).map_err(error)?;
+    let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(()) };
+    let table: String = row.get(0).map_err(error)?;
+    if ["rag_setting", "record_setting"].contains(&table.as_str()) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "it is a database of another program, with a table {table:?} and none of ours; name another file"
+    )))
+}
+
+/// Refuses what we cannot read. Nothing is made or changed.
+pub(super) fn check_readable(
+    connection: &Connection,
+    model: &EmbeddingModel,
+) -> Result<(), StoreError> {
+    check_own(connection)?;
+    if number(connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'rag_setting'")?
+        == Some(0)
+    {
+        return Err(StoreError::ReadOnly);
+    }
+    check_version(connection)?;
+    match stored_model(connection)? {
+        Some(stored) if stored != *model => {
+            Err(StoreError::OtherModel { stored, wanted: model.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_version(connection: &Connection) -> Result<(), StoreError> {
+    match number(connection, "SELECT value FROM rag_setting WHERE name = 'schema'")? {
+        Some(VERSION) => Ok(()),
+        Some(found) if found > VERSION => Err(StoreError::NewerSchema { found, known: VERSION }),
+        _ => Err(StoreError::Damaged("no known schema version".to_owned())),
+    }
 }
 
 /// Makes the tables if there are none, and refuses those that we cannot use.
@@ -77,14 +129,7 @@ pub(super) fn check(
         if number(connection, there)? == Some(0) {
             wait(connection.execute_batch(TABLES)).map_err(error)?;
         }
-        let found = number(connection, "SELECT value FROM rag_setting WHERE name = 'schema'")?;
-        match found {
-            Some(VERSION) => {}
-            Some(found) if found > VERSION => {
-                return Err(StoreError::NewerSchema { found, known: VERSION });
-            }
-            _ => return Err(StoreError::Damaged("no known schema version".to_owned())),
-        }
+        check_version(connection)?;
         let empty = number(connection, "SELECT count(*) FROM rag_document WHERE live")? == Some(0);
         match stored_model(connection)? {
             Some(stored) if stored == *model => Ok(()),

@@ -34,7 +34,12 @@ impl World {
         let store = MemoryStore::new(EmbeddingModel::default());
         let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in())).unwrap();
         let records = Records::new(Arc::new(MemoryRecords::new()));
-        let knowledge = Knowledge { records, pipeline, organization: "default".to_owned() };
+        let knowledge = Knowledge {
+            records,
+            pipeline,
+            organization: "default".to_owned(),
+            is_read_only: false,
+        };
         Self { provider, chat: Arc::new(Chat::new(config, model)), knowledge }
     }
 

@@ -5,6 +5,7 @@ use axum::{
     http::{HeaderValue, Response, StatusCode, header},
 };
 use marquetry_protocol::{RpcError, error_code};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{RestError, json_response};
@@ -91,6 +92,15 @@ impl From<Failure> for Problem {
 
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
+        /// What a [`Failure`] says of itself.
+        #[derive(Deserialize)]
+        struct Data {
+            code: String,
+        }
+        let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
+        if let Some(problem) = data.and_then(|Data { code }| Self::of_tool(&code, &error.message)) {
+            return problem;
+        }
         let (status, code) = match error.code {
             error_code::INVALID_PARAMS if error.message.starts_with(UNKNOWN_TOOL) => {
                 (404, "unknown_tool")
@@ -116,6 +126,9 @@ mod tests {
     fn the_whole_table() {
         let mut all: Vec<Problem> =
             ErrorCode::ALL.map(|code| Failure::new(code, "why").into()).into();
+        all.extend(
+            ErrorCode::ALL.map(|code| RpcError::from(Failure::new(code, "as an error")).into()),
+        );
         all.extend(
             [
                 RpcError::invalid_params("unknown tool 'x'"),
@@ -146,6 +159,13 @@ mod tests {
             413 limit_exceeded: why
             503 unavailable: why
             500 internal: why
+            400 invalid_params: as an error
+            404 not_found: as an error
+            403 forbidden: as an error
+            409 conflict: as an error
+            413 limit_exceeded: as an error
+            503 unavailable: as an error
+            500 internal: as an error
             404 unknown_tool: unknown tool 'x'
             400 invalid_params: why
             400 invalid_request: why

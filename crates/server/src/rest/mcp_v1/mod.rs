@@ -18,6 +18,7 @@ use marquetry_protocol::{
     server::{Principal, Reply, Server},
     types::{CallToolResult, ListResourcesResult, ReadResourceResult},
 };
+use marquetry_rag::ModelType;
 use serde::Deserialize;
 use serde_json::{
     Map, Value, json,
@@ -30,7 +31,7 @@ pub(crate) use self::error::refusal;
 use super::{body, json_response};
 use crate::{
     config::Limits,
-    knowledge::{Library, RECORD_META},
+    knowledge::{Failure, Library, RECORD_META},
     tools::ERROR,
 };
 
@@ -199,6 +200,10 @@ async fn list_of_type(
     }
     let ListParams { kind, cursor } = serde_json::from_value(Value::Object(params.clone()))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+    ModelType::of(&kind).map_err(|error| Problem::from(Failure::from(error)))?;
+    if cursor.as_ref().is_some_and(|cursor| !cursor.starts_with("am7://")) {
+        return Err(Failure::invalid("cursor is not one that this list gave").into());
+    }
     let access = site.library.if_there_for(principal).await.map_err(Problem::from)?;
     let Some(access) = access else { return Ok(json!(ListResourcesResult::default())) };
     let limit = site.limits.list_page_size.get();

@@ -41,10 +41,8 @@ impl ToolOutput for Said {
 
 impl KnowledgeTools {
     pub(super) fn add_chat(&self, toolbox: Toolbox) -> Toolbox {
-        let tools = self.clone();
-        toolbox.tool(CHAT, DESCRIPTION, move |arguments: ChatArguments, cx| {
-            let tools = tools.clone();
-            async move { Ok::<_, std::convert::Infallible>(Said(tools.chat(arguments, &cx).await)) }
+        self.add(toolbox, (CHAT, DESCRIPTION), |tools, arguments, cx| async move {
+            Said(tools.chat(arguments, &cx).await)
         })
     }
 

@@ -1,16 +1,16 @@
 //! Cutting texts into passages, to be looked at.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use marquetry_protocol::server::{RequestContext, Toolbox};
 use marquetry_rag::{
-    Chunk, ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_words, extract,
+    Chunk, ChunkOptions, Embedder, Extracted, Hint, StaticModel, Strategy, chunk_extracted, extract,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CHUNK, KnowledgeTools, answered, vectorize::ChunkType};
-use crate::knowledge::{Chunking, ErrorCode, Failure, text_of};
+use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
+use crate::knowledge::{Chunking, ErrorCode, Failure, text_of, worked};
 
 /// What `am7_chunk_content` takes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -86,10 +86,8 @@ struct ChunkMetadata {
 
 impl KnowledgeTools {
     pub(super) fn add_chunks(&self, toolbox: Toolbox) -> Toolbox {
-        let chunker = self.clone();
-        toolbox.tool(CHUNK, DESCRIPTION, move |arguments: ChunkArguments, cx| {
-            let tools = chunker.clone();
-            answered(async move { tools.chunk(arguments, &cx).await })
+        self.add(toolbox, (CHUNK, DESCRIPTION), |tools, arguments, cx| async move {
+            Answer(tools.chunk(arguments, &cx).await)
         })
     }
 
@@ -117,7 +115,7 @@ impl KnowledgeTools {
                 let extracted = text_of(&record, content).await?;
                 let embedder = access.knowledge.pipeline.embedder().clone();
                 let count = move |text: &str| embedder.count_tokens(text);
-                let mut chunked = cut(extracted.clone(), options, Some(uri), count).await?;
+                let mut chunked = self.cut(extracted.clone(), options, Some(uri), count).await?;
                 if !arguments.preview {
                     access.knowledge.vectorize(&record, extracted, options).await?;
                     chunked.stored = true;
@@ -125,34 +123,54 @@ impl KnowledgeTools {
                 Ok(chunked)
             }
             (None, Some(content)) => {
-                let hint = Hint::media_type("text/plain");
-                let extracted = extract(content.as_bytes(), &hint)?;
-                // Without a document there is no model to ask; words are near enough.
-                cut(extracted, options, None, count_words).await
+                let embedder: Arc<dyn Embedder> = match self.library.if_there(cx).await? {
+                    Some(access) => access.knowledge.pipeline.embedder().clone(),
+                    // What counts where nothing else is configured; near enough where it is.
+                    None => Arc::new(StaticModel::built_in()),
+                };
+                let work =
+                    move || Ok(extract(content.as_bytes(), &Hint::media_type("text/plain"))?);
+                let extracted = worked("reading the text", work).await?;
+                let count = move |text: &str| embedder.count_tokens(text);
+                self.cut(extracted, options, None, count).await
             }
             _ => Err(Failure::invalid("give either uri or content")),
         }
     }
-}
 
-async fn cut(
-    extracted: Extracted,
-    options: ChunkOptions,
-    source_uri: Option<String>,
-    count_tokens: impl Fn(&str) -> usize + Send + 'static,
-) -> Result<Chunked, Failure> {
-    let work = move || chunk_extracted(&extracted, &options, count_tokens);
-    let chunks = match tokio::task::spawn_blocking(work).await {
-        Ok(chunks) => chunks?,
-        Err(_) => return Err(Failure::new(ErrorCode::Internal, "the text could not be cut")),
-    };
-    Ok(Chunked {
-        total_chunks: chunks.len(),
-        chunks: chunks.into_iter().map(|chunk| ChunkView::of(chunk, source_uri.clone())).collect(),
-        chunk_type: ChunkType::of(options.strategy),
-        chunk_size: options.size.get(),
-        stored: false,
-    })
+    async fn cut(
+        &self,
+        extracted: Extracted,
+        options: ChunkOptions,
+        source_uri: Option<String>,
+        count_tokens: impl Fn(&str) -> usize + Send + 'static,
+    ) -> Result<Chunked, Failure> {
+        /// What a passage takes beside its text, roughly.
+        const EACH: usize = 256;
+        let most = self.limits.max_resource_bytes.get();
+        let work = move || {
+            let chunks = chunk_extracted(&extracted, &options, count_tokens)?;
+            let bytes: usize = chunks.iter().map(|chunk| chunk.content.len() + EACH).sum();
+            if bytes > most {
+                let count = chunks.len();
+                let message = format!(
+                    "{count} passages of about {bytes} bytes are more than limits.max_resource_bytes ({most}); \
+                     am7_vectorize makes them findable without showing them, and a larger chunkSize gives fewer"
+                );
+                return Err(Failure::new(ErrorCode::LimitExceeded, message));
+            }
+            let view = |chunk| ChunkView::of(chunk, source_uri.clone());
+            Ok(chunks.into_iter().map(view).collect::<Vec<_>>())
+        };
+        let chunks = worked("cutting the text", work).await?;
+        Ok(Chunked {
+            total_chunks: chunks.len(),
+            chunks,
+            chunk_type: ChunkType::of(options.strategy),
+            chunk_size: options.size.get(),
+            stored: false,
+        })
+    }
 }
 
 impl ChunkView {

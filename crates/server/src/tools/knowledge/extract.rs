@@ -99,13 +99,8 @@ impl ToolOutput for ExtractAnswer {
 
 impl KnowledgeTools {
     pub(super) fn add_extract(&self, toolbox: Toolbox) -> Toolbox {
-        let extractor = self.clone();
-        toolbox.tool(EXTRACT, DESCRIPTION, move |arguments: ExtractArguments, cx| {
-            let tools = extractor.clone();
-            async move {
-                let extraction = tools.extract(&arguments, &cx).await;
-                Ok::<_, std::convert::Infallible>(ExtractAnswer(extraction))
-            }
+        self.add(toolbox, (EXTRACT, DESCRIPTION), |tools, arguments, cx| async move {
+            ExtractAnswer(tools.extract(&arguments, &cx).await)
         })
     }
 

@@ -8,13 +8,15 @@ mod objects;
 mod search;
 mod vectorize;
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use marquetry_protocol::{
-    server::{RequestContext, Toolbox},
+    server::{RequestContext, ToolOutput, Toolbox},
     types::CallToolResult,
 };
 use marquetry_rag::Record;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::answer::Answer;
@@ -65,6 +67,25 @@ impl KnowledgeTools {
         let toolbox = self.add_extract(toolbox);
         let toolbox = self.add_chunks(toolbox);
         self.add_chat(toolbox)
+    }
+
+    /// Adds one, which does this work.
+    fn add<A, R, Fut>(
+        &self,
+        toolbox: Toolbox,
+        (name, description): (&str, &str),
+        work: fn(Self, A, RequestContext) -> Fut,
+    ) -> Toolbox
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: ToolOutput + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+    {
+        let tools = self.clone();
+        toolbox.tool(name, description, move |arguments: A, cx| {
+            let work = work(tools.clone(), arguments, cx);
+            async move { Ok::<_, Infallible>(work.await) }
+        })
     }
 
     /// What a tool is called by people, and what it does to what is there.
@@ -134,11 +155,4 @@ impl KnowledgeTools {
             _ => Err(Failure::invalid("name the record by uri, or by type and objectId")),
         }
     }
-}
-
-/// Runs the work of a tool.
-async fn answered<T>(
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<Answer<T>, std::convert::Infallible> {
-    Ok(Answer(work.await))
 }

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::server::{RequestContext, Toolbox};
-use marquetry_rag::{ContentChange, NewRecord, Record, RecordPatch};
+use marquetry_rag::{ContentChange, ModelType, NewRecord, Record, RecordPatch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{CREATE, DELETE, GET, KnowledgeTools, LIST_OBJECTS, UPDATE, answered};
-use crate::knowledge::{Access, Failure};
+use super::{Answer, CREATE, DELETE, GET, KnowledgeTools, LIST_OBJECTS, UPDATE};
+use crate::{
+    config::Limits,
+    knowledge::{Access, Failure},
+};
 
 const NOTE: &str = "data.note";
 
@@ -56,7 +59,7 @@ struct GetArguments {
     kind: Option<String>,
     /// Its id, with type instead of uri.
     object_id: Option<String>,
-    /// Whether its text is to come with it, where its content is text.
+    /// Whether its content is to come with it, where that is text and not too large.
     #[serde(default)]
     include_content: bool,
 }
@@ -173,9 +176,12 @@ pub(super) struct ObjectView {
     modified: u64,
     /// Grows with each change.
     revision: u64,
-    /// Its text, if it was asked for and is text.
+    /// Its text, if it was asked for, is text and is not too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    /// Why content is not there though it was asked for, and how to get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_omitted: Option<String>,
     /// By how many passages a search finds it; 0 until am7_vectorize was called for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     chunk_count: Option<u64>,
@@ -187,7 +193,7 @@ pub(super) struct ObjectView {
 struct ObjectList {
     /// The records, in the order of their URIs.
     objects: Vec<ObjectView>,
-    /// Give it as cursor to see more.
+    /// Give it as cursor to see more; a page of large records ends before its limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -221,35 +227,61 @@ impl ObjectView {
             modified: record.modified,
             revision: record.revision,
             content: None,
+            content_omitted: None,
             chunk_count: None,
         }
+    }
+
+    /// Takes a content along, or says why not, and how else to get it.
+    fn set_content(&mut self, content: Vec<u8>, limits: &Limits) {
+        let bytes = content.len();
+        let (here, whole) = (limits.read_artifact_max_bytes.get(), limits.max_resource_bytes.get());
+        let why = match String::from_utf8(content) {
+            Ok(text) if bytes <= here => {
+                self.content = Some(text);
+                return;
+            }
+            Ok(_) => {
+                format!("it has {bytes} bytes, more than limits.read_artifact_max_bytes ({here})")
+            }
+            Err(_) => {
+                let kind = self.media_type.as_deref().unwrap_or("application/octet-stream");
+                format!("it is no text but {kind}, {bytes} bytes")
+            }
+        };
+        let how = if bytes <= whole {
+            let uri = self.media_uri.as_ref().unwrap_or(&self.uri);
+            format!("resources/read of {uri} gives all of it")
+        } else {
+            format!("resources/read gives at most limits.max_resource_bytes ({whole})")
+        };
+        self.content_omitted = Some(format!(
+            "{why}; {how}, am7_vectorize and am7_vector_search find passages of what it says"
+        ));
     }
 }
 
 impl KnowledgeTools {
     pub(super) fn add_objects(&self, toolbox: Toolbox) -> Toolbox {
-        let [creator, getter, updater, deleter, lister] = [(); 5].map(|()| self.clone());
-        toolbox
-            .tool(CREATE, CREATE_DESCRIPTION, move |arguments: CreateArguments, cx| {
-                let tools = creator.clone();
-                answered(async move { tools.create(arguments, &cx).await })
-            })
-            .tool(GET, GET_DESCRIPTION, move |arguments: GetArguments, cx| {
-                let tools = getter.clone();
-                answered(async move { tools.get(&arguments, &cx).await })
-            })
-            .tool(UPDATE, UPDATE_DESCRIPTION, move |arguments: UpdateArguments, cx| {
-                let tools = updater.clone();
-                answered(async move { tools.update(arguments, &cx).await })
-            })
-            .tool(DELETE, DELETE_DESCRIPTION, move |arguments: DeleteArguments, cx| {
-                let tools = deleter.clone();
-                answered(async move { tools.delete(&arguments, &cx).await })
-            })
-            .tool(LIST_OBJECTS, LIST_DESCRIPTION, move |arguments: ListArguments, cx| {
-                let tools = lister.clone();
-                answered(async move { tools.list(arguments, &cx).await })
-            })
+        let toolbox =
+            self.add(toolbox, (CREATE, CREATE_DESCRIPTION), |tools, arguments, cx| async move {
+                Answer(tools.create(arguments, &cx).await)
+            });
+        let toolbox =
+            self.add(toolbox, (GET, GET_DESCRIPTION), |tools, arguments, cx| async move {
+                Answer(tools.get(&arguments, &cx).await)
+            });
+        let toolbox =
+            self.add(toolbox, (UPDATE, UPDATE_DESCRIPTION), |tools, arguments, cx| async move {
+                Answer(tools.update(arguments, &cx).await)
+            });
+        let toolbox =
+            self.add(toolbox, (DELETE, DELETE_DESCRIPTION), |tools, arguments, cx| async move {
+                Answer(tools.delete(&arguments, &cx).await)
+            });
+        self.add(toolbox, (LIST_OBJECTS, LIST_DESCRIPTION), |tools, arguments, cx| async move {
+            Answer(tools.list(arguments, &cx).await)
+        })
     }
 
     async fn create(
@@ -276,7 +308,7 @@ impl KnowledgeTools {
         new.attributes = attributes;
         (new.tags, new.readers, new.writers) =
             (arguments.tags, arguments.readers, arguments.writers);
-        create(&access, new).await.map(ObjectView::of)
+        access.create(new).await.map(ObjectView::of)
     }
 
     async fn get(
@@ -292,9 +324,12 @@ impl KnowledgeTools {
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         if *include_content {
             let content = access.knowledge.records.content(&access.caller, &view.uri).await?;
-            let most = self.limits.read_artifact_max_bytes.get();
-            if let Some(content) = content.filter(|content| content.len() <= most) {
-                view.content = String::from_utf8(content).ok();
+            match content {
+                Some(content) => view.set_content(content, &self.limits),
+                None => {
+                    let why = "it has no content; what it says is among its attributes";
+                    view.content_omitted = Some(why.to_owned());
+                }
             }
         }
         Ok(view)
@@ -321,17 +356,7 @@ impl KnowledgeTools {
             Some(Content::Bytes(bytes)) => patch.content = ContentChange::Set(bytes),
             Some(Content::Text(text)) => {
                 let record = access.knowledge.records.get(&access.caller, &uri).await?;
-                if record.kind == NOTE {
-                    patch.attributes.insert("text".to_owned(), text.into());
-                } else {
-                    patch.content = ContentChange::Set(text.into_bytes());
-                    // What were other bytes until now is text from now on.
-                    if patch.media_type.is_none()
-                        && (record.is_media() || record.media_type.is_none())
-                    {
-                        patch.media_type = Some(Some("text/plain".to_owned()));
-                    }
-                }
+                Access::with_text(&mut patch, &record, text);
             }
         }
         let record = access.update(&uri, patch).await?;
@@ -357,6 +382,9 @@ impl KnowledgeTools {
         arguments: ListArguments,
         cx: &RequestContext,
     ) -> Result<ObjectList, Failure> {
+        for kind in arguments.types.iter().chain(&arguments.kind) {
+            ModelType::of(kind)?;
+        }
         let Some(access) = self.library.if_there(cx).await? else {
             return Ok(ObjectList { objects: Vec::new(), next_cursor: None });
         };
@@ -369,20 +397,13 @@ impl KnowledgeTools {
             return Err(Failure::invalid("cursor is not one that this tool gave"));
         }
         filter.after = cursor;
-        let page = access.knowledge.records.list(&access.caller, &filter).await?;
-        let objects = page.records.into_iter().map(ObjectView::of).collect();
-        Ok(ObjectList { objects, next_cursor: page.next })
+        let (objects, next_cursor) = access
+            .listed(filter, self.limits.max_resource_bytes.get(), |record| {
+                Some(ObjectView::of(record))
+            })
+            .await?;
+        Ok(ObjectList { objects, next_cursor })
     }
-}
-
-/// Keeps a new record, with how large its content is.
-pub(super) async fn create(access: &Access, mut new: NewRecord) -> Result<Record, Failure> {
-    if let Some(content) = &new.content
-        && new.kind == "data.data"
-    {
-        new.attributes.entry("size").or_insert(content.len().into());
-    }
-    Ok(access.knowledge.records.create(&access.caller, new).await?)
 }
 
 /// A content as somebody gives it.
@@ -406,7 +427,7 @@ fn content(text: Option<String>, base64: Option<String>) -> Result<Option<Conten
 const CREATE_DESCRIPTION: &str = "Keeps a new record: a document or medium (data.data), a note (data.note), a tag (common.tag), a group of users \
      (auth.group) or another. The answer has its URI. am7_vectorize makes it findable by what it says.";
 const GET_DESCRIPTION: &str = "Reads a record by its am7:// URI, or by type and objectId. With includeContent its text comes along; resources/read \
-     of its URI gives any content.";
+     gives any content, and contentOmitted says where it does so.";
 const UPDATE_DESCRIPTION: &str = "Changes a record; what is not given stays. A record that searches find is found by what it says from then on, and \
      by nothing that it said before.";
 const DELETE_DESCRIPTION: &str =

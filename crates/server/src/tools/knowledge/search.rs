@@ -105,14 +105,13 @@ fn rename(members: &mut JsonObject, from: &str, to: &str) {
 
 impl KnowledgeTools {
     pub(super) fn add_search(&self, toolbox: Toolbox) -> Toolbox {
-        let searcher = self.clone();
-        toolbox.tool(SEARCH, DESCRIPTION, move |arguments: SearchArguments, cx| {
-            let tools = searcher.clone();
-            async move {
-                let found = tools.search(arguments.into(), &cx).await;
-                Ok::<_, std::convert::Infallible>(FoundAnswer(found))
-            }
-        })
+        self.add(
+            toolbox,
+            (SEARCH, DESCRIPTION),
+            |tools, arguments: SearchArguments, cx| async move {
+                FoundAnswer(tools.search(arguments.into(), &cx).await)
+            },
+        )
     }
 
     async fn search(&self, question: Question, cx: &RequestContext) -> Result<Found, Failure> {

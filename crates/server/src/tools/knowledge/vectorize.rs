@@ -3,12 +3,12 @@
 use std::num::NonZeroUsize;
 
 use marquetry_protocol::server::{RequestContext, Toolbox};
-use marquetry_rag::{ContentChange, NewRecord, RecordPatch, Strategy};
+use marquetry_rag::{ChunkOptions, NewRecord, Record, RecordPatch, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{KnowledgeTools, VECTORIZE, answered, objects};
-use crate::knowledge::{Chunking, Failure, text_of};
+use super::{Answer, KnowledgeTools, VECTORIZE};
+use crate::knowledge::{Access, Chunking, Failure, text_of};
 
 /// What passages are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +62,7 @@ struct VectorizeArguments {
     overlap: Option<usize>,
     /// How many tokens a passage has at most; as many as it takes unless said.
     max_tokens: Option<NonZeroUsize>,
-    /// Whether what it is found by already is replaced: true unless said. With false a document that is found stays as it is.
+    /// Whether what it is found by already is replaced: true unless said. With false a document that is found stays as it is, its content too.
     replace_existing: Option<bool>,
 }
 
@@ -82,10 +82,8 @@ struct Vectorized {
 
 impl KnowledgeTools {
     pub(super) fn add_vectorize(&self, toolbox: Toolbox) -> Toolbox {
-        let vectorizer = self.clone();
-        toolbox.tool(VECTORIZE, DESCRIPTION, move |arguments: VectorizeArguments, cx| {
-            let tools = vectorizer.clone();
-            answered(async move { tools.vectorize(arguments, &cx).await })
+        self.add(toolbox, (VECTORIZE, DESCRIPTION), |tools, arguments, cx| async move {
+            Answer(tools.vectorize(arguments, &cx).await)
         })
     }
 
@@ -102,42 +100,61 @@ impl KnowledgeTools {
             max_tokens: arguments.max_tokens,
         };
         let options = chunking.options()?;
+        if content.as_ref().is_some_and(|content| content.trim().is_empty()) {
+            return Err(Failure::invalid("content is empty"));
+        }
         let is_named = uri.is_some() || kind.is_some() || object_id.is_some();
-        let (access, record) = match content {
+        let (access, record, existed, is_changed) = match content {
             Some(content) if !is_named => {
                 let access = self.open(cx).await?;
                 let new = NewRecord::new("data.data", name_of(&content));
-                let new = new.content("text/plain", content);
-                let record = objects::create(&access, new).await?;
-                (access, record)
+                let record = access.create(new.content("text/plain", content)).await?;
+                (access, record, false, true)
             }
             content => {
                 let uri = self.uri(uri.as_ref(), kind.as_ref(), object_id.as_ref())?;
                 let access = self.read(cx, &uri).await?;
+                let record = access.knowledge.records.get(&access.caller, &uri).await?;
+                access.check_writable(&record).await?;
+                let existed = access.knowledge.document_of(&record).await?.is_some();
+                if existed && arguments.replace_existing == Some(false) {
+                    let uri = record.uri().unwrap_or_default();
+                    let chunk_count = access.chunk_count(&uri).await?;
+                    return Ok(Vectorized { uri, chunk_count, existed, vectorized: false });
+                }
+                let is_changed = content.is_some();
                 let record = match content {
-                    None => access.knowledge.records.get(&access.caller, &uri).await?,
+                    None => record,
                     Some(content) => {
                         let mut patch = RecordPatch::new();
-                        patch.content = ContentChange::Set(content.into_bytes());
-                        patch.media_type = Some(Some("text/plain".to_owned()));
-                        access.update(&uri, patch).await?
+                        Access::with_text(&mut patch, &record, content);
+                        access.change(&uri, patch).await?
                     }
                 };
-                (access, record)
+                (access, record, existed, is_changed)
             }
         };
-        access.check_writable(&record).await?;
         let uri = record.uri().unwrap_or_default();
-        let existed = access.knowledge.document_of(&record).await?.is_some();
-        if existed && arguments.replace_existing == Some(false) {
-            let chunk_count = access.chunk_count(&uri).await?;
-            return Ok(Vectorized { uri, chunk_count, existed, vectorized: false });
+        match vectorized(&access, &record, &uri, options).await {
+            Ok(chunk_count) => Ok(Vectorized { uri, chunk_count, existed, vectorized: true }),
+            Err(failure) if is_changed => Err(failure.after(&format!(
+                "{uri} has the content (revision {}), but is not found by it; call again with this uri and without content",
+                record.revision
+            ))),
+            Err(failure) => Err(failure),
         }
-        let content = access.knowledge.records.content(&access.caller, &uri).await?;
-        let extracted = text_of(&record, content).await?;
-        let chunk_count = access.knowledge.vectorize(&record, extracted, options).await?;
-        Ok(Vectorized { uri, chunk_count, existed, vectorized: true })
     }
+}
+
+async fn vectorized(
+    access: &Access,
+    record: &Record,
+    uri: &str,
+    options: ChunkOptions,
+) -> Result<u64, Failure> {
+    let content = access.knowledge.records.content(&access.caller, uri).await?;
+    let extracted = text_of(record, content).await?;
+    access.knowledge.vectorize(record, extracted, options).await
 }
 
 /// What a text is called that nobody has named: by how it begins.

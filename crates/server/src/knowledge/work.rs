@@ -1,0 +1,79 @@
+//! Work that takes a processor for long: reading documents, cutting and embedding texts.
+
+use std::{
+    sync::{Arc, LazyLock},
+    thread,
+};
+
+use tokio::sync::Semaphore;
+
+use super::{ErrorCode, Failure};
+
+/// Of how many documents the text is in memory for such work at a time, for all callers together: some for each
+/// processor, since not all of it computes. Others wait.
+static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    Arc::new(Semaphore::new((2 * processors).max(4)))
+});
+
+/// Does it where that holds nobody up. Whoever waits for a turn and goes away takes none; what has begun keeps its
+/// turn to its end, whether anybody waits for it or not.
+///
+/// # Errors
+///
+/// The work's own, and [`ErrorCode::Internal`] if it panics.
+pub(crate) async fn worked<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let failed = || Failure::new(ErrorCode::Internal, format!("{what} failed"));
+    let turn = TURNS.clone().acquire_owned().await.map_err(|_| failed())?;
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering::SeqCst},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn so_many_work_at_a_time_even_if_nobody_waits_for_them() {
+        static NOW: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let work = || {
+            MOST.fetch_max(NOW.fetch_add(1, SeqCst) + 1, SeqCst);
+            std::thread::sleep(Duration::from_millis(5));
+            NOW.fetch_sub(1, SeqCst);
+            Ok(())
+        };
+        let turns = TURNS.available_permits();
+        for round in 0..4 * turns {
+            let one = tokio::spawn(worked("it", work));
+            // Half of them are given up while they work or wait.
+            if round % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                one.abort();
+            }
+        }
+        for _ in 0..turns {
+            worked("it", work).await.unwrap();
+        }
+        assert!((2..=turns).contains(&MOST.load(SeqCst)), "{MOST:?} of {turns}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure_and_gives_its_turn_back() {
+        for _ in 0..3 * TURNS.available_permits() {
+            let failed = worked::<()>("reading", || panic!("on purpose")).await.unwrap_err();
+            assert_eq!((failed.code, &*failed.message), (ErrorCode::Internal, "reading failed"));
+        }
+    }
+}
