@@ -54,6 +54,8 @@ pub struct ModelConfig {
     pub retries: u32,
     /// The longest wait before sending it again, whatever the provider asks for; 30 s by default.
     pub longest_wait: Duration,
+    /// How many bytes a streamed answer may have, its reasoning included; 4 MiB by default.
+    pub max_answer_bytes: usize,
 }
 
 impl ModelConfig {
@@ -67,6 +69,7 @@ impl ModelConfig {
             timeout: Duration::from_secs(120),
             retries: 3,
             longest_wait: Duration::from_secs(30),
+            max_answer_bytes: 4 << 20,
         }
     }
 }

@@ -49,6 +49,9 @@ pub enum ChatError {
     /// No answer in time.
     #[error("no answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
+    /// An answer that does not end.
+    #[error("the answer has more than {0} bytes (max_answer_bytes), and was given up")]
+    TooLong(usize),
     /// An answer that makes no sense.
     #[error("answer is malformed: {0}")]
     Malformed(String),

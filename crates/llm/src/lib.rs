@@ -22,6 +22,8 @@
 //! - A request is sent again when the provider is busy (429, 5xx) or cannot be reached, up to
 //!   [`ModelConfig::retries`], after the wait that the provider asks for. A streamed answer is not begun twice.
 //! - Each attempt has [`ModelConfig::timeout`]; while an answer streams, each piece has.
+//! - A streamed answer is given up when it is longer than [`ModelConfig::max_answer_bytes`].
+//! - A provider on this machine is reached without any proxy; what is meant for this machine does not leave it.
 //! - Redirects are not followed, and no error shows the key.
 //! - A JSON schema is a wish: what comes back must be checked.
 

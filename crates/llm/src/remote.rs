@@ -57,8 +57,14 @@ impl RemoteModel {
         let url = reqwest::Url::parse(base)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        if url.is_none() {
+        let Some(url) = url else {
             return refused("the base URL is no http: or https: URL".to_owned());
+        };
+        // What stands there would be shown in errors.
+        if !url.username().is_empty() || url.password().is_some() {
+            return refused(
+                "the base URL holds a user or a password; a key has its own place".to_owned(),
+            );
         }
         let kind = match config.provider {
             Provider::Anthropic => AdapterKind::Anthropic,
@@ -72,7 +78,7 @@ impl RemoteModel {
             model: ModelIden::new(kind, config.model.as_str()),
         };
         let client = Client::builder()
-            .with_reqwest(http_client()?)
+            .with_reqwest(http_client(&url)?)
             .build()
             .map_err(|error| ChatError::Config(error.to_string()))?;
         Ok(Self { client, target, config })
@@ -150,11 +156,22 @@ impl ChatModel for RemoteModel {
         let mut events = begun.stream;
         let mut text = String::new();
         let mut end = None;
+        /// What an event counts for that has no text: there may be no end of them either.
+        const EACH: usize = 1;
+        let mut bytes = 0;
         let limit = self.config.timeout;
         let late = |_| ChatError::Timeout(limit);
         // The limit holds between two events; a long answer may take longer than that.
         while let Some(event) = tokio::time::timeout(limit, events.next()).await.map_err(late)? {
-            match event.map_err(|error| self.explain(&error))? {
+            let event = event.map_err(|error| self.explain(&error))?;
+            bytes += EACH;
+            if let ChatStreamEvent::Chunk(chunk) | ChatStreamEvent::ReasoningChunk(chunk) = &event {
+                bytes += chunk.content.len();
+            }
+            if bytes > self.config.max_answer_bytes {
+                return Err(ChatError::TooLong(self.config.max_answer_bytes));
+            }
+            match event {
                 ChatStreamEvent::Chunk(chunk) => {
                     on_text(&chunk.content);
                     text.push_str(&chunk.content);
@@ -171,7 +188,7 @@ impl ChatModel for RemoteModel {
 }
 
 /// An HTTP client with the TLS that the rest of Marquetry uses: ring, and Mozilla's roots rather than the system's.
-fn http_client() -> Result<reqwest::Client, ChatError> {
+fn http_client(base: &reqwest::Url) -> Result<reqwest::Client, ChatError> {
     let failed = |error: &dyn std::fmt::Display| ChatError::Config(error.to_string());
     let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
@@ -181,13 +198,23 @@ fn http_client() -> Result<reqwest::Client, ChatError> {
     .map_err(|error| failed(&error))?
     .with_root_certificates(roots)
     .with_no_client_auth();
-    reqwest::Client::builder()
+    let mut client = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(Duration::from_secs(10))
         // A key must not follow a redirect.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| failed(&error))
+        .redirect(reqwest::redirect::Policy::none());
+    if is_loopback(base) {
+        // What is meant for this machine does not leave it.
+        client = client.no_proxy();
+    }
+    client.build().map_err(|error| failed(&error))
+}
+
+/// Whether a URL stays on this machine.
+fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn to_genai(request: &ChatRequest) -> genai::chat::ChatRequest {

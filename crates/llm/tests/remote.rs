@@ -299,3 +299,40 @@ fn what_cannot_work_is_said_at_once() {
     assert!(why(odd).unwrap().contains("is no http: or https: URL"));
     assert_eq!(why(config(Provider::Ollama, "m")), None);
 }
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up() {
+    let backend = started([said(&"word ".repeat(1_000)), said("Four.")]).await;
+    let mut config = config_of(&backend, Provider::Custom);
+    config.max_answer_bytes = 1_000;
+    let model = RemoteModel::new(config).unwrap();
+    let mut heard = String::new();
+    let error = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap_err();
+    assert_eq!(error, ChatError::TooLong(1_000));
+    assert!(heard.len() <= 1_000, "{}", heard.len());
+    assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
+}
+
+#[test]
+fn a_password_in_a_url_is_refused() {
+    for url in ["https://user@a.example/v1", "https://:secret@a.example/v1"] {
+        let mut config = ModelConfig::new(Provider::Custom, "m");
+        config.base_url = Some(url.to_owned());
+        let error = RemoteModel::new(config).err().unwrap().to_string();
+        assert!(error.contains("a key has its own place") && !error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_on_this_machine_is_reached_without_a_proxy() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "an_openai_model_answers"]);
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        // Nobody is there.
+        command.env(name, "http://127.0.0.1:9");
+    }
+    command.env_remove("NO_PROXY").env_remove("no_proxy");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}

@@ -24,6 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::scenario::{AgentAnswers, Revision};
 
+/// The request whose answer is all that is heard; no answer comes before its end.
+const LISTEN: &str = "subscriptions/listen";
+
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
 
@@ -118,11 +121,32 @@ impl Agent {
     /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`;
     /// anything else that happens is an error of ours to report.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
+        if method == LISTEN {
+            return self.listen(&params).await;
+        }
         let params = match params {
             Value::Null => None,
             params => Some(raw(&params)?),
         };
         self.send(method, params.as_deref(), CallOptions::default()).await
+    }
+
+    /// Begins to listen, and goes on until the end of the scenario: what is heard is waited for by `wait_for`.
+    async fn listen(&self, params: &Value) -> Result<Value, String> {
+        let uris = params["notifications"]["resourceSubscriptions"].as_array();
+        let uris =
+            uris.ok_or_else(|| format!("{LISTEN} of a scenario names resourceSubscriptions"))?;
+        for uri in uris.iter().filter_map(Value::as_str) {
+            match self.client.subscribe(uri).await {
+                Ok(()) => {}
+                Err(ClientError::Rpc(error)) => {
+                    let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
+                    return Ok(json!({ "error": error }));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(json!({ "result": {} }))
     }
 
     async fn send(

@@ -590,6 +590,8 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
 
 #[cfg(test)]
 mod tests {
+    use libsql::Builder;
+
     use super::*;
     use crate::store::conformance;
 
