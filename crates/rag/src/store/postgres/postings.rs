@@ -87,12 +87,6 @@ pub(super) struct List {
     pub(super) postings: Vec<Posting>,
 }
 
-impl List {
-    pub(super) fn has(&self, document: u32, place: u32) -> bool {
-        self.postings.binary_search_by_key(&(document, place), |at| (at.document, at.place)).is_ok()
-    }
-}
-
 /// A chunk with its BM25.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scored {

@@ -1,8 +1,13 @@
 //! A search: candidates from the database, ranked here.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+};
 
 use deadpool_postgres::Transaction;
+use futures_util::TryStreamExt;
 use tokio_postgres::Row;
 
 use super::{
@@ -15,8 +20,8 @@ use super::{
 use crate::{
     postgres::Parameter,
     search::{
-        Collector, Found, Hit, Matching, Matrix, Probe, Query, Ranked, SearchRequest, average,
-        fuse, unit, weight,
+        Collector, Found, Hit, Matching, Matrix, Probe, Query, Ranked, SearchRequest, Term,
+        average, fuse, unit, weight,
     },
     store::{EmbeddingModel, StoreError, blocking, codec},
 };
@@ -55,7 +60,7 @@ pub(super) async fn search(
         scope(transaction, Condition::new(&request.filter), scan_up_to),
     )?;
     let query = Query::new(request, &[], model);
-    let wanted = Wanted::new(&words, &terms, &state, request.matching);
+    let wanted = Arc::new(Wanted::new(&words, &terms, &state, request.matching));
     let (nearest, best) = tokio::try_join!(
         async {
             match &vector {
@@ -66,11 +71,10 @@ pub(super) async fn search(
                 None => Ok(Vec::new()),
             }
         },
-        best_by_words(transaction, &query, &scope, wanted),
+        best_by_words(transaction, &query, &scope, &wanted),
     )?;
-    let (wanted, best) = best;
     let probe = vector.as_ref().map(|(probe, _)| probe);
-    let rows = Rows::read(transaction, probe, wanted, &nearest, &best, model.dimension).await?;
+    let rows = Rows::read(transaction, probe, &wanted, &nearest, &best, model.dimension).await?;
     let found = rows.fuse(&query, &nearest, &best);
     read_hits(transaction, found).await
 }
@@ -174,16 +178,19 @@ async fn by_index(
     vector: &HalfVector,
     limit: usize,
 ) -> Result<Vec<Place>, StoreError> {
-    // The index goes on until enough rows pass the filter; 1,000 is the most that it looks for at once.
+    // The index goes on until enough rows pass the filter; 1,000 is the most that it looks for at once. In strict order
+    // it would leave out what it finds late.
     let search = (2 * limit).clamp(100, 1_000);
     let settings = format!(
-        "SET LOCAL hnsw.iterative_scan = strict_order; SET LOCAL hnsw.ef_search = {search}"
+        "SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL hnsw.ef_search = {search}"
     );
     transaction.batch_execute(&settings).await?;
     let limit = limit as i64;
     let (condition, parameters) = restricted(scope, &[vector, &limit]);
     let sql = format!(
-        "SELECT v.document, v.place FROM rag_vector v WHERE {condition} ORDER BY v.embedding <=> $1 LIMIT $2"
+        "WITH near AS MATERIALIZED (SELECT v.document, v.place, v.embedding <=> $1 AS distance \
+         FROM rag_vector v WHERE {condition} ORDER BY v.embedding <=> $1 LIMIT $2) \
+         SELECT document, place FROM near ORDER BY distance + 0, document, place"
     );
     places(transaction, &sql, &parameters).await
 }
@@ -224,10 +231,9 @@ async fn places(
 }
 
 /// A question's words.
-#[derive(Default)]
 struct Wanted {
-    /// Of the known ones.
-    lists: Vec<List>,
+    /// The known ones, with how much each weighs.
+    terms: Vec<(Term, f32)>,
     average: f32,
     /// Of all words, also of those that no chunk has.
     total_weight: f32,
@@ -244,75 +250,55 @@ impl Wanted {
     ) -> Self {
         let all = state.chunks as usize;
         let known = words.iter().filter_map(|word| terms.get(word.as_bytes()));
-        let lists: Vec<_> = known
-            .map(|&(term, chunks)| List {
-                term: term.cast_unsigned(),
-                weight: weight(all, chunks as usize),
-                postings: Vec::new(),
-            })
+        let terms: Vec<_> = known
+            .map(|&(term, chunks)| (term.cast_unsigned(), weight(all, chunks as usize)))
             .collect();
-        let unknown = words.len() - lists.len();
-        let known: f32 = lists.iter().map(|list| list.weight).sum();
+        let unknown = words.len() - terms.len();
+        let known: f32 = terms.iter().map(|(_, weight)| weight).sum();
         Self {
             average: average(state.length.cast_unsigned(), all),
             total_weight: known + unknown as f32 * weight(all, 0),
-            possible: !lists.is_empty() && (unknown == 0 || matching == Matching::Any),
-            lists,
+            possible: !terms.is_empty() && (unknown == 0 || matching == Matching::Any),
+            terms,
         }
     }
 
-    fn share(&self, document: u32, place: u32) -> f32 {
-        let has = self.lists.iter().filter(|list| list.has(document, place));
-        let weight: f32 = has.map(|list| list.weight).sum();
+    fn terms(&self) -> Vec<i32> {
+        self.terms.iter().map(|(term, _)| term.cast_signed()).collect()
+    }
+
+    /// A list of each, still empty.
+    fn lists(&self) -> Vec<List> {
+        let list = |&(term, weight): &(Term, f32)| List { term, weight, postings: Vec::new() };
+        self.terms.iter().map(list).collect()
+    }
+
+    /// How much of the question is said by a chunk that has these terms, which are in order.
+    fn share(&self, of: &[(Term, u8)]) -> f32 {
+        let has = |term: &Term| of.binary_search_by_key(term, |(term, _)| *term).is_ok();
+        let weights = self.terms.iter().filter(|(term, _)| has(term)).map(|(_, weight)| weight);
+        let weight: f32 = weights.sum();
         if self.total_weight > 0.0 { weight / self.total_weight } else { 0.0 }
     }
 }
 
-/// The best chunks by their words, as many as are fused, with the postings of the words.
+/// The best chunks by their words, as many as are fused.
 async fn best_by_words(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
     scope: &Scope,
-    mut wanted: Wanted,
-) -> Result<(Wanted, Vec<(f32, Place)>), StoreError> {
-    if wanted.lists.is_empty() {
-        return Ok((wanted, Vec::new()));
+    wanted: &Arc<Wanted>,
+) -> Result<Vec<(f32, Place)>, StoreError> {
+    if !wanted.possible {
+        return Ok(Vec::new());
     }
-    let terms: Vec<i32> = wanted.lists.iter().map(|list| list.term.cast_signed()).collect();
-    let (sql, parameters): (_, &[Parameter<'_>]) = match scope {
-        Scope::These { blocks, .. } => (
-            "SELECT term, postings FROM rag_posting WHERE term = ANY ($1) AND block = ANY ($2) ORDER BY block",
-            &[&terms, blocks],
-        ),
-        _ => (
-            "SELECT term, postings FROM rag_posting WHERE term = ANY ($1) ORDER BY block",
-            &[&terms],
-        ),
-    };
-    let statement = transaction.prepare_cached(sql).await?;
-    let rows = transaction.query(&statement, parameters).await?;
-    let numbers = match scope {
-        Scope::These { numbers, .. } => Some(numbers.clone()),
-        _ => None,
-    };
-    let matching = query.matching;
-    let (wanted, scored) = blocking(move || {
-        decode(&rows, &mut wanted.lists, numbers.as_deref())?;
-        let scored = match wanted.possible {
-            true => postings::score(&wanted.lists, matching, wanted.average),
-            false => Vec::new(),
-        };
-        Ok((wanted, scored))
-    })
-    .await?;
     let Scope::Many(condition) = scope else {
-        let best = top(&scored, query.depth(), query.distinct);
-        return Ok((wanted, best));
+        return best(transaction, query, scope, wanted, query.depth()).await;
     };
     // Which documents pass is asked for the best ones only; many do, so that these are nearly always enough.
     let mut depth = query.depth() * 4;
     loop {
-        let mut best = top(&scored, depth, query.distinct);
+        let mut best = best(transaction, query, scope, wanted, depth).await?;
         let all = best.len() < depth;
         let documents: Vec<i32> = best.iter().map(|(_, (document, _))| *document).collect();
         let sql = format!(
@@ -326,22 +312,76 @@ async fn best_by_words(
         best.retain(|(_, (document, _))| passing.contains(document));
         if all || best.len() >= query.depth() {
             best.truncate(query.depth());
-            return Ok((wanted, best));
+            return Ok(best);
         }
         depth *= 8;
     }
 }
 
+/// So many bytes of postings are scored at once, and the rest of a block of documents.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// The best chunks by their words, of all documents or of those that are few. The postings come block by block, and
+/// are forgotten again: a question of many frequent words has many.
+async fn best(
+    transaction: &Transaction<'_>,
+    query: &Query<'_>,
+    scope: &Scope,
+    wanted: &Arc<Wanted>,
+    depth: usize,
+) -> Result<Vec<(f32, Place)>, StoreError> {
+    let terms = wanted.terms();
+    let (sql, parameters): (_, &[Parameter<'_>]) = match scope {
+        Scope::These { blocks, .. } => (
+            "SELECT block, term, postings FROM rag_posting WHERE term = ANY ($1) AND block = ANY ($2) ORDER BY block",
+            &[&terms, blocks],
+        ),
+        _ => (
+            "SELECT block, term, postings FROM rag_posting WHERE term = ANY ($1) ORDER BY block",
+            &[&terms],
+        ),
+    };
+    let numbers: Option<Arc<[i32]>> = match scope {
+        Scope::These { numbers, .. } => Some(numbers[..].into()),
+        _ => None,
+    };
+    let statement = transaction.prepare_cached(sql).await?;
+    let mut rows = pin!(transaction.query_raw(&statement, parameters.iter().copied()).await?);
+    let mut best =
+        Best { depth, distinct: query.distinct, matching: query.matching, best: Vec::new() };
+    let (mut batch, mut bytes, mut last) = (Vec::new(), 0, None);
+    loop {
+        let row = rows.try_next().await?;
+        let block: Option<i32> = row.as_ref().map(|row| row.try_get(0)).transpose()?;
+        // A document lies in one block.
+        if row.is_none() || bytes > BATCH_BYTES && block != last {
+            let (batch, wanted) = (std::mem::take(&mut batch), Arc::clone(wanted));
+            let numbers = numbers.clone();
+            bytes = 0;
+            best = blocking(move || {
+                best.add(&wanted, &decode(&batch, &wanted, numbers.as_deref())?);
+                Ok(best)
+            })
+            .await?;
+        }
+        let Some(row) = row else { return Ok(best.best) };
+        last = block;
+        bytes += row.try_get::<_, &[u8]>(2)?.len();
+        batch.push(row);
+    }
+}
+
 /// Reads the postings of each term, in the order of the documents; only of these documents, if some are named.
-fn decode(rows: &[Row], lists: &mut [List], numbers: Option<&[i32]>) -> Result<(), StoreError> {
+fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<List>, StoreError> {
+    let mut lists = wanted.lists();
     let places: HashMap<i32, usize> =
-        (0..).zip(&*lists).map(|(at, list)| (list.term.cast_signed(), at)).collect();
+        (0..).zip(&lists).map(|(at, list)| (list.term.cast_signed(), at)).collect();
     for row in rows {
-        let (term, bytes): (i32, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (term, bytes): (i32, &[u8]) = (row.try_get(1)?, row.try_get(2)?);
         let Some(&at) = places.get(&term) else { continue };
         postings::decode(bytes, &mut lists[at].postings)?;
     }
-    for list in lists {
+    for list in &mut lists {
         if let Some(numbers) = numbers {
             list.postings
                 .retain(|posting| numbers.binary_search(&posting.document.cast_signed()).is_ok());
@@ -350,38 +390,53 @@ fn decode(rows: &[Row], lists: &mut [List], numbers: Option<&[i32]>) -> Result<(
             list.postings.sort_unstable();
         }
     }
-    Ok(())
+    Ok(lists)
 }
 
-fn top(scored: &[Scored], depth: usize, distinct: bool) -> Vec<(f32, Place)> {
-    let documents: Vec<u32> =
-        if distinct { scored.iter().map(|at| at.document).collect() } else { Vec::new() };
-    let mut top = Collector::of(depth, distinct.then_some(&documents[..]));
-    for (row, at) in (0..).zip(scored) {
-        top.see(at.score, row);
+/// The best chunks of all that were added, the best first; of equals, the one that lies before.
+struct Best {
+    depth: usize,
+    /// Only the best chunk of each document.
+    distinct: bool,
+    matching: Matching,
+    best: Vec<(f32, Place)>,
+}
+
+impl Best {
+    /// Adds postings of documents of which none has come before.
+    fn add(&mut self, wanted: &Wanted, lists: &[List]) {
+        let scored = postings::score(lists, self.matching, wanted.average);
+        let documents: Vec<u32> =
+            if self.distinct { scored.iter().map(|at| at.document).collect() } else { Vec::new() };
+        let mut top = Collector::of(self.depth, self.distinct.then_some(&documents[..]));
+        for (row, at) in (0..).zip(&scored) {
+            top.see(at.score, row);
+        }
+        self.best.extend(top.into_sorted().into_iter().map(|(score, row)| {
+            let Scored { document, place, .. } = scored[row as usize];
+            (score, (document.cast_signed(), place.cast_signed()))
+        }));
+        self.best
+            .sort_by(|left, right| right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
+        self.best.truncate(self.depth);
     }
-    let place = |row: u32| {
-        let Scored { document, place, .. } = scored[row as usize];
-        (document.cast_signed(), place.cast_signed())
-    };
-    top.into_sorted().into_iter().map(|(score, row)| (score, place(row))).collect()
 }
 
-/// The candidates of both rankings with their vectors.
+/// The candidates of both rankings with their vectors, and how much of the question each says.
 struct Rows<'a> {
     places: Vec<Place>,
     /// Where each candidate is in `places` and `vectors`.
     numbers: HashMap<Place, u32>,
     vectors: Matrix,
+    shares: Vec<f32>,
     probe: Option<&'a Probe>,
-    wanted: Wanted,
 }
 
 impl<'a> Rows<'a> {
     async fn read(
         transaction: &Transaction<'_>,
         probe: Option<&'a Probe>,
-        wanted: Wanted,
+        wanted: &Wanted,
         nearest: &[Place],
         best: &[(f32, Place)],
         dimension: usize,
@@ -393,8 +448,9 @@ impl<'a> Rows<'a> {
                 places.len() as u32 - 1
             });
         }
-        let mut rows = Self { places, numbers, vectors: Matrix::new(dimension), probe, wanted };
-        if probe.is_none() || rows.places.is_empty() {
+        let (vectors, shares) = (Matrix::new(dimension), Vec::new());
+        let mut rows = Self { places, numbers, vectors, shares, probe };
+        if rows.places.is_empty() {
             return Ok(rows);
         }
         let sql = "SELECT c.packed FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY AS u (document, place, at) \
@@ -409,6 +465,7 @@ impl<'a> Rows<'a> {
         for row in packed {
             codec::decode(row.try_get(0)?, dimension, &mut terms, |row| {
                 rows.vectors.push(row.scale, row.coarse, row.fine);
+                rows.shares.push(wanted.share(row.terms));
             })?;
         }
         Ok(rows)
@@ -445,7 +502,7 @@ impl Ranked for Rows<'_> {
     }
 
     fn share(&self, row: u32) -> f32 {
-        self.wanted.share(self.document(row), self.place(row))
+        self.shares[row as usize]
     }
 }
 
@@ -472,4 +529,47 @@ async fn read_hits(
         Ok(found.into_hit(&document, chunk))
     };
     found.into_iter().zip(&rows).map(hit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::postings::Posting, *};
+
+    proptest! {
+        /// However the postings come, block by block or all at once.
+        #[test]
+        fn parts_give_what_the_whole_does(
+            chunks in prop::collection::btree_map((0_u32..40, 0_u32..3), prop::collection::vec(0_u8..3, 3), 0..60),
+            cuts in prop::collection::btree_set(0_u32..40, 0..6),
+            (depth, distinct, all) in (1_usize..12, any::<bool>(), any::<bool>()),
+        ) {
+            let wanted = Wanted {
+                terms: vec![(0, 1.0), (1, 0.5), (2, 1.5)],
+                average: 3.0,
+                total_weight: 3.0,
+                possible: true,
+            };
+            let lists = |from: u32, to: u32| {
+                let mut lists = wanted.lists();
+                for (&(document, place), counts) in chunks.range((from, 0)..(to, 0)) {
+                    for (list, &count) in lists.iter_mut().zip(counts) {
+                        let length = 3;
+                        list.postings.extend((count > 0).then_some(Posting { document, place, count, length }));
+                    }
+                }
+                lists
+            };
+            let matching = if all { Matching::All } else { Matching::Any };
+            let new = || Best { depth, distinct, matching, best: Vec::new() };
+            let (mut whole, mut parts, mut from) = (new(), new(), 0);
+            whole.add(&wanted, &lists(0, 40));
+            for to in cuts.into_iter().chain([40]) {
+                parts.add(&wanted, &lists(from, to));
+                from = to;
+            }
+            prop_assert_eq!(parts.best, whole.best);
+        }
+    }
 }
