@@ -179,10 +179,11 @@ impl<'a> Search<'a> {
             if !self.may_read(&document.uri).await? {
                 continue;
             }
-            for chunk in store.chunks(&document.uri).await? {
-                if passages.len() == most {
-                    return Ok(passages);
-                }
+            let left = most - passages.len();
+            if left == 0 {
+                break;
+            }
+            for chunk in store.first_chunks(&document.uri, left).await? {
                 let source = Source { kind: document.kind.clone(), title: document.title.clone() };
                 passages.push(Passage::of_chunk(chunk, source, limits.max_passage_bytes));
             }

@@ -162,6 +162,10 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
     index(store, "doc-get", "First. Second. Third.").await;
     let chunks = store.chunks("am7://default/data.data/doc-get").await.expect("chunks");
     assert_eq!(chunks.len(), 3);
+    for limit in [0, 1, chunks.len() - 1, chunks.len(), chunks.len() + 1] {
+        let first = store.first_chunks("am7://default/data.data/doc-get", limit).await;
+        assert_eq!(first.expect("first_chunks"), chunks[..limit.min(chunks.len())]);
+    }
     assert!(store.chunks("nobody").await.expect("chunks").is_empty());
 
     let mut chunk = cut(store, "# Rome\nIt was not built in a day.", Strategy::Chapter, 1);

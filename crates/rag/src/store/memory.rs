@@ -122,8 +122,10 @@ impl ChunkStore for MemoryStore {
         Ok(documents.filter(|document| filter.matches(document)).take(limit).cloned().collect())
     }
 
-    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
-        Ok(self.shared.read().documents.get(uri).map_or_else(Vec::new, |kept| kept.chunks.clone()))
+    async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
+        let state = self.shared.read();
+        let chunks = state.documents.get(uri).map_or(&[][..], |kept| &kept.chunks);
+        Ok(chunks[..limit.min(chunks.len())].to_vec())
     }
 
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {

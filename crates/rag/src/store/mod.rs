@@ -72,7 +72,12 @@ pub trait ChunkStore: Send + Sync + 'static {
     ) -> Result<Vec<Document>, StoreError>;
 
     /// The chunks of one document in their order; none if there is no such document.
-    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError>;
+    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
+        self.first_chunks(uri, usize::MAX).await
+    }
+
+    /// At most so many of the first chunks of one document, in their order.
+    async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError>;
 
     /// The chunks of one document with their vectors, as [`Self::replace`] takes them; none if there is no such document.
     /// Vectors are as exact as they are kept, and kept again they stay what they are: whoever changes a document

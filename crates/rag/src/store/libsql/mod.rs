@@ -227,13 +227,13 @@ impl ChunkStore for LibsqlStore {
         .await
     }
 
-    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
-        let uri = uri.to_owned();
+    async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
+        let (uri, limit) = (uri.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
         self.read(move |_, connection| {
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count FROM rag_document d \
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
-                WHERE d.live AND d.uri = ? ORDER BY c.place";
-            select(connection, sql, params![uri.as_bytes()], |row| chunk(row, &uri))
+                WHERE d.live AND d.uri = ? ORDER BY c.place LIMIT ?";
+            select(connection, sql, params![uri.as_bytes(), limit], |row| chunk(row, &uri))
         })
         .await
     }

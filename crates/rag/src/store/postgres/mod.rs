@@ -144,10 +144,11 @@ impl ChunkStore for PostgresStore {
         self.select(&sql, &condition.parameters(&[&after, &limit]), |row| json(row, 0)).await
     }
 
-    async fn chunks(&self, uri: &str) -> Result<Vec<StoredChunk>, StoreError> {
+    async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content FROM rag_document d \
-            JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place";
-        self.select(sql, &[&key(uri)], |row| chunk(row, uri)).await
+            JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place LIMIT $2";
+        self.select(sql, &[&key(uri), &limit], |row| chunk(row, uri)).await
     }
 
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
