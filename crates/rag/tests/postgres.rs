@@ -60,9 +60,7 @@ async fn it_conforms_with_an_index() {
     let Some(url) = database().await else { return };
     let store = open_with(&url, |options| options.scan_up_to = 1).await;
     store.replace(Document::new("doc"), version(4)).await.unwrap();
-    let indexes = "SELECT count(*) FROM pg_indexes WHERE indexdef LIKE '%hnsw%'";
-    let client = connect(&url).await;
-    assert_eq!(client.query_one(indexes, &[]).await.unwrap().get::<_, i64>(0), 1);
+    indexed(&connect(&url).await, 1).await;
 
     conformance::check(async || {
         // Small as the tables are, the planner would rather sort them.
@@ -71,6 +69,69 @@ async fn it_conforms_with_an_index() {
         open_with(&url, |options| options.scan_up_to = 20).await
     })
     .await;
+}
+
+/// Waits until so many indexes of vectors are complete, and none is not.
+async fn indexed(client: &Client, want: i64) {
+    let indexes = "SELECT count(*) FILTER (WHERE indisvalid), count(*) FILTER (WHERE NOT indisvalid) \
+        FROM pg_index WHERE pg_get_indexdef(indexrelid) LIKE '%hnsw%'";
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let row = client.query_one(indexes, &[]).await.unwrap();
+        let (valid, other): (i64, i64) = (row.get(0), row.get(1));
+        if (valid, other) == (want, 0) {
+            return;
+        }
+        assert!(Instant::now() < end, "{valid} indexes are complete, {other} are not");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// It is made while others write and search, one at a time, and also when another began and did not finish.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_the_index() {
+    let Some(url) = database().await else { return };
+    let plain = open(&url).await;
+    plain.replace(Document::new("doc"), version(1)).await.unwrap();
+    let indexes = "SELECT count(*) FROM pg_index WHERE pg_get_indexdef(indexrelid) LIKE '%hnsw%'";
+    let client = connect(&url).await;
+    assert_eq!(client.query_one(indexes, &[]).await.unwrap().get::<_, i64>(0), 0);
+
+    // Whoever makes an index waits until all transactions have ended that were there before.
+    let reader = connect(&url).await;
+    let read = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM rag_vector";
+    reader.batch_execute(read).await.unwrap();
+    let interrupted = connect(&url).await;
+    interrupted.batch_execute("SET statement_timeout = 300").await.unwrap();
+    let make = "CREATE INDEX CONCURRENTLY rag_vector_embedding ON rag_vector USING hnsw (embedding halfvec_cosine_ops)";
+    interrupted.batch_execute(make).await.unwrap_err();
+    let invalid = format!("{indexes} AND NOT indisvalid");
+    assert_eq!(client.query_one(&invalid, &[]).await.unwrap().get::<_, i64>(0), 1);
+
+    let stores = [
+        open_with(&url, |options| options.scan_up_to = 1).await,
+        open_with(&url, |options| {
+            (options.scan_up_to, options.max_connections) = (1, 1);
+        })
+        .await,
+    ];
+    let start = Instant::now();
+    for round in 0..10 {
+        for store in &stores {
+            store.replace(Document::new("doc"), version(round)).await.unwrap();
+            let request = SearchRequest::new("", Some(embed("common", 64)));
+            assert_eq!(store.search(&request).await.unwrap().len(), 1 + round % 5);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let at_it = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND state = 'active' AND (query LIKE 'CREATE INDEX%' OR query LIKE 'DROP INDEX%')";
+    assert_eq!(client.query_one(at_it, &[]).await.unwrap().get::<_, i64>(0), 1);
+    reader.batch_execute("COMMIT").await.unwrap();
+    indexed(&client, 1).await;
+    let request = SearchRequest::new("", Some(embed("common", 64)));
+    assert_eq!(stores[0].search(&request).await.unwrap().len(), 5);
 }
 
 #[test]
@@ -329,6 +390,7 @@ async fn tables_lie_in_the_schema_of_the_search_path() {
     let request = SearchRequest::new("version", Some(embed("common", 64)));
     assert_eq!(one.search(&request).await.unwrap().len(), 2);
     assert_eq!(two.search(&request).await.unwrap().len(), 4);
+    indexed(&client, 2).await;
     let schemas = "SELECT string_agg(schemaname, ',' ORDER BY schemaname) FROM pg_indexes WHERE indexdef LIKE '%hnsw%'";
     assert_eq!(client.query_one(schemas, &[]).await.unwrap().get::<_, &str>(0), "Two; DROP,one");
     assert_eq!(open(&in_two).await.count(&Filter::default()).await.unwrap(), 4);

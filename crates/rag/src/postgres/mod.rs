@@ -7,7 +7,7 @@ use std::{net::IpAddr, time::Duration};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::{
-    Config, NoTls,
+    Client, Config, NoTls,
     config::{Host, SslMode},
     types::ToSql,
 };
@@ -27,7 +27,7 @@ pub struct PostgresOptions {
     pub max_connections: usize,
     /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 20,000 by
     /// default, for which 256 numbers each that takes as long as the index does. A database of more gets an index of
-    /// its vectors.
+    /// its vectors, which is made while others read and write; until it is there, all are compared.
     pub scan_up_to: u32,
     /// How many bytes a record may have; 64 MiB by default. PostgreSQL itself takes no more than 1 GB.
     pub max_content_bytes: u64,
@@ -59,6 +59,8 @@ const MAKING_TABLES: i64 = 0x6d61_7271_7565_7472;
 /// The connections.
 pub(crate) struct Connections {
     pool: Pool,
+    config: Config,
+    session: String,
     options: PostgresOptions,
 }
 
@@ -94,19 +96,20 @@ impl Connections {
         }
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let session = session(&options);
-        let pool = Pool::builder(Manager::from_config(config, NoTls, manager))
+        let first = session.clone();
+        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, manager))
             .max_size(options.max_connections.max(1))
             .wait_timeout(Some(options.connect_timeout))
             .runtime(Runtime::Tokio1)
             .post_create(Hook::async_fn(move |client, _| {
-                let session = session.clone();
+                let first = first.clone();
                 Box::pin(
-                    async move { client.batch_execute(&session).await.map_err(HookError::Backend) },
+                    async move { client.batch_execute(&first).await.map_err(HookError::Backend) },
                 )
             }))
             .build()
             .map_err(|error| Failure::Engine(error.to_string()))?;
-        Ok(Self { pool, options })
+        Ok(Self { pool, config, session, options })
     }
 
     pub(crate) fn options(&self) -> &PostgresOptions {
@@ -116,6 +119,14 @@ impl Connections {
     pub(crate) async fn get(&self) -> Result<Lease, Failure> {
         let got = self.pool.get().await.map(Lease::new);
         got.map_err(|error| Failure::of_pool(error, self.options.max_connections))
+    }
+
+    /// A connection beside those that calls use, for what takes long. It ends when it is dropped and has done all.
+    pub(crate) async fn apart(&self) -> Result<Client, Failure> {
+        let (client, connection) = self.config.connect(NoTls).await?;
+        tokio::spawn(connection);
+        client.batch_execute(&self.session).await?;
+        Ok(client)
     }
 
     /// Makes tables if the named one is not there yet, with nobody else doing so at the same time.
@@ -150,7 +161,7 @@ fn is_here(config: &Config) -> bool {
 }
 
 /// Whether there is a table or index of this name in the schema that ours are made in.
-pub(crate) const IS_THERE: &str =
+const IS_THERE: &str =
     "SELECT to_regclass(quote_ident(current_schema()) || '.' || $1::text) IS NOT NULL";
 
 /// What each connection is told first.

@@ -5,6 +5,7 @@ mod half;
 mod postings;
 mod schema;
 mod search;
+mod vector_index;
 mod writer;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio_postgres::{IsolationLevel, Row};
 
 use self::{
     filter::{Condition, key},
+    vector_index::VectorIndex,
     writer::Batch,
 };
 use super::{
@@ -35,6 +37,7 @@ use crate::{
 pub struct PostgresStore {
     model: EmbeddingModel,
     connections: Arc<Connections>,
+    index: VectorIndex,
 }
 
 impl PostgresStore {
@@ -61,7 +64,9 @@ impl PostgresStore {
     ) -> Result<Self, StoreError> {
         let connections = Connections::new(url, options)?;
         schema::check(&connections, &model).await?;
-        Ok(Self { model, connections: Arc::new(connections) })
+        let connections = Arc::new(connections);
+        let index = VectorIndex::new(Arc::clone(&connections), model.dimension);
+        Ok(Self { model, connections, index })
     }
 
     /// The records in the same database, by way of the same connections.
@@ -108,7 +113,7 @@ impl ChunkStore for PostgresStore {
         check(&self.model, &documents)?;
         let batch = blocking(move || Batch::new(documents)).await?;
         let mut client = self.get().await?;
-        let written = batch.write(&mut client, &self.model, self.scan_up_to()).await;
+        let written = batch.write(&mut client, &self.model, &self.index).await;
         client.done();
         written
     }
@@ -204,8 +209,15 @@ impl ChunkStore for PostgresStore {
             .start()
             .await?;
         // One that fails may have other statements still at work.
-        let found =
-            search::search(&transaction, &self.model, request, words, self.scan_up_to()).await?;
+        let found = search::search(
+            &transaction,
+            &self.model,
+            request,
+            words,
+            &self.index,
+            self.scan_up_to(),
+        )
+        .await?;
         drop(transaction);
         client.done();
         Ok(found)

@@ -1,11 +1,10 @@
 //! The tables.
 
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::half::HalfVector;
 use crate::{
-    postgres::{Connections, Failure, IS_THERE},
+    postgres::{Connections, Failure},
     store::{EmbeddingModel, StoreError},
 };
 
@@ -65,8 +64,6 @@ const TABLES: &str = "
     ALTER TABLE rag_chunk ALTER COLUMN packed SET STORAGE EXTERNAL;
     ALTER TABLE rag_posting ALTER COLUMN postings SET STORAGE EXTERNAL;
 ";
-
-const INDEX: &str = "rag_vector_embedding";
 
 /// The state that each writer and each search begins with.
 pub(super) struct State {
@@ -187,29 +184,6 @@ async fn extension(connections: &Connections) -> Result<(), StoreError> {
         return Err(StoreError::Unusable(format!("{NEEDED}, and it is {found}")));
     }
     Ok(())
-}
-
-/// Makes the index of vectors when there are enough of them: in one go, which takes a fraction of the time that adding
-/// them one by one takes.
-pub(super) async fn index(
-    transaction: &Transaction<'_>,
-    model: &EmbeddingModel,
-    chunks: i64,
-    scan_up_to: i64,
-) -> Result<(), StoreError> {
-    if chunks <= scan_up_to || model.dimension > HalfVector::MAX_INDEXED {
-        return Ok(());
-    }
-    let there = transaction.query_one(IS_THERE, &[&INDEX]).await?;
-    if there.try_get(0)? {
-        return Ok(());
-    }
-    // It may take longer than a statement usually may.
-    let make = format!(
-        "SET LOCAL statement_timeout = 0;
-         CREATE INDEX {INDEX} ON rag_vector USING hnsw (embedding halfvec_cosine_ops)"
-    );
-    Ok(transaction.batch_execute(&make).await?)
 }
 
 fn stored_model(row: &Row) -> Result<EmbeddingModel, StoreError> {

@@ -16,6 +16,7 @@ use super::{
     half::HalfVector,
     postings::{self, List, Scored},
     schema::{STATE, State},
+    vector_index::VectorIndex,
 };
 use crate::{
     postgres::Parameter,
@@ -47,6 +48,7 @@ pub(super) async fn search(
     model: &EmbeddingModel,
     request: &SearchRequest,
     words: Vec<String>,
+    index: &VectorIndex,
     scan_up_to: i64,
 ) -> Result<Vec<Hit>, StoreError> {
     let vector = request.vector.as_deref();
@@ -65,7 +67,8 @@ pub(super) async fn search(
         async {
             match &vector {
                 Some((_, unit)) => {
-                    let indexed = state.chunks > scan_up_to;
+                    let narrow = matches!(scope, Scope::These { .. });
+                    let indexed = !narrow && index.serves(transaction, state.chunks).await?;
                     nearest(transaction, &query, &scope, unit, indexed).await
                 }
                 None => Ok(Vec::new()),
@@ -138,8 +141,7 @@ async fn nearest(
 ) -> Result<Vec<Place>, StoreError> {
     let vector = HalfVector::new(unit);
     let want = query.depth() + query.depth() / 8 + 8;
-    let narrow = matches!(scope, Scope::These { .. });
-    if !narrow && indexed && unit.len() <= HalfVector::MAX_INDEXED {
+    if indexed {
         let limit = if query.distinct { 4 * want } else { want };
         let mut places = by_index(transaction, scope, &vector, limit).await?;
         if query.distinct {

@@ -11,7 +11,8 @@ use super::{
     filter::{Condition, key, signed},
     half::HalfVector,
     postings::{self, CHUNKS_IN_BLOCK, Posting},
-    schema::{self, STATE, State},
+    schema::{STATE, State},
+    vector_index::VectorIndex,
 };
 use crate::{
     postgres::{Lease, Parameter},
@@ -105,7 +106,7 @@ impl Batch {
         mut self,
         client: &mut Lease,
         model: &EmbeddingModel,
-        scan_up_to: i64,
+        index: &VectorIndex,
     ) -> Result<u64, StoreError> {
         let transaction = client.transaction().await?;
         let mut state = lock(&transaction, model).await?;
@@ -129,8 +130,8 @@ impl Batch {
         }
         self.chunks(&transaction, &known).await?;
         changes.write(&transaction, &mut state).await?;
-        schema::index(&transaction, model, state.chunks, scan_up_to).await?;
         transaction.commit().await?;
+        index.see_to(state.chunks);
         Ok(self.count)
     }
 
