@@ -40,7 +40,7 @@ pub enum EmbedError {
     #[error("the embedding model is not configured: {0}")]
     Config(String),
     /// A model of this machine's own failed, for want of memory, say.
-    #[cfg(feature = "transformer")]
+    #[cfg(any(feature = "builtin-model", feature = "transformer"))]
     #[error("the model {model:?} failed: {reason}")]
     Compute {
         /// Which model.
