@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd};
-
 /// A vector in two bytes a number, of length 1 before it was rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
@@ -27,12 +25,14 @@ impl Packed {
         }
         let length = vector.iter().map(|value| (value / largest).powi(2)).sum::<f32>().sqrt();
         let rounded = vector.iter().map(|value| (value / largest * LARGEST).round() as i16);
+        let rounded: Vec<i16> = rounded.collect();
         let coarse = |number: i16| ((i32::from(number) + 128) >> 8) as i8;
         Self {
             scale: 1.0 / (length * LARGEST),
-            coarse: rounded.clone().map(|number| coarse(number).cast_unsigned()).collect(),
+            coarse: rounded.iter().map(|&number| coarse(number).cast_unsigned()).collect(),
             fine: rounded
-                .map(|number| (i32::from(number) - 256 * i32::from(coarse(number))) as u8)
+                .iter()
+                .map(|&number| (i32::from(number) - 256 * i32::from(coarse(number))) as u8)
                 .collect(),
         }
     }
@@ -128,7 +128,15 @@ impl Matrix {
 
     /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
     pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], see: impl FnMut(u32, f32)) {
-        pulp::Arch::new().dispatch(Scan { matrix: self, probe: &probe.rounded, runs, see });
+        let scan = Scan { matrix: self, probe: &probe.rounded, runs, see };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            return simd.vectorize(
+                #[inline(always)]
+                || scan.run(simd),
+            );
+        }
+        scan.run(Portable);
     }
 
     /// Keeps the rows for which this is true, in their order.
@@ -149,10 +157,10 @@ impl Matrix {
     }
 }
 
-/// [`Matrix::scan`], compiled once for each kind of processor.
+/// [`Matrix::scan`], compiled once for each way to multiply.
 ///
-/// Loops are written out: what is not inlined into `with_simd` is compiled for the oldest processor, and iterators are
-/// not always inlined.
+/// Loops are written out: what is not inlined into `run` is compiled for the oldest processor, and iterators are not
+/// always inlined.
 struct Scan<'a, F> {
     matrix: &'a Matrix,
     probe: &'a [i16],
@@ -160,70 +168,103 @@ struct Scan<'a, F> {
     see: F,
 }
 
-impl<F: FnMut(u32, f32)> WithSimd for Scan<'_, F> {
-    type Output = ();
-
+impl<F: FnMut(u32, f32)> Scan<'_, F> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn run<P: Products>(self, products: P) {
         let Self { matrix: Matrix { dimension, scales, coarse, .. }, probe, runs, mut see } = self;
         for run in runs {
-            let mut row = run.start;
-            while row < run.end {
-                let at = row as usize * dimension;
-                let rows = (run.end - row).min(TOGETHER as u32);
-                let sums = if rows == TOGETHER as u32 {
-                    four(&coarse[at..at + TOGETHER * dimension], probe, *dimension)
-                } else {
-                    let mut sums = [0; TOGETHER];
-                    let mut at = at;
-                    for sum in sums.iter_mut().take(rows as usize) {
-                        *sum = dot(&coarse[at..at + dimension], probe);
-                        at += dimension;
-                    }
-                    sums
-                };
-                let end = row + rows;
-                let mut place = 0;
-                while row < end {
-                    let scale = scales[row as usize];
-                    if scale > 0.0 {
-                        see(row, sums[place] as f32 * scale);
-                    }
-                    (row, place) = (row + 1, place + 1);
+            let mut row = run.start as usize;
+            while row < run.end as usize {
+                let scale = scales[row];
+                if scale > 0.0 {
+                    let numbers = &coarse[row * dimension..(row + 1) * dimension];
+                    see(row as u32, dot(products, numbers, probe) as f32 * scale);
                 }
+                row += 1;
             }
         }
     }
 }
 
-/// How many rows are compared at once: the numbers of the question are loaded once for all of them.
-const TOGETHER: usize = 4;
+/// How many numbers are multiplied at once.
+const LANES: usize = 16;
 
-#[inline(always)]
-fn four(coarse: &[i8], probe: &[i16], dimension: usize) -> [i32; TOGETHER] {
-    let (first, rest) = coarse.split_at(dimension);
-    let (second, rest) = rest.split_at(dimension);
-    let (third, fourth) = rest.split_at(dimension);
-    // The slices are as long as the loop says, or the compiler would check each step.
-    let (fourth, probe) = (&fourth[..dimension], &probe[..dimension]);
-    let [mut a, mut b, mut c, mut d] = [0; TOGETHER];
-    let mut at = 0;
-    while at < dimension {
-        let number = i32::from(probe[at]);
-        a += i32::from(first[at]) * number;
-        b += i32::from(second[at]) * number;
-        c += i32::from(third[at]) * number;
-        d += i32::from(fourth[at]) * number;
-        at += 1;
-    }
-    [a, b, c, d]
+/// How a processor sums products.
+trait Products: Copy {
+    type Sums: Copy;
+
+    fn none(self) -> Self::Sums;
+    fn add(self, sums: Self::Sums, coarse: [i8; LANES], probe: [i16; LANES]) -> Self::Sums;
+    fn sum(self, sums: Self::Sums) -> i32;
 }
 
+/// Left to the compiler, as it is for any processor.
+#[derive(Clone, Copy)]
+struct Portable;
+
+impl Products for Portable {
+    type Sums = [i32; LANES];
+
+    #[inline(always)]
+    fn none(self) -> [i32; LANES] {
+        [0; LANES]
+    }
+
+    #[inline(always)]
+    fn add(
+        self,
+        mut sums: [i32; LANES],
+        coarse: [i8; LANES],
+        probe: [i16; LANES],
+    ) -> [i32; LANES] {
+        for at in 0..LANES {
+            sums[at] += i32::from(coarse[at]) * i32::from(probe[at]);
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn sum(self, sums: [i32; LANES]) -> i32 {
+        sums.iter().sum()
+    }
+}
+
+/// With an instruction that the compiler does not find: it multiplies sixteen pairs, and adds neighbours.
+#[cfg(target_arch = "x86_64")]
+impl Products for pulp::x86::V3 {
+    type Sums = pulp::i32x8;
+
+    #[inline(always)]
+    fn none(self) -> pulp::i32x8 {
+        self.splat_i32x8(0)
+    }
+
+    #[inline(always)]
+    fn add(self, sums: pulp::i32x8, coarse: [i8; LANES], probe: [i16; LANES]) -> pulp::i32x8 {
+        let coarse = self.convert_i8x16_to_i16x16(pulp::cast(coarse));
+        let products = self.multiply_wrapping_add_adjacent_i16x16(coarse, pulp::cast(probe));
+        self.wrapping_add_i32x8(sums, products)
+    }
+
+    #[inline(always)]
+    fn sum(self, sums: pulp::i32x8) -> i32 {
+        pulp::cast::<_, [i32; 8]>(sums).iter().sum()
+    }
+}
+
+/// The products of a row and a question of the same length, summed.
 #[inline(always)]
-fn dot(coarse: &[i8], probe: &[i16]) -> i32 {
-    let (mut sum, mut at) = (0, 0);
-    while at < coarse.len() && at < probe.len() {
-        sum += i32::from(coarse[at]) * i32::from(probe[at]);
+fn dot<P: Products>(products: P, row: &[i8], probe: &[i16]) -> i32 {
+    let (rows, rest_of_row) = row.as_chunks::<LANES>();
+    let (probes, rest_of_probe) = probe.as_chunks::<LANES>();
+    let (mut sums, mut at) = (products.none(), 0);
+    while at < rows.len() && at < probes.len() {
+        sums = products.add(sums, rows[at], probes[at]);
+        at += 1;
+    }
+    let (mut sum, mut at) = (products.sum(sums), 0);
+    while at < rest_of_row.len() && at < rest_of_probe.len() {
+        sum += i32::from(rest_of_row[at]) * i32::from(rest_of_probe[at]);
         at += 1;
     }
     sum
@@ -280,6 +321,22 @@ mod tests {
         let one_by_one: Vec<_> = (0..23).map(|row| row..row + 1).collect();
         assert_eq!(scan(&one_by_one).len(), 23);
         assert_eq!(scan(&[0..2, 2..9, 9..23]), scan(&one_by_one));
+    }
+
+    proptest! {
+        #[test]
+        fn every_processor_sums_the_same(
+            numbers in prop::collection::vec((any::<i8>(), -2_047_i16..=2_047), 0..200)
+        ) {
+            let row: Vec<i8> = numbers.iter().map(|numbers| numbers.0).collect();
+            let probe: Vec<i16> = numbers.iter().map(|numbers| numbers.1).collect();
+            let want: i32 = numbers.iter().map(|&(a, b)| i32::from(a) * i32::from(b)).sum();
+            prop_assert_eq!(dot(Portable, &row, &probe), want);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(simd) = pulp::x86::V3::try_new() {
+                prop_assert_eq!(dot(simd, &row, &probe), want);
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Texts as terms: the stems of their words.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
@@ -10,6 +13,7 @@ use super::postings::Term;
 /// Makes terms of words, and remembers those that it met.
 pub(crate) struct Analyzer {
     stemmer: Stemmer,
+    /// The stems of words; those of stop words are empty.
     stems: HashMap<Box<str>, Box<str>>,
 }
 
@@ -86,6 +90,13 @@ impl Analyzer {
     fn words(&mut self, text: &str, see: &mut impl FnMut(&str)) {
         let mut word = String::new();
         for run in text.split(|character: char| !character.is_alphanumeric()) {
+            if run.is_ascii() {
+                word.clear();
+                word.push_str(&run[..run.len().min(MAX_WORD_CHARS)]);
+                word.make_ascii_lowercase();
+                self.word(&word, see);
+                continue;
+            }
             let mut undivided =
                 run.char_indices().filter(|(_, character)| is_undivided(*character)).peekable();
             if undivided.peek().is_none() {
@@ -106,15 +117,20 @@ impl Analyzer {
     }
 
     fn word(&mut self, word: &str, see: &mut impl FnMut(&str)) {
-        if word.is_empty() || STOP_WORDS.binary_search(&word).is_ok() {
+        if word.is_empty() {
             return;
         }
         if let Some(stem) = self.stems.get(word) {
-            see(stem);
+            if !stem.is_empty() {
+                see(stem);
+            }
             return;
         }
-        let stem = self.stemmer.stem(word);
-        see(&stem);
+        let is_stop_word = STOP_WORDS.binary_search(&word).is_ok();
+        let stem = if is_stop_word { Cow::Borrowed("") } else { self.stemmer.stem(word) };
+        if !stem.is_empty() {
+            see(&stem);
+        }
         if self.stems.len() >= MAX_STEMS {
             self.stems.clear();
         }

@@ -13,12 +13,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use libsql::{Connection, Database, Row, Statement, params};
+use libsql::{Connection, Database, Row, params};
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
     schema::{error, number, transaction},
-    writer::{Job, Order},
+    writer::{Job, Order, Prepared},
 };
 use super::{
     ChunkId, ChunkStore, Document, EmbeddingModel, Filter, NewChunk, StoreError, StoredChunk,
@@ -43,8 +43,8 @@ struct Shared {
     model: EmbeddingModel,
     database: Database,
     read_only: bool,
-    /// Connections that nobody reads from at the moment.
-    idle: Mutex<Vec<Connection>>,
+    /// Readers that nobody uses at the moment.
+    idle: Mutex<Vec<Reader>>,
     state: RwLock<State>,
     /// Held while changes are read, so that only one reads them.
     refreshing: Mutex<()>,
@@ -74,7 +74,7 @@ pub struct LibsqlOptions {
 
 /// How many bytes of the file are mapped into memory while it is read as a whole, which saves copying them; none later.
 const MAPPED: u64 = 1 << 34;
-/// How many connections wait for the next readers.
+/// How many readers wait to be used again.
 const MAX_IDLE: usize = 8;
 /// How often a reader tries to find index and database at the same revision; once is nearly always enough.
 const ATTEMPTS: usize = 1_000;
@@ -153,14 +153,14 @@ impl LibsqlStore {
     /// Reads from the database where that holds nobody up.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared, &Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&Shared, &Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(&self.shared);
         blocking(move || {
-            let connection = shared.connection()?;
-            let done = work(&shared, &connection);
+            let reader = shared.reader()?;
+            let done = work(&shared, &reader);
             if done.is_ok() {
-                shared.give_back(connection);
+                shared.give_back(reader);
             }
             done
         })
@@ -188,7 +188,7 @@ impl ChunkStore for LibsqlStore {
 
     async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
         let uri = uri.to_owned();
-        self.read(move |_, connection| {
+        self.read(move |_, Reader { connection, .. }| {
             let sql = "SELECT fields FROM rag_document WHERE live AND uri = ?";
             let mut documents =
                 select(connection, sql, params![uri.as_bytes()], |row| document(row, 0))?;
@@ -204,7 +204,7 @@ impl ChunkStore for LibsqlStore {
         limit: usize,
     ) -> Result<Vec<Document>, StoreError> {
         let (filter, mut after) = (filter.clone(), after.map(str::to_owned));
-        self.read(move |_, connection| {
+        self.read(move |_, Reader { connection, .. }| {
             let compiled = filter.compile();
             let mut found = Vec::new();
             while found.len() < limit {
@@ -229,7 +229,7 @@ impl ChunkStore for LibsqlStore {
 
     async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
         let (uri, limit) = (uri.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
-        self.read(move |_, connection| {
+        self.read(move |_, Reader { connection, .. }| {
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count FROM rag_document d \
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
                 WHERE d.live AND d.uri = ? ORDER BY c.place LIMIT ?";
@@ -260,13 +260,13 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
-        self.read(move |_, connection| Chunks::prepare(connection)?.read(id)).await
+        self.read(move |_, reader| reader.chunk(id)).await
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let (scope, filter) = (filter.scope_label(), filter.compile());
-        self.read(move |shared, connection| {
-            shared.refresh(connection)?;
+        self.read(move |shared, reader| {
+            shared.refresh(&reader.connection)?;
             let state = shared.state();
             Ok(state.index.select(scope, filter).map(|(_, rows)| u64::from(rows)).sum())
         })
@@ -279,7 +279,7 @@ impl ChunkStore for LibsqlStore {
             return Ok(Vec::new());
         }
         let request = request.clone();
-        self.read(move |shared, connection| shared.search(connection, &request)).await
+        self.read(move |shared, reader| shared.search(reader, &request)).await
     }
 
     async fn checkpoint(&self) -> Result<(), StoreError> {
@@ -288,22 +288,20 @@ impl ChunkStore for LibsqlStore {
 }
 
 impl Shared {
-    fn connection(&self) -> Result<Connection, StoreError> {
+    fn reader(&self) -> Result<Reader, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match idle {
-            Some(connection) => Ok(connection),
-            None => {
-                let connection = self.database.connect().map_err(error)?;
-                schema::prepare(&connection, self.read_only)?;
-                Ok(connection)
-            }
-        }
+        let Some(reader) = idle else {
+            let connection = self.database.connect().map_err(error)?;
+            schema::prepare(&connection, self.read_only)?;
+            return Reader::new(connection);
+        };
+        Ok(reader)
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, reader: Reader) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE {
-            idle.push(connection);
+            idle.push(reader);
         }
     }
 
@@ -311,18 +309,13 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn search(
-        &self,
-        connection: &Connection,
-        request: &SearchRequest,
-    ) -> Result<Vec<Hit>, StoreError> {
+    fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
         let words = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
         for _ in 0..ATTEMPTS {
-            self.refresh(connection)?;
             // Within the transaction the database does not change; the index is searched if it is of the same revision.
-            let hits = transaction(connection, "BEGIN", || {
-                let revision = revision(connection)?;
-                let terms = term_numbers(connection, &words)?;
+            let hits = transaction(&reader.connection, "BEGIN", || {
+                let revision = reader.revision()?;
+                let terms = reader.terms(&words)?;
                 let found = {
                     let state = self.state();
                     if state.revision != revision {
@@ -330,11 +323,10 @@ impl Shared {
                     }
                     state.index.search(&Query::new(request, &terms, &self.model))
                 };
-                let chunks = Chunks::prepare(connection)?;
                 let read = |found: Found| {
                     let id = ChunkId { document: found.document, index: found.index };
-                    let (document, chunk) = chunks
-                        .read(id)?
+                    let (document, chunk) = reader
+                        .chunk(id)?
                         .ok_or_else(|| StoreError::Damaged(format!("chunk {id} is missing")))?;
                     Ok::<_, StoreError>(found.into_hit(&document, chunk))
                 };
@@ -343,6 +335,7 @@ impl Shared {
             if let Some(hits) = hits {
                 return Ok(hits);
             }
+            self.refresh(&reader.connection)?;
         }
         Err(StoreError::Busy)
     }
@@ -469,51 +462,59 @@ fn changes(
     Ok(())
 }
 
+const REVISION: &str = "SELECT value FROM rag_setting WHERE name = 'revision'";
+
 fn revision(connection: &Connection) -> Result<i64, StoreError> {
-    let sql = "SELECT value FROM rag_setting WHERE name = 'revision'";
-    number(connection, sql)?.ok_or_else(|| StoreError::Damaged("no revision".to_owned()))
+    number(connection, REVISION)?.ok_or_else(no_revision)
 }
 
-/// The numbers of terms; None for those that no chunk has.
-fn term_numbers(
-    connection: &Connection,
-    terms: &[String],
-) -> Result<Vec<Option<Term>>, StoreError> {
-    if terms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let find =
-        wait(connection.prepare("SELECT number FROM rag_term WHERE term = ?")).map_err(error)?;
-    let number = |term: &String| {
-        find.reset();
-        let mut rows = wait(find.query(params![term.clone()])).map_err(error)?;
-        let number = wait(rows.next()).map_err(error)?.map(|row| row.get::<i64>(0).map_err(error));
-        Ok(number.transpose()?.and_then(|number| Term::try_from(number).ok()))
-    };
-    let numbers = terms.iter().map(number).collect();
-    find.reset();
-    numbers
+fn no_revision() -> StoreError {
+    StoreError::Damaged("no revision".to_owned())
 }
 
-/// Reads chunks one by one.
-struct Chunks(Statement);
+/// A connection with what a search asks of it, prepared once.
+struct Reader {
+    connection: Connection,
+    revision: Prepared,
+    term: Prepared,
+    chunk: Prepared,
+}
 
-impl Chunks {
-    fn prepare(connection: &Connection) -> Result<Self, StoreError> {
-        let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
-            JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
-            WHERE d.live AND c.document = ? AND c.place = ?";
-        wait(connection.prepare(sql)).map(Self).map_err(error)
+impl Reader {
+    fn new(connection: Connection) -> Result<Self, StoreError> {
+        let prepared = |sql| Prepared::new(&connection, sql);
+        Ok(Self {
+            revision: prepared(REVISION)?,
+            term: prepared("SELECT number FROM rag_term WHERE term = ?")?,
+            chunk: prepared(
+                "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
+                 JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
+                 WHERE d.live AND c.document = ? AND c.place = ?",
+            )?,
+            connection,
+        })
     }
 
-    fn read(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
-        self.0.reset();
-        let mut rows = wait(self.0.query(params![id.document, id.index])).map_err(error)?;
+    fn revision(&self) -> Result<i64, StoreError> {
+        self.revision.number(())?.ok_or_else(no_revision)
+    }
+
+    /// The numbers of terms; None for those that no chunk has.
+    fn terms(&self, terms: &[String]) -> Result<Vec<Option<Term>>, StoreError> {
+        let number = |term: &String| {
+            let number = self.term.number(params![term.as_str()])?;
+            Ok(number.and_then(|number| Term::try_from(number).ok()))
+        };
+        terms.iter().map(number).collect()
+    }
+
+    fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        let mut rows = self.chunk.query(params![id.document, id.index])?;
         let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
         let document = document(&row, 5)?;
         let chunk = chunk(&row, &document.uri)?;
         // Else it would keep the transaction open.
-        self.0.reset();
+        self.chunk.reset();
         Ok(Some((document, chunk)))
     }
 }
