@@ -1,5 +1,6 @@
 //! Finding chunks: by vector, by words, and by both.
 
+mod bytes;
 mod fuse;
 mod highlight;
 mod index;

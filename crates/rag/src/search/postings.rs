@@ -39,34 +39,52 @@ pub(crate) struct Postings {
     total_length: u64,
 }
 
-/// The rows of one term, in their order, and how often each has it; 255 stands for more.
+/// The rows of one term, in their order.
 #[derive(Debug, Default)]
 struct List {
-    rows: Vec<u32>,
-    counts: Vec<u8>,
+    postings: Vec<Posting>,
     /// At least as many as the most of them.
     most: u8,
     /// At most as many terms as the shortest of its rows has.
     shortest: u32,
 }
 
+/// A row that has a term.
+///
+/// As bytes, so that there are no gaps between them: there are many more of them than of anything else here.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Posting {
+    row: [u8; 4],
+    /// How often; 255 stands for more.
+    count: u8,
+}
+
+impl Posting {
+    fn new(row: u32, count: u8) -> Self {
+        Self { row: row.to_ne_bytes(), count }
+    }
+
+    fn row(self) -> u32 {
+        u32::from_ne_bytes(self.row)
+    }
+}
+
 impl List {
     fn push(&mut self, row: u32, count: u8, length: u32) {
-        self.shortest = if self.rows.is_empty() { length } else { self.shortest.min(length) };
+        self.shortest = if self.postings.is_empty() { length } else { self.shortest.min(length) };
         self.most = self.most.max(count);
-        self.rows.push(row);
-        self.counts.push(count);
+        self.postings.push(Posting::new(row, count));
     }
 
     /// The first place at `from` or after it whose row is `row` or after it; soon found if that is near.
     fn place(&self, from: usize, row: u32) -> usize {
-        let rest = &self.rows[from..];
+        let rest = &self.postings[from..];
         let mut step = 1;
-        while rest.get(step - 1).is_some_and(|&there| there < row) {
+        while rest.get(step - 1).is_some_and(|there| there.row() < row) {
             step *= 2;
         }
         let near = step / 2..step.min(rest.len() + 1) - 1;
-        from + near.start + rest[near].partition_point(|&there| there < row)
+        from + near.start + rest[near].partition_point(|there| there.row() < row)
     }
 }
 
@@ -78,7 +96,8 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn count(&self, row: u32) -> Option<u8> {
-        self.list.rows.binary_search(&row).ok().map(|place| self.list.counts[place])
+        let postings = &self.list.postings;
+        postings.binary_search_by_key(&row, |it| it.row()).ok().map(|place| postings[place].count)
     }
 }
 
@@ -123,8 +142,8 @@ impl Postings {
         let mut wanted = Vec::new();
         for list in terms.iter().flatten().filter_map(|&term| self.lists.get(term as usize)) {
             let count = match is_alive {
-                None => list.rows.len(),
-                Some(is_alive) => list.rows.iter().filter(|row| is_alive(**row)).count(),
+                None => list.postings.len(),
+                Some(is_alive) => list.postings.iter().filter(|it| is_alive(it.row())).count(),
             };
             if count > 0 {
                 wanted.push(Wanted { list, weight: weight(alive, count) });
@@ -144,17 +163,11 @@ impl Postings {
     /// Renumbers rows: `places` has the new number of each, or `u32::MAX` for those that go.
     pub(crate) fn renumber(&mut self, places: &[u32]) {
         for list in &mut self.lists {
-            let mut to = 0;
-            for from in 0..list.rows.len() {
-                let row = places[list.rows[from] as usize];
-                if row != u32::MAX {
-                    list.rows[to] = row;
-                    list.counts[to] = list.counts[from];
-                    to += 1;
-                }
-            }
-            list.rows.truncate(to);
-            list.counts.truncate(to);
+            list.postings.retain_mut(|posting| {
+                let row = places[posting.row() as usize];
+                *posting = Posting::new(row, posting.count);
+                row != u32::MAX
+            });
         }
         let mut places = places.iter();
         self.lengths.retain(|_| *places.next().expect("a place for each row") != u32::MAX);
@@ -198,9 +211,10 @@ impl Scorer<'_> {
             Matching::Any => self.scan_any(runs, see),
             Matching::All if !self.complete => {}
             Matching::All => {
-                let rarest = self.wanted.iter().min_by_key(|wanted| wanted.list.rows.len());
+                let rarest = self.wanted.iter().min_by_key(|wanted| wanted.list.postings.len());
                 let mut rest = runs.iter().peekable();
-                for &row in rarest.map_or(&[][..], |rarest| &rarest.list.rows) {
+                for posting in rarest.map_or(&[][..], |rarest| &rarest.list.postings) {
+                    let row = posting.row();
                     while rest.next_if(|run| run.end <= row).is_some() {}
                     if rest.peek().is_none_or(|run| row < run.start) {
                         continue;
@@ -253,10 +267,9 @@ impl Scorer<'_> {
                 let list = wanted.list;
                 let start = list.place(*place, window.start);
                 *place = list.place(start, window.end);
-                let rows = list.rows[start..*place].iter().zip(&list.counts[start..*place]);
-                for (&row, &count) in rows {
-                    let at = (row - window.start) as usize;
-                    scores[at] += units(self.score(wanted, lengths[at], count));
+                for posting in &list.postings[start..*place] {
+                    let at = (posting.row() - window.start) as usize;
+                    scores[at] += units(self.score(wanted, lengths[at], posting.count));
                 }
             }
             for run in runs {
@@ -275,9 +288,9 @@ impl Scorer<'_> {
                                 break;
                             }
                             *place = wanted.list.place(*place, row);
-                            if wanted.list.rows.get(*place) == Some(&row) {
-                                let count = wanted.list.counts[*place];
-                                score += units(self.score_of_row(wanted, row, count));
+                            let posting = wanted.list.postings.get(*place);
+                            if let Some(posting) = posting.filter(|posting| posting.row() == row) {
+                                score += units(self.score_of_row(wanted, row, posting.count));
                             }
                             rest -= *bound;
                         }
@@ -388,7 +401,8 @@ mod tests {
 
     #[test]
     fn places_are_found_from_anywhere() {
-        let list = List { rows: (0..100).map(|row| 3 * row).collect(), ..List::default() };
+        let postings = (0..100).map(|row| Posting::new(3 * row, 1)).collect();
+        let list = List { postings, ..List::default() };
         for from in 0..=100 {
             for row in 0..310 {
                 let want = from.max((row as usize).div_ceil(3).min(100));
@@ -466,8 +480,8 @@ mod tests {
         postings.renumber(&[u32::MAX, 0, 1]);
         assert_eq!(postings.lengths, [1, 5]);
         assert_eq!(postings.total_length, 6);
-        assert_eq!(postings.lists[0].rows, [0; 0]);
-        assert_eq!(postings.lists[1].rows, [0]);
-        assert_eq!(postings.lists[2].rows, [1]);
+        assert_eq!(postings.lists[0].postings, []);
+        assert_eq!(postings.lists[1].postings, [Posting::new(0, 1)]);
+        assert_eq!(postings.lists[2].postings, [Posting::new(1, 1)]);
     }
 }

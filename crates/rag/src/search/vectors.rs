@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::bytes::Bytes;
+
 /// A vector in two bytes a number, of length 1 before it was rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
@@ -60,8 +62,9 @@ pub(crate) fn unit(vector: &[f32]) -> Option<Vec<f32>> {
 pub(crate) struct Matrix {
     dimension: usize,
     scales: Vec<f32>,
-    coarse: Vec<i8>,
-    fine: Vec<i8>,
+    /// Signed bytes, one row after another.
+    coarse: Bytes,
+    fine: Bytes,
 }
 
 /// A question's vector, as both scans need it.
@@ -85,7 +88,7 @@ impl Probe {
 
 impl Matrix {
     pub(crate) fn new(dimension: usize) -> Self {
-        Self { dimension, scales: Vec::new(), coarse: Vec::new(), fine: Vec::new() }
+        Self { dimension, scales: Vec::new(), coarse: Bytes::new(), fine: Bytes::new() }
     }
 
     #[cfg(feature = "libsql")]
@@ -96,15 +99,16 @@ impl Matrix {
     #[cfg(feature = "libsql")]
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.scales.reserve_exact(rows);
-        self.coarse.reserve_exact(rows * self.dimension);
-        self.fine.reserve_exact(rows * self.dimension);
+        let rows = self.scales.len() + rows;
+        self.coarse.reserve(rows * self.dimension);
+        self.fine.reserve(rows * self.dimension);
     }
 
     pub(crate) fn push(&mut self, scale: f32, coarse: &[u8], fine: &[u8]) {
         debug_assert_eq!((coarse.len(), fine.len()), (self.dimension, self.dimension));
         self.scales.push(scale);
-        self.coarse.extend(coarse.iter().map(|byte| byte.cast_signed()));
-        self.fine.extend(fine.iter().map(|byte| byte.cast_signed()));
+        self.coarse.extend(coarse);
+        self.fine.extend(fine);
     }
 
     /// The cosine of a row and a question, as exactly as it was kept. None if the row has no direction.
@@ -113,7 +117,9 @@ impl Matrix {
         let scale = self.scales[row];
         let numbers = row * self.dimension..(row + 1) * self.dimension;
         let numbers = self.coarse[numbers.clone()].iter().zip(&self.fine[numbers]);
-        let numbers = numbers.map(|(&coarse, &fine)| 256 * i32::from(coarse) + i32::from(fine));
+        let numbers = numbers.map(|(coarse, fine)| {
+            256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed())
+        });
         let sum: f32 = numbers.zip(&probe.exact).map(|(number, exact)| number as f32 * exact).sum();
         (scale > 0.0).then_some(sum * scale)
     }
@@ -172,6 +178,7 @@ impl<F: FnMut(u32, f32)> Scan<'_, F> {
     #[inline(always)]
     fn run<P: Products>(self, products: P) {
         let Self { matrix: Matrix { dimension, scales, coarse, .. }, probe, runs, mut see } = self;
+        let coarse: &[u8] = coarse;
         for run in runs {
             let mut row = run.start as usize;
             while row < run.end as usize {
@@ -194,7 +201,7 @@ trait Products: Copy {
     type Sums: Copy;
 
     fn none(self) -> Self::Sums;
-    fn add(self, sums: Self::Sums, coarse: [i8; LANES], probe: [i16; LANES]) -> Self::Sums;
+    fn add(self, sums: Self::Sums, coarse: [u8; LANES], probe: [i16; LANES]) -> Self::Sums;
     fn sum(self, sums: Self::Sums) -> i32;
 }
 
@@ -214,11 +221,11 @@ impl Products for Portable {
     fn add(
         self,
         mut sums: [i32; LANES],
-        coarse: [i8; LANES],
+        coarse: [u8; LANES],
         probe: [i16; LANES],
     ) -> [i32; LANES] {
         for at in 0..LANES {
-            sums[at] += i32::from(coarse[at]) * i32::from(probe[at]);
+            sums[at] += i32::from(coarse[at].cast_signed()) * i32::from(probe[at]);
         }
         sums
     }
@@ -240,7 +247,7 @@ impl Products for pulp::x86::V3 {
     }
 
     #[inline(always)]
-    fn add(self, sums: pulp::i32x8, coarse: [i8; LANES], probe: [i16; LANES]) -> pulp::i32x8 {
+    fn add(self, sums: pulp::i32x8, coarse: [u8; LANES], probe: [i16; LANES]) -> pulp::i32x8 {
         let coarse = self.convert_i8x16_to_i16x16(pulp::cast(coarse));
         let products = self.multiply_wrapping_add_adjacent_i16x16(coarse, pulp::cast(probe));
         self.wrapping_add_i32x8(sums, products)
@@ -254,7 +261,7 @@ impl Products for pulp::x86::V3 {
 
 /// The products of a row and a question of the same length, summed.
 #[inline(always)]
-fn dot<P: Products>(products: P, row: &[i8], probe: &[i16]) -> i32 {
+fn dot<P: Products>(products: P, row: &[u8], probe: &[i16]) -> i32 {
     let (rows, rest_of_row) = row.as_chunks::<LANES>();
     let (probes, rest_of_probe) = probe.as_chunks::<LANES>();
     let (mut sums, mut at) = (products.none(), 0);
@@ -264,7 +271,7 @@ fn dot<P: Products>(products: P, row: &[i8], probe: &[i16]) -> i32 {
     }
     let (mut sum, mut at) = (products.sum(sums), 0);
     while at < rest_of_row.len() && at < rest_of_probe.len() {
-        sum += i32::from(rest_of_row[at]) * i32::from(rest_of_probe[at]);
+        sum += i32::from(rest_of_row[at].cast_signed()) * i32::from(rest_of_probe[at]);
         at += 1;
     }
     sum
@@ -328,7 +335,7 @@ mod tests {
         fn every_processor_sums_the_same(
             numbers in prop::collection::vec((any::<i8>(), -2_047_i16..=2_047), 0..200)
         ) {
-            let row: Vec<i8> = numbers.iter().map(|numbers| numbers.0).collect();
+            let row: Vec<u8> = numbers.iter().map(|numbers| numbers.0.cast_unsigned()).collect();
             let probe: Vec<i16> = numbers.iter().map(|numbers| numbers.1).collect();
             let want: i32 = numbers.iter().map(|&(a, b)| i32::from(a) * i32::from(b)).sum();
             prop_assert_eq!(dot(Portable, &row, &probe), want);

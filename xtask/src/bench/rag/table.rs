@@ -9,9 +9,10 @@ use crate::Failed;
 const AIMS: [(usize, &str, f64); 3] = [
     (100_000, "hybrid search, p50", 2.0),
     (1_000_000, "hybrid search, p50", 20.0),
-    (100_000, "opening", 100.0),
+    (100_000, READY, 100.0),
 ];
 const HYBRID: &str = "hybrid";
+const READY: &str = "open and first search";
 
 /// All tables.
 pub(super) fn speed(sizes: &[Size]) -> Result<String, Failed> {
@@ -89,24 +90,20 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     }
     out.push_str("\nAims:\n");
     for (chunks, what, most) in AIMS {
-        let size = sizes.iter().find(|size| size.chunks == chunks);
-        let figures = size.map(|size| {
-            let ours = &size.programs[0];
-            match what {
-                "opening" => (ours.median(|it| Some(it.open_ms)), ours.median(|it| it.open_cpu_ms)),
-                _ => (
-                    ours.median(|it| it.search(HYBRID).map(|search| search.p50_ms)),
-                    ours.median(|it| it.search(HYBRID).map(|search| search.cpu_ms)),
-                ),
-            }
-        });
-        let judged = match figures {
-            Some((Some(time), cpu)) => {
+        let Some(size) = sizes.iter().find(|size| size.chunks == chunks) else { continue };
+        let ours = &size.programs[0];
+        let hybrid = |figure: fn(&Search) -> f64| ours.median(|it| it.search(HYBRID).map(figure));
+        let (time, cpu) = match what {
+            READY => (ours.median(|it| Some(it.ready_ms)), ours.median(|it| it.open_cpu_ms)),
+            _ => (hybrid(|search| search.p50_ms), hybrid(|search| search.cpu_ms)),
+        };
+        let judged = match time {
+            Some(time) => {
                 let word = if time <= most { "met" } else { "**falls short**" };
                 let cpu = cpu.map_or_else(String::new, |cpu| format!(", with {cpu:.1} ms of CPU"));
                 format!("{word} ({time:.1} ms{cpu})")
             }
-            _ => "not measured".to_owned(),
+            None => "not measured".to_owned(),
         };
         writeln!(out, "- {what} at {chunks} chunks, at most {most} ms: {judged}.")?;
     }
@@ -168,10 +165,10 @@ mod tests {
             "| 100000 | other | hybrid | 6.00 | 4.0 | 9.00 | 1.00 | 1.0 |  |  |",
             "| 100000 | other | 10000 | 20000 |  | 600 |  | 600 | 4.0 | 1 | 1.0 |",
             "- hybrid search, p50 at 100000 chunks, at most 2 ms: met (1.5 ms, with 1.0 ms of CPU).",
-            "- hybrid search, p50 at 1000000 chunks, at most 20 ms: not measured.",
-            "- opening at 100000 chunks, at most 100 ms: **falls short** (150.0 ms).",
+            "- open and first search at 100000 chunks, at most 100 ms: **falls short** (150.0 ms).",
         ] {
             assert!(table.lines().any(|found| found == line), "{line}\n{table}");
         }
+        assert!(!table.contains("at 1000000 chunks"), "{table}");
     }
 }
