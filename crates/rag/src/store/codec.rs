@@ -122,15 +122,26 @@ impl<'a> Packed<'a> {
 
 fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
     let (mut distance, mut shift) = (0_u32, 0);
-    loop {
-        let [byte] = take(bytes)?;
-        distance |= u32::from(byte & 0x7f).checked_shl(shift)?;
-        shift += 7;
-        if byte < 0x80 {
-            break;
+    // Nearly all take one byte or two.
+    let count = match **bytes {
+        [first, count, ref rest @ ..] if first < 0x80 => {
+            (distance, *bytes) = (first.into(), rest);
+            count
         }
-    }
-    let [count] = take(bytes)?;
+        [first, second, count, ref rest @ ..] if second < 0x80 => {
+            (distance, *bytes) = (u32::from(first & 0x7f) | u32::from(second) << 7, rest);
+            count
+        }
+        _ => loop {
+            let [byte] = take(bytes)?;
+            distance |= u32::from(byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte < 0x80 {
+                let [count] = take(bytes)?;
+                break count;
+            }
+        },
+    };
     Some((last.checked_add(distance)?, count))
 }
 
