@@ -41,9 +41,14 @@ impl Packed {
 }
 
 /// The numbers of a vector again, from its bytes. Packed anew, each is what it was.
-pub(crate) fn unpacked(scale: f32, bytes: impl Iterator<Item = (i8, i8)>) -> Vec<f32> {
-    let number = |(coarse, fine)| 256 * i32::from(coarse) + i32::from(fine);
-    bytes.map(|bytes| number(bytes) as f32 * scale).collect()
+pub(crate) fn unpacked(scale: f32, coarse: &[u8], fine: &[u8]) -> Vec<f32> {
+    numbers(coarse, fine).map(|number| number as f32 * scale).collect()
+}
+
+fn numbers(coarse: &[u8], fine: &[u8]) -> impl Iterator<Item = i32> {
+    coarse.iter().zip(fine).map(|(coarse, fine)| {
+        256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed())
+    })
 }
 
 /// The vector of length 1 in the same direction; None if it has no direction.
@@ -115,11 +120,8 @@ impl Matrix {
     pub(crate) fn cosine(&self, row: u32, probe: &Probe) -> Option<f32> {
         let row = row as usize;
         let scale = self.scales[row];
-        let numbers = row * self.dimension..(row + 1) * self.dimension;
-        let numbers = self.coarse[numbers.clone()].iter().zip(&self.fine[numbers]);
-        let numbers = numbers.map(|(coarse, fine)| {
-            256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed())
-        });
+        let place = row * self.dimension..(row + 1) * self.dimension;
+        let numbers = numbers(&self.coarse[place.clone()], &self.fine[place]);
         let sum: f32 = numbers.zip(&probe.exact).map(|(number, exact)| number as f32 * exact).sum();
         (scale > 0.0).then_some(sum * scale)
     }
@@ -127,9 +129,8 @@ impl Matrix {
     /// The vector of a row, as exactly as it was kept.
     pub(crate) fn vector(&self, row: u32) -> Vec<f32> {
         let row = row as usize;
-        let numbers = row * self.dimension..(row + 1) * self.dimension;
-        let bytes = self.coarse[numbers.clone()].iter().copied();
-        unpacked(self.scales[row], bytes.zip(self.fine[numbers].iter().copied()))
+        let place = row * self.dimension..(row + 1) * self.dimension;
+        unpacked(self.scales[row], &self.coarse[place.clone()], &self.fine[place])
     }
 
     /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
@@ -359,15 +360,10 @@ mod tests {
 
     #[test]
     fn what_is_packed_again_is_what_it_was() {
-        let bytes = |packed: &Packed| {
-            let signed =
-                |bytes: &[u8]| bytes.iter().map(|byte| byte.cast_signed()).collect::<Vec<_>>();
-            signed(&packed.coarse).into_iter().zip(signed(&packed.fine)).collect::<Vec<_>>()
-        };
         for vector in [vec![0.3, -0.1, 0.001, 0.0], vec![1e-20, 3e-20], vec![0.0; 3]] {
             let packed = Packed::new(&vector);
-            let again = Packed::new(&unpacked(packed.scale, bytes(&packed).into_iter()));
-            assert_eq!(bytes(&packed), bytes(&again), "{vector:?}");
+            let again = Packed::new(&unpacked(packed.scale, &packed.coarse, &packed.fine));
+            assert_eq!((&packed.coarse, &packed.fine), (&again.coarse, &again.fine), "{vector:?}");
             assert!((packed.scale - again.scale).abs() <= packed.scale * 1e-3, "{vector:?}");
         }
     }

@@ -88,8 +88,7 @@ fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<Packed<'a>> {
 impl<'a> Packed<'a> {
     /// Its vector.
     pub(crate) fn vector(&self) -> Vec<f32> {
-        let signed = |bytes: &'a [u8]| bytes.iter().map(|byte| byte.cast_signed());
-        crate::search::unpacked(self.scale, signed(self.coarse).zip(signed(self.fine)))
+        crate::search::unpacked(self.scale, self.coarse, self.fine)
     }
 
     /// Its terms, put into a list that is used again and again.

@@ -240,7 +240,7 @@ impl ChunkStore for LibsqlStore {
 
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
         let (uri, dimension) = (uri.to_owned(), self.shared.model.dimension);
-        self.read(move |_, connection| {
+        self.read(move |_, Reader { connection, .. }| {
             // The rows of all chunks are one value, which is read once.
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, \
                 CASE WHEN c.place = 0 THEN r.rows END FROM rag_document d \
