@@ -46,9 +46,10 @@ pub(crate) fn unpacked(scale: f32, coarse: &[u8], fine: &[u8]) -> Vec<f32> {
 }
 
 fn numbers(coarse: &[u8], fine: &[u8]) -> impl Iterator<Item = i32> {
-    coarse.iter().zip(fine).map(|(coarse, fine)| {
-        256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed())
-    })
+    coarse
+        .iter()
+        .zip(fine)
+        .map(|(coarse, fine)| 256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed()))
 }
 
 /// The vector of length 1 in the same direction; None if it has no direction.
@@ -219,12 +220,7 @@ impl Products for Portable {
     }
 
     #[inline(always)]
-    fn add(
-        self,
-        mut sums: [i32; LANES],
-        coarse: [u8; LANES],
-        probe: [i16; LANES],
-    ) -> [i32; LANES] {
+    fn add(self, mut sums: [i32; LANES], coarse: [u8; LANES], probe: [i16; LANES]) -> [i32; LANES] {
         for at in 0..LANES {
             sums[at] += i32::from(coarse[at].cast_signed()) * i32::from(probe[at]);
         }
