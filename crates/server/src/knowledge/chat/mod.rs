@@ -116,7 +116,12 @@ impl Chat {
             return Err(Failure::new(ErrorCode::LimitExceeded, message));
         }
         let begun = match &arguments.chat_request_uri {
-            Some(uri) => Some(self.begin_turn(typed(access, uri, CHAT, "chatRequestUri").await?)?),
+            Some(uri) => {
+                let chat = typed(access, uri, CHAT, "chatRequestUri").await?;
+                let (_, turn) = self.begin_turn(chat)?;
+                // The turn before may have ended in between, and its answer belongs to what is sent.
+                Some((typed(access, &turn.uri, CHAT, "chatRequestUri").await?, turn))
+            }
             None => None,
         };
         let setting =
@@ -368,7 +373,7 @@ impl Chat {
         cx: Option<&RequestContext>,
     ) -> Result<(ChatAnswer, String, String), Failure> {
         let answer = match cx.filter(|cx| cx.wants_progress()) {
-            Some(cx) => told(model, request, cx).await,
+            Some(cx) => told(model, request, cx, self.config.max_answer_bytes.get()).await,
             None => model.chat(request).await,
         };
         let answer = answer.map_err(model::failure)?;
@@ -478,11 +483,13 @@ impl Chat {
     }
 }
 
-/// Asks, and passes on what of the answer is there already, a few times a second.
+/// Asks, and passes on what of the answer is there already, a few times a second, up to so many bytes: what comes after
+/// them is neither kept nor shown in the end.
 async fn told(
     model: &dyn ChatModel,
     request: &ChatRequest,
     cx: &RequestContext,
+    most: usize,
 ) -> Result<ChatAnswer, marquetry_llm::ChatError> {
     let heard = Mutex::new(String::new());
     let mut hear = |text: &str| lock(&heard).push_str(text);
@@ -494,7 +501,15 @@ async fn told(
         tokio::select! {
             answer = &mut asking => return answer,
             _ = ticks.tick() => {
-                let visible = answer::visible(&lock(&heard));
+                if said.len() >= most {
+                    continue;
+                }
+                let mut visible = {
+                    let heard = lock(&heard);
+                    // Blocks are left out, for which there is room for as much again.
+                    answer::visible(&heard[..heard.floor_char_boundary(2 * most)])
+                };
+                visible.truncate(visible.floor_char_boundary(most));
                 if visible.len() > said.len() && visible.starts_with(&said) {
                     let more = visible[said.len()..].to_owned();
                     cx.progress(visible.len() as f64, None, Some(&more)).await;

@@ -500,3 +500,16 @@ async fn sampling_asks_the_same_model_and_keeps_nothing() {
         ErrorCode::LimitExceeded
     );
 }
+
+#[tokio::test]
+async fn a_message_longer_than_any_question_is_answered_and_cited_to() {
+    let world = World::with([ProviderAnswer::text("Wheat.")], "max_message_bytes = 200_000").await;
+    let uri = world.create("alice", note("mill", "The mill grinds wheat.")).await;
+    let access = world.access("alice");
+    let record = world.record("alice", &uri).await;
+    let text = crate::knowledge::text_of(&record, None).await.unwrap();
+    access.knowledge.vectorize(&record, text, Default::default()).await.unwrap();
+    let message = format!("What does the mill grind? {}", "é".repeat(70_000));
+    let reply = world.say(json!({"message": message, "dataReferences": [uri]})).await.unwrap();
+    assert_eq!((&*reply.answer, reply.cited), ("Wheat.", vec![uri]));
+}
