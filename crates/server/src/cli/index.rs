@@ -68,6 +68,10 @@ pub(super) struct IndexArgs {
     /// How large a file may be, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_file_size: u64,
+    /// Throw the database's vectors away if they are of another model than [knowledge.embedding] says. Records stay; what is not below a PATH is found again
+    /// once it is indexed or vectorized again.
+    #[arg(long, conflicts_with = "dry_run")]
+    reset: bool,
     /// Also name the files that are no documents.
     #[arg(long, short)]
     verbose: bool,
@@ -205,6 +209,7 @@ async fn open(
         KnowledgePlace::File(path) if arguments.dry_run && !path.exists() => {
             Knowledge::in_memory(&config.knowledge)?
         }
+        _ if arguments.reset => Knowledge::open_anew(&config.knowledge).await?,
         _ => Knowledge::open(&config.knowledge).await?,
     };
     if let KnowledgePlace::File(path) = &place

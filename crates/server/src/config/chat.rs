@@ -6,6 +6,7 @@ use std::{
 };
 
 use marquetry_llm::{ApiKey, ModelConfig, Provider};
+use marquetry_rag::CitationLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,16 @@ pub struct ChatConfig {
     pub system_prompt: String,
     /// Whether each space in what is cited becomes a mark that occurs nowhere else, so that a model tells it from instructions.
     pub datamark: bool,
+    /// How many of a message's references count; further ones are named in the answer's problems.
+    pub max_references: NonZeroUsize,
+    /// How many passages are cited to the model with one message.
+    pub max_passages: NonZeroUsize,
+    /// How many of them are of one reference, or of one search by tags.
+    pub max_passages_per_reference: NonZeroUsize,
+    /// How long a passage may be before it is cut, in bytes.
+    pub max_passage_bytes: NonZeroUsize,
+    /// How long all that is cited with one message may be together, in bytes of its text; the answer counts what was left out.
+    pub max_cited_bytes: NonZeroUsize,
     /// The longest message, in bytes.
     pub max_message_bytes: NonZeroUsize,
     /// The longest answer that is kept and shown, in bytes; the rest is cut off.
@@ -55,6 +66,7 @@ pub struct ChatConfig {
 impl Default for ChatConfig {
     fn default() -> Self {
         let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
+        let cited = CitationLimits::default();
         Self {
             provider: None,
             model: None,
@@ -65,6 +77,11 @@ impl Default for ChatConfig {
             max_tokens: NonZeroU32::new(2_048).expect("it is not zero"),
             system_prompt: "You are a helpful assistant.".to_owned(),
             datamark: false,
+            max_references: n(cited.max_references),
+            max_passages: n(cited.max_passages),
+            max_passages_per_reference: n(cited.max_passages_per_reference),
+            max_passage_bytes: n(cited.max_passage_bytes),
+            max_cited_bytes: n(cited.max_bytes),
             max_message_bytes: n(65_536),
             max_answer_bytes: n(262_144),
             max_sent_messages: 40,
@@ -76,6 +93,17 @@ impl Default for ChatConfig {
 }
 
 impl ChatConfig {
+    /// How much is cited with a message.
+    pub(crate) fn citation_limits(&self) -> CitationLimits {
+        let mut limits = CitationLimits::default();
+        limits.max_references = self.max_references.get();
+        limits.max_passages = self.max_passages.get();
+        limits.max_passages_per_reference = self.max_passages_per_reference.get();
+        limits.max_passage_bytes = self.max_passage_bytes.get();
+        limits.max_bytes = self.max_cited_bytes.get();
+        limits
+    }
+
     /// How the model is reached; None if there is none.
     ///
     /// # Errors

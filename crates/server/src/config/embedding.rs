@@ -2,6 +2,7 @@
 
 use std::{
     num::{NonZeroU64, NonZeroUsize},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -16,10 +17,14 @@ use super::expand::Variables;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct EmbeddingConfig {
-    /// "built-in" is in this program and needs nothing; "openai" is OpenAI or whatever speaks its `/v1/embeddings`; "ollama" is Ollama.
+    /// "built-in" is in this program and needs nothing; "transformer" is a sentence transformer in `folder`, which this program computes if it was built with
+    /// the feature `transformer`; "openai" is OpenAI or whatever speaks its `/v1/embeddings`; "ollama" is Ollama.
     #[schemars(with = "String")]
     pub provider: EmbeddingProvider,
-    /// The name of the model; the built-in one has none.
+    /// The folder of the sentence transformer (BERT), such as all-MiniLM-L6-v2: `config.json`, `model.safetensors`, `tokenizer.json`.
+    #[schemars(example = &"models/all-MiniLM-L6-v2")]
+    pub folder: Option<PathBuf>,
+    /// The name of the provider's model; that in this program or in a folder has none.
     #[schemars(example = &"all-minilm")]
     pub model: Option<String>,
     /// Where the provider is; without it, where providers of this kind are.
@@ -31,6 +36,12 @@ pub struct EmbeddingConfig {
     /// How many numbers a vector has; without it, the provider is asked.
     #[schemars(example = 384)]
     pub dimension: Option<NonZeroUsize>,
+    /// What is said to the model before each question; "query: " for E5, "search_query: " for nomic-embed-text. A database belongs to these words, too.
+    #[schemars(example = &"query: ")]
+    pub query_prefix: Option<String>,
+    /// What is said to it before each passage; "passage: " for E5, "search_document: " for nomic-embed-text.
+    #[schemars(example = &"passage: ")]
+    pub passage_prefix: Option<String>,
     /// How long one attempt may take, in milliseconds.
     pub timeout_ms: NonZeroU64,
     /// How often texts are sent again when the provider is busy or cannot be reached.
@@ -51,6 +62,8 @@ pub enum EmbeddingProvider {
     /// This program.
     #[default]
     BuiltIn,
+    /// This program, by the files in a folder.
+    Transformer,
     /// OpenAI, or what speaks like it.
     #[serde(rename = "openai")]
     OpenAi,
@@ -63,10 +76,13 @@ impl Default for EmbeddingConfig {
         let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         Self {
             provider: EmbeddingProvider::BuiltIn,
+            folder: None,
             model: None,
             base_url: None,
             api_key_env: None,
             dimension: None,
+            query_prefix: None,
+            passage_prefix: None,
             timeout_ms: NonZeroU64::new(60_000).expect("it is not zero"),
             retries: 3,
             batch_texts: n(64),
@@ -76,34 +92,61 @@ impl Default for EmbeddingConfig {
     }
 }
 
+/// A model that makes vectors, and all that it takes to open it.
+#[derive(Clone, Debug)]
+pub(crate) enum EmbeddingChoice {
+    /// The one in this program.
+    BuiltIn,
+    /// The sentence transformer in this folder.
+    #[cfg(feature = "transformer")]
+    Transformer(PathBuf),
+    /// One behind an endpoint.
+    Remote(Box<RemoteOptions>),
+}
+
 impl EmbeddingConfig {
-    /// How a model elsewhere is reached; None for the built-in one.
+    /// Which model it is.
     ///
     /// # Errors
     ///
     /// The key, and what is wrong with it.
-    pub(crate) fn remote(
+    pub(crate) fn choice(
         &self,
         variable: Variables<'_>,
-    ) -> Result<Option<RemoteOptions>, (&'static str, String)> {
+    ) -> Result<EmbeddingChoice, (&'static str, String)> {
+        let elsewhere = [
+            ("model", self.model.is_some()),
+            ("base_url", self.base_url.is_some()),
+            ("api_key_env", self.api_key_env.is_some()),
+            ("dimension", self.dimension.is_some()),
+        ];
+        let folder = [("folder", self.folder.is_some())];
+        let prefixes = [
+            ("query_prefix", self.query_prefix.is_some()),
+            ("passage_prefix", self.passage_prefix.is_some()),
+        ];
+        let none_of = |keys: &[(&'static str, bool)], whose: &str| match keys
+            .iter()
+            .find(|(_, given)| *given)
+        {
+            Some((key, _)) => Err((*key, format!("has no meaning for {whose}; set \"provider\""))),
+            None => Ok(()),
+        };
         let api = match self.provider {
             EmbeddingProvider::BuiltIn => {
-                let given = [
-                    ("model", self.model.is_some()),
-                    ("base_url", self.base_url.is_some()),
-                    ("api_key_env", self.api_key_env.is_some()),
-                    ("dimension", self.dimension.is_some()),
-                ];
-                return match given.into_iter().find(|(_, given)| *given) {
-                    Some((key, _)) => {
-                        Err((key, "has no meaning for the built-in model; set \"provider\"".into()))
-                    }
-                    None => Ok(None),
-                };
+                none_of(&folder, "the built-in model")?;
+                none_of(&elsewhere, "the built-in model")?;
+                none_of(&prefixes, "the built-in model")?;
+                return Ok(EmbeddingChoice::BuiltIn);
+            }
+            EmbeddingProvider::Transformer => {
+                none_of(&elsewhere, "a model in a folder")?;
+                return self.transformer();
             }
             EmbeddingProvider::OpenAi => EmbeddingApi::OpenAi,
             EmbeddingProvider::Ollama => EmbeddingApi::Ollama,
         };
+        none_of(&folder, "a model elsewhere")?;
         let Some(model) = &self.model else {
             return Err(("model", "is missing: which of the provider's models?".to_owned()));
         };
@@ -124,7 +167,28 @@ impl EmbeddingConfig {
                 }
             }
         }
-        Ok(Some(options))
+        Ok(EmbeddingChoice::Remote(Box::new(options)))
+    }
+
+    #[cfg(feature = "transformer")]
+    fn transformer(&self) -> Result<EmbeddingChoice, (&'static str, String)> {
+        let Some(folder) = &self.folder else {
+            return Err(("folder", "is missing: where are the model's files?".to_owned()));
+        };
+        // Whether the files are right is seen when they are read.
+        for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+            let file = folder.join(name);
+            if !file.is_file() {
+                return Err(("folder", format!("{file:?} is no file")));
+            }
+        }
+        Ok(EmbeddingChoice::Transformer(folder.clone()))
+    }
+
+    #[cfg(not(feature = "transformer"))]
+    fn transformer(&self) -> Result<EmbeddingChoice, (&'static str, String)> {
+        let problem = "this program was built without sentence transformers; build it with `--features transformer`, or take a model from \"ollama\" or \"openai\"";
+        Err(("provider", problem.to_owned()))
     }
 }
 
@@ -133,24 +197,71 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(toml: &str, want: Result<bool, &str>) {
+    fn check(toml: &str, want: Result<&str, &str>) {
         let config: EmbeddingConfig = toml::from_str(toml).unwrap();
         let variable = |name: &str| (name == "KEY").then(|| " sk-1 ".to_owned());
-        let remote = config.remote(&variable).map(|remote| remote.is_some());
-        let remote = remote.map_err(|(key, problem)| format!("{key}: {problem}"));
-        assert_eq!(remote, want.map_err(str::to_owned));
+        let choice = match config.choice(&variable) {
+            Ok(EmbeddingChoice::BuiltIn) => Ok("built-in".to_owned()),
+            #[cfg(feature = "transformer")]
+            Ok(EmbeddingChoice::Transformer(folder)) => Ok(folder.display().to_string()),
+            Ok(EmbeddingChoice::Remote(options)) => Ok(options.model.clone()),
+            Err((key, problem)) => Err(format!("{key}: {problem}")),
+        };
+        assert_eq!(choice.as_deref().map_err(String::as_str), want);
     }
 
     #[test]
     fn a_model_is_named_whole_or_not_at_all() {
-        check("", Ok(false));
-        check("provider = 'ollama'\nmodel = 'm'", Ok(true));
-        check("provider = 'openai'\nmodel = 'm'\napi_key_env = 'KEY'", Ok(true));
+        check("", Ok("built-in"));
+        check("provider = 'ollama'\nmodel = 'm'", Ok("m"));
+        check("provider = 'openai'\nmodel = 'm'\napi_key_env = 'KEY'", Ok("m"));
         check("model = 'm'", Err("model: has no meaning for the built-in model; set \"provider\""));
+        check(
+            "folder = 'm'",
+            Err("folder: has no meaning for the built-in model; set \"provider\""),
+        );
+        check(
+            "passage_prefix = 'p'",
+            Err("passage_prefix: has no meaning for the built-in model; set \"provider\""),
+        );
+        check("provider = 'ollama'\nmodel = 'm'\nquery_prefix = 'q'", Ok("m"));
         check("provider = 'ollama'", Err("model: is missing: which of the provider's models?"));
+        check(
+            "provider = 'ollama'\nmodel = 'm'\nfolder = 'm'",
+            Err("folder: has no meaning for a model elsewhere; set \"provider\""),
+        );
+        check(
+            "provider = 'transformer'\nmodel = 'm'",
+            Err("model: has no meaning for a model in a folder; set \"provider\""),
+        );
         check(
             "provider = 'openai'\nmodel = 'm'\napi_key_env = 'NONE'",
             Err("api_key_env: the environment variable NONE is not set"),
         );
+    }
+
+    #[cfg(not(feature = "transformer"))]
+    #[test]
+    fn a_program_without_transformers_says_what_it_lacks() {
+        check(
+            "provider = 'transformer'\nfolder = 'm'",
+            Err(
+                "provider: this program was built without sentence transformers; build it with `--features transformer`, or take a model from \"ollama\" or \"openai\"",
+            ),
+        );
+    }
+
+    #[cfg(feature = "transformer")]
+    #[test]
+    fn a_folder_has_the_files_of_a_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let toml = format!("provider = 'transformer'\nfolder = {:?}", folder.path());
+        check("provider = 'transformer'", Err("folder: is missing: where are the model's files?"));
+        for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+            let file = folder.path().join(name);
+            check(&toml, Err(&format!("folder: {file:?} is no file")));
+            std::fs::write(file, "").unwrap();
+        }
+        check(&toml, Ok(folder.path().to_str().unwrap()));
     }
 }

@@ -44,8 +44,8 @@ pub use self::{
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
-    capture::Level, error::nearest, expand::environment, gateway::is_name_char,
-    knowledge::KnowledgePlace, sections::parse_listen,
+    capture::Level, embedding::EmbeddingChoice, error::nearest, expand::environment,
+    gateway::is_name_char, knowledge::KnowledgePlace, sections::parse_listen,
 };
 
 use self::{expand::Variables, upstream::UpstreamTable};
@@ -164,7 +164,20 @@ impl Config {
         }
         self.resource_server()?;
         if self.knowledge.enabled
-            && let Err((key, problem)) = self.knowledge.embedding.remote(&expand::environment)
+            && self.knowledge.database.is_some()
+            && let Err(problem) = self.knowledge.place()
+        {
+            return Err(self.fault("knowledge.database", problem));
+        }
+        #[cfg(not(feature = "postgres"))]
+        if self.knowledge.enabled
+            && let Ok(KnowledgePlace::Postgres(_)) = self.knowledge.place()
+        {
+            let problem = "this program was built without PostgreSQL (feature `postgres`)";
+            return Err(self.fault("knowledge.database", problem.to_owned()));
+        }
+        if self.knowledge.enabled
+            && let Err((key, problem)) = self.knowledge.embedding.choice(&expand::environment)
         {
             return Err(self.fault(&format!("knowledge.embedding.{key}"), problem));
         }
@@ -239,13 +252,23 @@ impl Config {
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
         let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
         let auth = auth.map(|key| ["auth", key]);
-        for key in [["server", "listen"], ["artifacts", "directory"]].into_iter().chain(auth) {
+        let places = [["server", "listen"], ["artifacts", "directory"], ["knowledge", "database"]];
+        for key in places.into_iter().chain(auth) {
             if let Some(offset) = locate::toml_offset(text, &key) {
                 let place = (file.to_owned(), Place::of(text, offset));
                 config.places.0.insert(key.join("."), place);
             }
         }
-        for key in ["model", "base_url", "api_key_env", "dimension"] {
+        for key in [
+            "provider",
+            "folder",
+            "model",
+            "base_url",
+            "api_key_env",
+            "dimension",
+            "query_prefix",
+            "passage_prefix",
+        ] {
             let key = ["knowledge", "embedding", key];
             if let Some(offset) = locate::toml_offset(text, &key) {
                 let place = (file.to_owned(), Place::of(text, offset));

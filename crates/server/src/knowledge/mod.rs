@@ -52,9 +52,22 @@ impl Knowledge {
     ///
     /// It cannot be opened, or was filled by another model.
     pub(crate) async fn open(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
-        let (records, pipeline) = open::open(config, Use::Change).await?;
+        Self::open_for(config, Use::Change).await
+    }
+
+    /// The same; vectors of another model are thrown away. Records stay.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub(crate) async fn open_anew(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
+        Self::open_for(config, Use::Reset).await
+    }
+
+    async fn open_for(config: &KnowledgeConfig, wanted: Use) -> Result<Self, KnowledgeError> {
+        let (records, pipeline) = open::open(config, wanted).await?;
         let organization = config.organization.clone();
-        Ok(Self { records, pipeline, organization, is_read_only: false })
+        Ok(Self { records, pipeline, organization, is_read_only: wanted == Use::Read })
     }
 
     /// Opens what is there, to be read for a moment; a file or folder that cannot be written is read as it is.
@@ -71,13 +84,9 @@ impl Knowledge {
         if !matches!(first, StoreError::ReadOnly | StoreError::Engine(_)) {
             return Err(first.into());
         }
-        match open::open(config, Use::Read).await {
-            Ok((records, pipeline)) => {
-                let organization = config.organization.clone();
-                Ok(Self { records, pipeline, organization, is_read_only: true })
-            }
+        match Self::open_for(config, Use::Read).await {
             Err(KnowledgeError::Store(StoreError::Engine(_))) => Err(first.into()),
-            Err(error) => Err(error),
+            opened => opened,
         }
     }
 

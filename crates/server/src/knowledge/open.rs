@@ -7,12 +7,14 @@ use std::{
 };
 
 use marquetry_rag::{
-    Embedder, LibsqlOptions, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore, MemoryRecords,
-    MemoryStore, Pipeline, PipelineError, RecordLimits, RecordStoreError, Records, RemoteEmbedder,
-    StaticModel, StoreError,
+    EmbedError, Embedder, LibsqlOptions, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore,
+    MemoryRecords, MemoryStore, Pipeline, PipelineError, Prefixed, RecordLimits, RecordStoreError,
+    Records, RemoteEmbedder, StaticModel, StoreError,
 };
 
-use crate::config::{KnowledgeConfig, KnowledgePlace, environment};
+use crate::config::{
+    EmbeddingChoice, EmbeddingConfig, KnowledgeConfig, KnowledgePlace, environment,
+};
 
 /// Why there is no knowledge.
 #[derive(Debug, thiserror::Error)]
@@ -24,8 +26,13 @@ pub(crate) enum KnowledgeError {
     NoPostgres,
     #[error("knowledge.database: {path:?} cannot be made: {error}")]
     Folder { path: PathBuf, error: io::Error },
+    #[error(
+        "knowledge.database: it has vectors of {stored:?}, and knowledge.embedding says {wanted:?}: name that model again, or another database, or \
+         throw the vectors away and index anew with `marquetry index --reset PATH…` (records stay; those that are no files are found again once they are vectorized)"
+    )]
+    OtherModel { stored: String, wanted: String },
     #[error("knowledge.database: {0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
     #[error("knowledge.database: {0}")]
     Records(#[from] RecordStoreError),
     #[error("{0}")]
@@ -38,7 +45,20 @@ pub(crate) enum KnowledgeError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Change,
+    /// The same, and vectors of another model are thrown away.
+    Reset,
     Read,
+}
+
+impl From<StoreError> for KnowledgeError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::OtherModel { stored, wanted } => {
+                Self::OtherModel { stored: stored.identity, wanted: wanted.identity }
+            }
+            error => Self::Store(error),
+        }
+    }
 }
 
 /// Opens the database that the configuration names.
@@ -46,23 +66,45 @@ pub(super) async fn open(
     config: &KnowledgeConfig,
     wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
-    let remote = config.embedding.remote(&environment).map_err(|(key, problem)| {
-        KnowledgeError::Embedding(format!("knowledge.embedding.{key}: {problem}"))
-    })?;
-    let embedder: Arc<dyn Embedder> = match remote {
-        None => Arc::new(StaticModel::built_in()),
-        Some(options) => {
-            let remote = RemoteEmbedder::open(options).await;
-            Arc::new(remote.map_err(|error| KnowledgeError::Embedding(error.to_string()))?)
-        }
-    };
+    let embedder = embedder(&config.embedding).await?;
     let mut limits = RecordLimits::default();
     limits.max_content_bytes =
         usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
     match config.place().map_err(KnowledgeError::Nowhere)? {
         KnowledgePlace::File(path) => file(&path, embedder, limits, wanted).await,
-        KnowledgePlace::Postgres(url) => postgres(&url, embedder, limits).await,
+        KnowledgePlace::Postgres(url) => postgres(&url, embedder, limits, wanted).await,
     }
+}
+
+/// The model that the configuration names.
+async fn embedder(config: &EmbeddingConfig) -> Result<Arc<dyn Embedder>, KnowledgeError> {
+    let choice = config.choice(&environment).map_err(|(key, problem)| {
+        KnowledgeError::Embedding(format!("knowledge.embedding.{key}: {problem}"))
+    })?;
+    let failed = |error: EmbedError| KnowledgeError::Embedding(error.to_string());
+    let model: Arc<dyn Embedder> = match choice {
+        EmbeddingChoice::BuiltIn => {
+            // It is made ready at the first call, which takes a while.
+            let ready = tokio::task::spawn_blocking(StaticModel::built_in).await;
+            Arc::new(ready.map_err(|error| KnowledgeError::Embedding(error.to_string()))?)
+        }
+        #[cfg(feature = "transformer")]
+        EmbeddingChoice::Transformer(folder) => {
+            let options = marquetry_rag::TransformerOptions::new(folder);
+            let failed =
+                |error| KnowledgeError::Embedding(format!("knowledge.embedding.folder: {error}"));
+            Arc::new(marquetry_rag::Transformer::open(options).await.map_err(failed)?)
+        }
+        EmbeddingChoice::Remote(options) => {
+            Arc::new(RemoteEmbedder::open(*options).await.map_err(failed)?)
+        }
+    };
+    let [query, passage] =
+        [&config.query_prefix, &config.passage_prefix].map(|it| it.as_deref().unwrap_or(""));
+    Ok(match (query, passage) {
+        ("", "") => model,
+        (query, passage) => Arc::new(Prefixed::new(model, query, passage)),
+    })
 }
 
 /// A database in a PostgreSQL.
@@ -71,8 +113,10 @@ async fn postgres(
     url: &str,
     embedder: Arc<dyn Embedder>,
     limits: RecordLimits,
+    wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let mut options = marquetry_rag::PostgresOptions::default();
+    options.reset = wanted == Use::Reset;
     options.max_content_bytes = limits.max_content_bytes as u64;
     let model = embedder.model().clone();
     let chunks = marquetry_rag::PostgresStore::open_with(url, model, options).await?;
@@ -86,6 +130,7 @@ async fn postgres(
     _: &str,
     _: Arc<dyn Embedder>,
     _: RecordLimits,
+    _: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     Err(KnowledgeError::NoPostgres)
 }
@@ -106,7 +151,7 @@ async fn file(
     wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|_| wanted == Use::Change) {
+    if let Some(folder) = folder.filter(|_| wanted != Use::Read) {
         make_private(folder)
             .map_err(|error| KnowledgeError::Folder { path: folder.to_owned(), error })?;
     }
@@ -114,6 +159,7 @@ async fn file(
     let mut options = LibsqlOptions::default();
     // A file that is named by mistake stays what it is.
     (options.only_ours, options.read_only) = (true, read_only);
+    options.reset = wanted == Use::Reset;
     let model = embedder.model().clone();
     let chunks =
         LibsqlStore::open_with(path, model, options).await.map_err(|error| match error {

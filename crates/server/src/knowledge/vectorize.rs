@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
-    ChunkOptions, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Record,
-    RecordError, RecordPatch, Records, Strategy,
+    ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, Record, RecordError,
+    RecordPatch, Records, Strategy,
 };
 use serde_json::{Value, json};
 
@@ -110,16 +110,8 @@ impl Knowledge {
     /// Makes the document of a record say what the record says by now, with the chunks that it has.
     async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
         let store = self.pipeline.store();
-        let chunks = store.chunks(&old.uri).await?;
-        let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
-        let vectors = self.pipeline.embedder().embed(&texts).await;
-        let vectors = vectors.map_err(marquetry_rag::PipelineError::from)?;
-        let chunks = chunks.into_iter().zip(vectors).map(|(chunk, vector)| {
-            let mut new = NewChunk::of_text(chunk.content, vector);
-            (new.span, new.page, new.chapter) = (chunk.span, chunk.page, chunk.chapter);
-            new
-        });
-        store.replace(self.document_for(record, Some(old)), chunks.collect()).await?;
+        let chunks = store.embedded(&old.uri).await?;
+        store.replace(self.document_for(record, Some(old)), chunks).await?;
         Ok(())
     }
 

@@ -149,11 +149,15 @@ fn check_says_what_would_be_started() {
         r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "x"], "autoApprove": []}}}"#,
     )
     .unwrap();
-    let output = marquetry(path, &["check", "--mcp-config", "mcp.json"]);
+    fs::write(path.join("k.toml"), "[knowledge]\ndatabase = 'new/k.db'\n").unwrap();
+    let output = marquetry(path, &["check", "--config", "k.toml", "--mcp-config", "mcp.json"]);
     expect![[r#"
         listen     http://127.0.0.1:3001/mcp
         auth       none; whoever reaches it comes in
         artifacts  memory; saved above 2048 bytes, shown up to 4096 bytes
+        knowledge  new/k.db, not there yet
+          vectors  by the model in this program
+          chat     none
         servers    1
           fs  stdio  npx, 2 arguments, 0 variables
     "#]]

@@ -4,6 +4,8 @@ mod asking;
 mod auth;
 mod bridge;
 mod command_line;
+#[cfg(feature = "transformer")]
+mod embedding;
 mod environment;
 mod gateway;
 mod indexing;

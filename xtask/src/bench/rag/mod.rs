@@ -22,6 +22,13 @@ pub(crate) struct Options {
     /// speed is measured.
     #[arg(long, value_name = "FOLDER")]
     collection: Option<PathBuf>,
+    /// A sentence transformer that looks through the collection, too; may be given several times. `crates/rag/tests/embedding/install`
+    /// gets one into `target/models/all-MiniLM-L6-v2`.
+    #[arg(long, value_name = "FOLDER", requires = "collection")]
+    model: Vec<PathBuf>,
+    /// Only what is found in the collection, not how fast generated chunks are searched.
+    #[arg(long, requires = "collection", conflicts_with_all = ["chunks", "rounds", "quick", "write"])]
+    quality: bool,
     /// How many chunks to generate; may be given several times.
     #[arg(long, value_name = "COUNT", default_values_t = [10_000, 100_000, 1_000_000])]
     chunks: Vec<usize>,
@@ -100,7 +107,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         out.push_str(&format!("{missing}\n\n"));
     }
     if let Some(collection) = &options.collection {
-        out.push_str(&quality(collection, folder.path(), python.as_ref())?);
+        out.push_str(&quality(collection, &options.model, folder.path(), python.as_ref())?);
+    }
+    if options.quality {
+        print!("{}\n\n{out}", report::where_and_when());
+        return Ok(ExitCode::SUCCESS);
     }
     let (chunks, rounds) = match options.quick {
         true => (&[10_000][..], 1),
@@ -123,11 +134,21 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
 }
 
 /// What is found in a collection.
-fn quality(collection: &Path, folder: &Path, python: Option<&Python>) -> Result<String, Failed> {
+fn quality(
+    collection: &Path,
+    models: &[PathBuf],
+    folder: &Path,
+    python: Option<&Python>,
+) -> Result<String, Failed> {
     let name = collection.file_name().unwrap_or_default().to_string_lossy();
     eprintln!("{name}");
     let collection = collection.display().to_string();
     let mut arguments = vec![collection.clone()];
+    for model in models {
+        arguments.extend(["--model".to_owned(), std::path::absolute(model)?.display().to_string()]);
+    }
+    // Some minutes to compile, for those who want it.
+    let features: &[&str] = if models.is_empty() { &["libsql"] } else { &["libsql", "transformer"] };
     if let Some(python) = python {
         let exported = folder.join("collection");
         ours("cranfield", &[&collection, "--export", &exported.display().to_string()])?;
@@ -141,7 +162,7 @@ fn quality(collection: &Path, folder: &Path, python: Option<&Python>) -> Result<
         }
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let table = ours("cranfield", &arguments)?;
+    let table = example("marquetry-rag", features, "cranfield", &arguments)?;
     Ok(format!("Quality on `{name}`:\n\n```text\n{table}```\n\n"))
 }
 

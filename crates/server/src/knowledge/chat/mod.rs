@@ -322,7 +322,8 @@ impl Chat {
         let resolver = CitationResolver::new(
             access.knowledge.records.clone(),
             access.knowledge.pipeline.clone(),
-        );
+        )
+        .with_limits(self.config.citation_limits());
         let citations =
             resolver.resolve(&access.caller, &request).await.map_err(|error| match error {
                 CiteError::Records(error) => Failure::from(error),

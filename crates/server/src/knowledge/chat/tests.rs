@@ -6,8 +6,8 @@ use marquetry_context_blocks::parse;
 use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_protocol::types::{CreateMessageParams, SamplingMessage};
 use marquetry_rag::{
-    Caller, Document, EmbeddingModel, Filter, MemoryRecords, MemoryStore, Pipeline, Records,
-    SearchRequest, StaticModel,
+    Caller, Document, EmbedError, Embedder, EmbeddingModel, Filter, MemoryRecords, MemoryStore,
+    Pipeline, Records, SearchRequest, StaticModel,
 };
 use serde_json::{Value, json};
 
@@ -401,6 +401,78 @@ async fn what_was_said_is_found_by_each_part_of_the_chat() {
         filter.metadata.insert(name.to_owned(), json!(uri));
         assert_eq!(world.knowledge.pipeline.store().count(&filter).await.unwrap(), 2, "{name}");
     }
+}
+
+/// The built-in model, and what it was given.
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<String>>>);
+
+#[async_trait::async_trait]
+impl Embedder for Noted {
+    fn model(&self) -> &EmbeddingModel {
+        static MODEL: std::sync::LazyLock<EmbeddingModel> =
+            std::sync::LazyLock::new(EmbeddingModel::default);
+        &MODEL
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        lock(&self.0).extend_from_slice(texts);
+        Embedder::embed(&StaticModel::built_in(), texts).await
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        StaticModel::built_in().count_tokens(text)
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_before_is_not_embedded_again() {
+    let mut world = World::new(["Four.", "Six.", "Eight."].map(ProviderAnswer::text)).await;
+    let noted = Noted::default();
+    let store = world.knowledge.pipeline.store().clone();
+    world.knowledge.pipeline = Pipeline::new(store, Arc::new(noted.clone())).unwrap();
+    let first = world.say(json!({"message": "Two and two?"})).await.unwrap();
+    let uri = first.chat_request_uri;
+    assert_eq!(lock(&noted.0).len(), 2, "{:?}", lock(&noted.0));
+    for (message, answer) in [("And two more?", "Six."), ("And two?", "Eight.")] {
+        lock(&noted.0).clear();
+        world.say(json!({"message": message, "chatRequestUri": uri})).await.unwrap();
+        let texts = lock(&noted.0).clone();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts.iter().any(|text| text.contains(message)), "{texts:?}");
+        assert!(texts.iter().any(|text| text.contains(answer)), "{texts:?}");
+    }
+    // What was said first is still found, by meaning alone.
+    let vector = StaticModel::built_in().embed("two and two");
+    let hits = world.knowledge.pipeline.store();
+    let hits = hits.search(&SearchRequest::new("", Some(vector))).await.unwrap();
+    assert_eq!(hits.len(), 6);
+    assert!(hits[0].chunk.content.contains("Two and two?"), "{hits:?}");
+
+    // Another name changes no vector.
+    lock(&noted.0).clear();
+    world.access("alice").update(&uri, RecordPatch::new().name("sums")).await.unwrap();
+    assert_eq!(*lock(&noted.0), [""; 0]);
+}
+
+#[tokio::test]
+async fn how_much_is_cited_is_configured() {
+    let cited = async |toml: &str| {
+        let world = World::with([ProviderAnswer::text("Yes.")], toml).await;
+        let text = "Bread is flour. Bread is water. Bread is salt. Bread is baked.";
+        let uri = world.create("alice", note("Bread", text)).await;
+        let record = world.record("alice", &uri).await;
+        let extracted = crate::knowledge::text_of(&record, None).await.unwrap();
+        let options = marquetry_rag::ChunkOptions::new(Default::default(), 1).unwrap();
+        world.knowledge.vectorize(&record, extracted, options).await.unwrap();
+        let said = json!({"message": "What is bread?", "dataReferences": [uri]});
+        let counts = world.say(said).await.unwrap().counts;
+        (counts.passages, counts.passages_omitted)
+    };
+    assert_eq!(cited("").await, (4, 0));
+    assert_eq!(cited("max_passages = 1").await, (1, 3));
+    assert_eq!(cited("max_passages_per_reference = 2").await, (2, 0));
+    assert_eq!(cited("max_cited_bytes = 31").await, (2, 2));
 }
 
 #[tokio::test]

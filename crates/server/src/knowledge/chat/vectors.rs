@@ -1,6 +1,6 @@
 //! A chat as a document: found by what was said in it, and by who spoke.
 
-use marquetry_rag::{ChunkOptions, Document, NewChunk, PipelineError, Record, chunk};
+use marquetry_rag::{ChunkOptions, Document, NewChunk, Record, chunk};
 use serde_json::{Map, json};
 
 use super::{history::History, narrative::Speakers};
@@ -31,7 +31,8 @@ impl Parts {
     }
 }
 
-/// Makes a chat findable, in the place of what it was found by; a chunk for each message, more for long ones.
+/// Makes a chat findable, in the place of what it was found by; a chunk for each message, more for long ones. What was
+/// said before has its vectors already.
 pub(super) async fn keep(
     knowledge: &Knowledge,
     chat: &Record,
@@ -39,13 +40,14 @@ pub(super) async fn keep(
     speakers: &Speakers,
     parts: &Parts,
 ) -> Result<u64, Failure> {
-    let embedder = knowledge.pipeline.embedder();
+    let pipeline = &knowledge.pipeline;
+    let uri = chat.uri().unwrap_or_default();
     let options = ChunkOptions::default();
     let mut pieces = Vec::new();
     let mut length = 0;
     for said in &history.messages {
         let narrative = speakers.narrative(said);
-        for piece in chunk(&narrative, &options, |text| embedder.count_tokens(text))? {
+        for piece in chunk(&narrative, &options, |text| pipeline.embedder().count_tokens(text))? {
             let span = length + piece.span.start..length + piece.span.end;
             // Each piece says whose words it has.
             let content = match piece.span.start {
@@ -57,7 +59,7 @@ pub(super) async fn keep(
         length += narrative.len() + 1;
     }
     let texts: Vec<String> = pieces.iter().map(|(content, _)| content.clone()).collect();
-    let vectors = embedder.embed(&texts).await.map_err(PipelineError::from)?;
+    let vectors = pipeline.embed_new(&uri, &texts).await?;
     let chunks = pieces.into_iter().zip(vectors).map(|((content, span), vector)| {
         let mut chunk = NewChunk::of_text(content, vector);
         chunk.span = span;
@@ -66,5 +68,5 @@ pub(super) async fn keep(
     let mut document = knowledge.records.document(chat);
     document.vector_model = Document::CHAT_HISTORY.to_owned();
     document.metadata.extend(parts.metadata());
-    Ok(knowledge.pipeline.store().replace(document, chunks.collect()).await?)
+    Ok(pipeline.store().replace(document, chunks.collect()).await?)
 }
