@@ -148,7 +148,8 @@ fn quality(
         arguments.extend(["--model".to_owned(), std::path::absolute(model)?.display().to_string()]);
     }
     // Some minutes to compile, for those who want it.
-    let features: &[&str] = if models.is_empty() { &["libsql"] } else { &["libsql", "transformer"] };
+    let features: &[&str] =
+        if models.is_empty() { &["libsql"] } else { &["libsql", "transformer"] };
     if let Some(python) = python {
         let exported = folder.join("collection");
         ours("cranfield", &[&collection, "--export", &exported.display().to_string()])?;
