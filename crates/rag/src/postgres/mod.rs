@@ -23,7 +23,8 @@ pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 pub struct PostgresOptions {
     /// Throw away what was indexed with another model.
     pub reset: bool,
-    /// How many connections are open at most; 8 by default. More calls than that wait for one.
+    /// How many connections calls have at most; 8 by default. More calls than that wait for one. Beside them there is
+    /// one while the index of vectors is made, and one for a moment to cancel a statement.
     pub max_connections: usize,
     /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 20,000 by
     /// default, for which 256 numbers each that takes as long as the index does. A database of more gets an index of
