@@ -7,7 +7,8 @@ use std::{
 
 use deadpool_postgres::{ClientWrapper, Object};
 use tokio::{runtime::Handle, time::timeout};
-use tokio_postgres::NoTls;
+
+use super::tls::Tls;
 
 /// How long what nobody waits for any more may take to end by itself: most statements take less, and to cancel one
 /// costs a connection.
@@ -25,12 +26,13 @@ const CANCEL_TAKES: Duration = Duration::from_secs(2);
 pub(crate) struct Lease {
     /// None only while it is dropped.
     object: Option<Object>,
+    tls: Tls,
     is_idle: bool,
 }
 
 impl Lease {
-    pub(super) fn new(object: Object) -> Self {
-        Self { object: Some(object), is_idle: false }
+    pub(super) fn new(object: Object, tls: Tls) -> Self {
+        Self { object: Some(object), tls, is_idle: false }
     }
 
     /// All that was asked has been answered, or is the end of a transaction.
@@ -43,7 +45,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some(object) = self.object.take().filter(|_| !self.is_idle) else { return };
         match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(settle(object))),
+            Ok(runtime) => drop(runtime.spawn(settle(object, self.tls.clone()))),
             // Nobody is left to wait for it.
             Err(_) => drop(Object::take(object)),
         }
@@ -51,7 +53,7 @@ impl Drop for Lease {
 }
 
 /// Waits until a connection is idle.
-async fn settle(object: Object) {
+async fn settle(object: Object, tls: Tls) {
     {
         // It is answered after all that was asked before.
         let idle = object.batch_execute("");
@@ -60,7 +62,7 @@ async fn settle(object: Object) {
             let token = object.cancel_token();
             for _ in 0..CANCELS {
                 let cancel = async {
-                    let _ = token.cancel_query(NoTls).await;
+                    let _ = token.cancel_query(tls.clone()).await;
                     (&mut idle).await
                 };
                 if timeout(CANCEL_TAKES, cancel).await.is_ok() {

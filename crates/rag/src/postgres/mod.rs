@@ -2,16 +2,14 @@
 
 mod failure;
 mod lease;
+mod tls;
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::{
-    Client, Config, NoTls,
-    config::{Host, SslMode},
-    types::ToSql,
-};
+use tokio_postgres::{Client, Config, types::ToSql};
 
+use self::tls::Tls;
 pub(crate) use self::{failure::Failure, lease::Lease};
 
 /// A value beside a statement.
@@ -61,6 +59,7 @@ const MAKING_TABLES: i64 = 0x6d61_7271_7565_7472;
 pub(crate) struct Connections {
     pool: Pool,
     config: Config,
+    tls: Tls,
     session: String,
     options: PostgresOptions,
 }
@@ -68,24 +67,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// Reads the URL; nothing is connected yet.
     pub(crate) fn new(url: &str, options: PostgresOptions) -> Result<Self, Failure> {
-        // What the parser says may quote the URL, and so the password.
-        let mut config: Config = url.parse().map_err(|_| {
-            Failure::Unusable(
-                "its URL does not read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with what is \
-                 special in a URL percent-encoded, and with no options but libpq's usual ones"
-                    .to_owned(),
-            )
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            let message = "its URL has sslmode=require, and this program has no TLS to databases: \
-                use a server on this machine or a tunnel, and sslmode=disable";
-            return Err(Failure::Unusable(message.to_owned()));
-        }
-        if config.get_ssl_mode() != SslMode::Disable && !is_here(&config) {
-            let message = "its server is on another machine, and this program has no TLS to databases: use a tunnel, \
-                or sslmode=disable in the URL, if nobody reads and changes what is sent there";
-            return Err(Failure::Unusable(message.to_owned()));
-        }
+        let (mut config, tls) = tls::read(url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
@@ -98,7 +80,7 @@ impl Connections {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let session = session(&options);
         let first = session.clone();
-        let pool = Pool::builder(Manager::from_config(config.clone(), NoTls, manager))
+        let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager))
             .max_size(options.max_connections.max(1))
             .wait_timeout(Some(options.connect_timeout))
             .runtime(Runtime::Tokio1)
@@ -110,7 +92,7 @@ impl Connections {
             }))
             .build()
             .map_err(|error| Failure::Engine(error.to_string()))?;
-        Ok(Self { pool, config, session, options })
+        Ok(Self { pool, config, tls, session, options })
     }
 
     pub(crate) fn options(&self) -> &PostgresOptions {
@@ -118,13 +100,13 @@ impl Connections {
     }
 
     pub(crate) async fn get(&self) -> Result<Lease, Failure> {
-        let got = self.pool.get().await.map(Lease::new);
+        let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
         got.map_err(|error| Failure::of_pool(error, self.options.max_connections))
     }
 
     /// A connection beside those that calls use, for what takes long. It ends when it is dropped and has done all.
     pub(crate) async fn apart(&self) -> Result<Client, Failure> {
-        let (client, connection) = self.config.connect(NoTls).await?;
+        let (client, connection) = self.config.connect(self.tls.clone()).await?;
         tokio::spawn(connection);
         client.batch_execute(&self.session).await?;
         Ok(client)
@@ -142,22 +124,6 @@ impl Connections {
         transaction.commit().await?;
         client.done();
         Ok(())
-    }
-}
-
-/// Whether all servers that a URL names are on this machine.
-fn is_here(config: &Config) -> bool {
-    let is_host_here = |host: &Host| match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    };
-    // Addresses are connected to in the place of names.
-    match config.get_hostaddrs() {
-        [] => config.get_hosts().iter().all(is_host_here),
-        addresses => addresses.iter().all(IpAddr::is_loopback),
     }
 }
 

@@ -16,7 +16,7 @@ pub struct KnowledgeConfig {
     /// Whether there is any: without, no tool `am7_*` is listed, and nothing is opened.
     pub enabled: bool,
     /// Where it is kept: a file, which is made when something is first kept, or `postgres://USER:PASSWORD@HOST/DATABASE`, a PostgreSQL (15 or
-    /// newer) with pgvector (0.8 or newer), on another machine with `?sslmode=disable`, since TLS is not spoken yet. Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`, or below `~/.local/share`.
+    /// newer) with pgvector (0.8 or newer), on another machine by TLS (`?sslrootcert=FILE` names other roots than Mozilla's). Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`, or below `~/.local/share`.
     #[schemars(example = &"knowledge.db")]
     pub database: Option<String>,
     /// The first part of the URIs of records that do not say another; an agent works in no other.

@@ -42,7 +42,9 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// Opens the database at this URL, `postgres://user:password@host:port/database`, and makes the tables if they
-    /// are missing. There is no TLS: a server on another machine needs `?sslmode=disable`.
+    /// are missing. A server on another machine is spoken to by TLS, whose
+    /// certificate is checked, by the roots in the file that `?sslrootcert=` names if one is; without only with
+    /// `?sslmode=disable`.
     ///
     /// # Errors
     ///
