@@ -320,3 +320,24 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
     let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
     assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
 }
+
+/// As several that index at once into a database that none of them has seen before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_database_may_be_opened_by_several_at_once() {
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new.db");
+        let mut options = LibsqlOptions::default();
+        options.only_ours = true;
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let path = path.clone();
+            opening.spawn(async move {
+                LibsqlStore::open_with(&path, model(), options).await.map(drop)
+            });
+        }
+        while let Some(opened) = opening.join_next().await {
+            opened.unwrap().unwrap();
+        }
+    }
+}

@@ -8,6 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use jsonrpsee::{Extensions, types::Params};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -64,6 +65,8 @@ impl Server {
         uri: &str,
     ) -> Result<Watch, RpcError> {
         let subscriptions = Subscriptions::new(self.shared.handler.clone(), 1);
+        let time_left = principal.as_deref().and_then(Principal::time_left);
+        let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let conversation = self.alone(principal);
         let cx = self.context(&conversation, "resources/subscribe", None);
         // It listens before it is subscribed, so that no change is missed in between.
@@ -73,7 +76,7 @@ impl Server {
             subscriptions: subscriptions.clone(),
         });
         subscriptions.add(uri, &cx).await?;
-        Ok(Watch { listener, shutdown: self.shared.shutdown.clone() })
+        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone() })
     }
 
     /// A conversation of one request.
@@ -110,14 +113,25 @@ impl Server {
 /// The changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
 pub struct Watch {
     listener: Arc<Listener>,
+    /// When the token of whoever watches holds no longer.
+    end: Option<Instant>,
     shutdown: CancellationToken,
 }
 
 impl Watch {
-    /// Waits until the resource has changed; false if it will be watched no more, as the server ends. Changes that
+    /// Waits until the resource has changed; false if it will be watched no more, as the server ends or the token of
+    /// whoever watches does. Changes that
     /// nobody waits for are one. Safe to drop half-way.
     pub async fn changed(&self) -> bool {
+        let end = async {
+            match self.end {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            biased;
+            () = end => false,
             _ = self.listener.next() => true,
             () = self.shutdown.cancelled() => false,
         }

@@ -12,8 +12,8 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use super::{FileOptions, FileProblem};
 use crate::{
-    Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, RecordError,
-    RecordPatch, RecordStoreError, Records, StoreError,
+    Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
+    RecordError, RecordPatch, RecordStoreError, Records, StoreError,
 };
 
 /// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
@@ -163,19 +163,11 @@ impl Keeper {
         };
         let record = match there {
             Some(record) => update(record.tags).await?,
-            None => {
-                let mut new = NewRecord::new("data.data", file_name(&file.path))
-                    .object_id(&file.object_id)
-                    .group(self.group(&file.path))
-                    .content(file.media_type(), content.clone());
-                new.tags.clone_from(&self.tags);
-                new.attributes = file.attributes();
-                match self.records.create(&self.caller, new).await {
-                    // Another process has indexed the file in the meantime.
-                    Err(RecordError::Conflict(_)) => update(BTreeSet::new()).await?,
-                    created => created?,
-                }
-            }
+            None => match self.create(file, &content).await {
+                // Another process has indexed the file in the meantime.
+                Err(RecordError::Conflict(_)) => update(BTreeSet::new()).await?,
+                created => created?,
+            },
         };
         let mut document = self.records.document(&record);
         document.title = file.extracted.title.clone().or(document.title);
@@ -190,6 +182,27 @@ impl Keeper {
         Ok(document)
     }
 
+    /// The record of a file that has none. Where its user has as many groups as one may have, it goes to the nearest
+    /// folder around it that has one.
+    async fn create(&self, file: &Prepared, content: &[u8]) -> Result<Record, RecordError> {
+        let mut group = self.group(&file.path);
+        loop {
+            let mut new = NewRecord::new("data.data", file_name(&file.path))
+                .object_id(&file.object_id)
+                .group(&group)
+                .content(file.media_type(), content.to_vec());
+            new.tags.clone_from(&self.tags);
+            new.attributes = file.attributes();
+            match self.records.create(&self.caller, new).await {
+                Err(RecordError::Limit { limit: "max_groups_per_owner", .. }) if group != FILES => {
+                    let above = group.rfind('/').unwrap_or_default();
+                    group.truncate(above);
+                }
+                created => return created,
+            }
+        }
+    }
+
     /// The group of a file: its folder below `~/Files`, as seen from the user's home where it lies in it. Where that is
     /// too deep or too long, the nearest folder around it that is not.
     fn group(&self, path: &Path) -> String {
@@ -197,7 +210,7 @@ impl Keeper {
         let folder = path.parent().unwrap_or(path);
         let home = self.options.home.as_deref().unwrap_or(Path::new("/"));
         let folder = folder.strip_prefix(home).unwrap_or(folder);
-        let mut group = "~/Files".to_owned();
+        let mut group = FILES.to_owned();
         let names = folder.components().filter_map(|component| match component {
             std::path::Component::Normal(name) => Some(record_name(&name.to_string_lossy())),
             _ => None,
@@ -223,6 +236,9 @@ impl Keeper {
         }
     }
 }
+
+/// Where what is indexed lies.
+const FILES: &str = "~/Files";
 
 fn file_name(path: &Path) -> String {
     record_name(&path.file_name().unwrap_or_default().to_string_lossy())

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use marquetry_rag::{
     ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions, IndexReport,
-    Pipeline, StaticModel, Strategy,
+    MemoryRecords, Pipeline, RecordLimits, Records, StaticModel, Strategy,
 };
 
 use crate::world::{World, refused};
@@ -259,4 +259,18 @@ async fn many_files_are_all_kept() {
     assert_eq!((found, done), (300, 300));
     assert_eq!(world.kept().await.len(), 300);
     check(&world.index(FileOptions::default()).await, 0, 0, 300);
+}
+
+/// Whoever has as many groups as one may have still indexes: what lies deeper goes to the nearest folder that has one.
+#[tokio::test]
+async fn many_folders_are_no_reason_to_leave_files_out() {
+    let mut world = World::new(&[]);
+    let mut limits = RecordLimits::default();
+    limits.max_groups_per_owner = 8;
+    world.records = Arc::new(Records::with_limits(Arc::new(MemoryRecords::default()), limits));
+    for number in 0..20 {
+        world.write(&format!("{number}/deep/{number}.txt"), format!("This is number {number}."));
+    }
+    check(&world.index(FileOptions::default()).await, 20, 0, 0);
+    assert_eq!(world.kept().await.len(), 20);
 }

@@ -49,13 +49,21 @@ pub(crate) fn depth() -> u32 {
     std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Those of `variables` that every upstream sees, or that `more` names. One that is not UTF-8 is left out.
+/// Those of `variables` that every upstream sees, or that `more` names; of `door_keys` those alone that it names in so
+/// many words. One that is not UTF-8 is left out.
 pub(crate) fn passed(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     more: &[String],
+    door_keys: &[String],
 ) -> BTreeMap<String, String> {
     let patterns = || ALWAYS.into_iter().chain(more.iter().map(String::as_str));
-    readable(variables, |name| patterns().any(|pattern| matches(pattern, name)))
+    let names = |list: &[String], name: &str| {
+        list.iter().any(|one| !one.ends_with('*') && matches(one, name))
+    };
+    readable(variables, |name| {
+        patterns().any(|pattern| matches(pattern, name))
+            && (names(more, name) || !names(door_keys, name))
+    })
 }
 
 /// All of `variables` but those that `door_keys` names: who may come in here is no upstream's business. One that is not UTF-8 is left out.
@@ -118,13 +126,18 @@ mod tests {
         let variables = || names.map(|name| (OsString::from(name), OsString::from("v")));
         let kept = |more: &[&str]| {
             let more: Vec<String> = more.iter().map(|&name| name.to_owned()).collect();
-            passed(variables(), &more).into_keys().collect::<Vec<_>>().join(" ")
+            passed(variables(), &more, &["EXACTLY".to_owned()])
+                .into_keys()
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let always = "HTTPS_PROXY LC_ALL PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
         assert_eq!(kept(&[]), always);
         let more = "EXACT HTTPS_PROXY LC_ALL NVM_BIN NVM_DIR PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
         assert_eq!(kept(&["NVM_*", "EXACT"]), more);
-        assert_eq!(kept(&["*"]).split(' ').count(), names.len());
+        let but_the_door_key = names.len() - 1;
+        assert_eq!(kept(&["*"]).split(' ').count(), but_the_door_key);
+        assert_eq!(kept(&["*", "EXACTLY"]).split(' ').count(), names.len());
         let inherited = inherited(variables(), &["GITHUB_TOKEN".to_owned()]);
         assert_eq!(inherited.len(), names.len() - 1);
         assert!(!inherited.contains_key("GITHUB_TOKEN"), "it opens our own door");

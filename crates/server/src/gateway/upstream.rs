@@ -35,7 +35,7 @@ pub(crate) struct Upstream {
     stop_grace: Duration,
     /// Variables that it sees beside those that all do.
     pass_env: Vec<String>,
-    /// Variables that hold the tokens of who may come in here; no upstream inherits them.
+    /// Variables that hold the tokens of who may come in here; no upstream sees them that is not given them by name.
     door_keys: Vec<String>,
     /// Where tokens are kept.
     credentials: Option<PathBuf>,
@@ -198,7 +198,7 @@ impl Upstream {
                 program.env = if self.config.inherit_env {
                     environment::inherited(std::env::vars_os(), &self.door_keys)
                 } else {
-                    environment::passed(std::env::vars_os(), &self.pass_env)
+                    environment::passed(std::env::vars_os(), &self.pass_env, &self.door_keys)
                 };
                 program.env.extend(env.clone());
                 let depth = environment::depth() + 1;

@@ -42,6 +42,10 @@ impl Handler for Subject {
         }
         CallToolResult::text("x".repeat(100)).try_into()
     }
+
+    async fn subscribe(&self, _: &str, _: &RequestContext) -> Result<(), RpcError> {
+        Ok(())
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,6 +125,12 @@ async fn streams_without_end_end_with_their_token() {
     assert!(!ends(&mut oldest).await);
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(ends(&mut stream).await && ends(&mut listening).await && ends(&mut oldest).await);
+
+    let soon = Principal::new(None, "visitor").until(SystemTime::now() + Duration::from_secs(30));
+    let server = Server::new(Subject);
+    let watch = server.watch(Some(Arc::new(soon)), "test://one").await.unwrap();
+    let left = tokio::time::timeout(Duration::from_secs(60), watch.changed()).await;
+    assert_eq!(left, Ok(false), "whoever watches through a facade listens as well");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let body = call.body_mut().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("xxx"), "the call was let in in time");

@@ -74,6 +74,8 @@ pub(crate) fn prepare(connection: &Connection, read_only: bool) -> Result<(), St
 ///
 /// [`StoreError::Unusable`] with the name of one of the tables. Nothing was changed.
 pub(crate) fn check_own(connection: &Connection) -> Result<(), StoreError> {
+    // Another process may be making or ending it right now.
+    connection.busy_timeout(BUSY).map_err(error)?;
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' \
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\' \
         ORDER BY name IN ('rag_setting', 'record_setting') DESC, name LIMIT 1";
