@@ -143,6 +143,8 @@ impl Handler for Front {
                     next
                 }
                 Ok(None) => None,
+                // A failure is no empty list.
+                Err(failure) if resources.is_empty() => return Err(failure.into()),
                 // Upstreams and artifacts are there all the same.
                 Err(failure) => {
                     tracing::warn!(%failure, "records cannot be listed");

@@ -203,7 +203,10 @@ async fn open(
     mut options: FileOptions,
 ) -> Result<(Knowledge, Indexer), Failure> {
     let config = arguments.knowledge.load()?;
-    let place = config.knowledge.place().map_err(Failure::new)?;
+    let place = config
+        .knowledge
+        .place()
+        .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
     let knowledge = match &place {
         // Nothing is there to compare with, and nothing is to be made.
         KnowledgePlace::File(path) if arguments.dry_run && !path.exists() => {

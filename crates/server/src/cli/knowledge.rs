@@ -88,7 +88,10 @@ impl KnowledgeArgs {
     /// The configuration, if the database that it names is there.
     fn load_existing(&self) -> Result<Config, Failure> {
         let config = self.load()?;
-        let place = config.knowledge.place().map_err(Failure::new)?;
+        let place = config
+            .knowledge
+            .place()
+            .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
         if let KnowledgePlace::File(path) = place
             && !path.exists()
         {

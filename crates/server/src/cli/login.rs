@@ -16,7 +16,11 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     let name = &arguments.server;
     let Some(upstream) = config.mcp_servers.get(name) else {
         let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
-        let problem = format!("there is no server {name:?}; there are: {}", known.join(", "));
+        let known = match &*known {
+            [] => "none is configured".to_owned(),
+            known => format!("there are: {}", known.join(", ")),
+        };
+        let problem = format!("there is no server {name:?}; {known}");
         return Err(Failure { code: 2, message: problem });
     };
     let Transport::Http { url, headers } = &upstream.transport else {

@@ -141,6 +141,8 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure
     }
     text.push_str(&match (records.len(), next) {
         (0, _) => "no records\n".to_owned(),
+        (1, None) => "1 record\n".to_owned(),
+        (1, Some(next)) => format!("1 record, and more: --after {}\n", clean(&next)),
         (count, None) => format!("{count} records\n"),
         (count, Some(next)) => format!("{count} records, and more: --after {}\n", clean(&next)),
     });

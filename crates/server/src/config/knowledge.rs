@@ -87,7 +87,7 @@ impl KnowledgeConfig {
         let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let data = folder("XDG_DATA_HOME")
             .or_else(|| folder("HOME").map(|home| home.join(".local/share")))
-            .ok_or("neither it nor $XDG_DATA_HOME nor $HOME says where")?;
+            .ok_or("it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be")?;
         Ok(KnowledgePlace::File(data.join("marquetry/knowledge.db")))
     }
 }

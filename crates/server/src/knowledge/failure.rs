@@ -54,6 +54,9 @@ impl ErrorCode {
     }
 }
 
+/// Under which name the data of an error says what kind of failure of ours it is; what an upstream says is not.
+pub(crate) const KIND: &str = "marquetry/failure";
+
 impl Failure {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
@@ -86,7 +89,7 @@ impl From<Failure> for RpcError {
             ErrorCode::LimitExceeded => Self::limit_exceeded(message),
             ErrorCode::Unavailable | ErrorCode::Internal => Self::internal(message),
         };
-        error.with_data(&json!({ "code": code.as_str() }))
+        error.with_data(&json!({ KIND: code.as_str() }))
     }
 }
 
@@ -147,7 +150,9 @@ impl From<ChunkError> for Failure {
 impl From<ExtractError> for Failure {
     fn from(error: ExtractError) -> Self {
         let code = match error {
-            ExtractError::Limit { .. } => ErrorCode::LimitExceeded,
+            ExtractError::Limit { .. } | ExtractError::Time(_) => ErrorCode::LimitExceeded,
+            // Who reads it again may have more luck: that says nothing about the document.
+            ExtractError::Busy(_) => ErrorCode::Unavailable,
             _ => ErrorCode::InvalidParams,
         };
         Self::new(code, error.to_string())

@@ -26,7 +26,7 @@ pub(crate) use self::{
     vectorize::Chunking,
     work::worked,
 };
-use crate::config::KnowledgeConfig;
+use crate::config::{KnowledgeConfig, KnowledgePlace};
 
 /// The open database with the model that fills it, for the server and the command line alike.
 #[derive(Clone)]
@@ -80,6 +80,10 @@ impl Knowledge {
             Err(KnowledgeError::Store(problem)) => problem,
             opened => return opened,
         };
+        // A server says itself what it lets somebody do.
+        if !matches!(config.place(), Ok(KnowledgePlace::File(_))) {
+            return Err(first.into());
+        }
         // Which of several errors it is depends on what exactly cannot be written.
         if !matches!(first, StoreError::ReadOnly | StoreError::Engine(_)) {
             return Err(first.into());

@@ -62,12 +62,17 @@ impl Access {
         form: impl Fn(Record) -> Option<T>,
     ) -> Result<(Vec<T>, Option<String>), Failure> {
         const PART: usize = 50;
+        // Where nothing is counted, a part is a page: each asks anew for whom the caller stands.
+        let part = match max_bytes {
+            usize::MAX => self.knowledge.records.limits().max_page,
+            _ => PART,
+        };
         let mut room = filter.limit.unwrap_or(PART);
         let (mut all, mut bytes) = (Vec::new(), 0);
         loop {
-            filter.limit = Some(room.min(PART));
+            filter.limit = Some(room.min(part));
             let page = self.knowledge.records.list(&self.caller, &filter).await?;
-            room -= room.min(PART);
+            room -= room.min(part);
             for record in page.records {
                 let uri = record.uri();
                 bytes += record.attributes.values().map(size).sum::<usize>();

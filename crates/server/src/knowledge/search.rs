@@ -192,20 +192,23 @@ impl Access {
         let Self { knowledge, caller } = self;
         let Some(record) = knowledge.records.store().get(uri).await? else {
             if !knowledge.is_read_only {
-                knowledge.forget(uri).await?;
+                left_out(uri, knowledge.forget(uri).await);
             }
             return Ok(false);
         };
+        if !knowledge.records.may_read(caller, &record).await? {
+            return Ok(false);
+        }
         let document = knowledge.document_of(&record).await?;
         let Some(document) = document else { return Ok(false) };
         if Knowledge::is_stale(&document, &record) {
             tracing::debug!(uri, "what a record is found by is made anew");
             if !knowledge.is_read_only {
-                knowledge.renew(&record).await?;
+                left_out(uri, knowledge.renew(&record).await);
             }
             return Ok(false);
         }
-        Ok(knowledge.records.may_read(caller, &record).await?)
+        Ok(true)
     }
 
     fn passage(&self, hit: Hit) -> Passage {
@@ -244,6 +247,13 @@ impl Access {
     }
 }
 
+/// What cannot be set right is left out: one document is no reason to refuse a search that finds others.
+fn left_out<T>(uri: &str, done: Result<T, Failure>) {
+    if let Err(failure) = done {
+        tracing::warn!(uri, %failure, "no search finds what a record says now");
+    }
+}
+
 impl Knowledge {
     /// Where a passage can be read.
     pub(crate) fn chunk_uri(&self, id: ChunkId) -> String {
@@ -257,17 +267,39 @@ mod tests {
     use std::sync::Arc;
 
     use marquetry_rag::{
-        EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline, RecordPatch, Records,
-        StaticModel,
+        EmbedError, Embedder, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline,
+        RecordPatch, Records, StaticModel,
     };
 
     use super::*;
     use crate::knowledge::text_of;
 
+    /// The built-in model, which has no vector for texts that name poison.
+    struct Picky(&'static StaticModel);
+
+    const POISON: &str = "poison";
+
+    #[async_trait::async_trait]
+    impl Embedder for Picky {
+        fn model(&self) -> &EmbeddingModel {
+            Embedder::model(&self.0)
+        }
+
+        async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            let mut vectors = Embedder::embed(&self.0, texts).await?;
+            vectors.truncate(texts.iter().take_while(|text| !text.contains(POISON)).count());
+            Ok(vectors)
+        }
+
+        fn count_tokens(&self, text: &str) -> usize {
+            Embedder::count_tokens(&self.0, text)
+        }
+    }
+
     async fn access() -> Access {
         let records = Records::new(Arc::new(MemoryRecords::new()));
         let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));
-        let pipeline = Pipeline::new(store, Arc::new(StaticModel::built_in())).unwrap();
+        let pipeline = Pipeline::new(store, Arc::new(Picky(StaticModel::built_in()))).unwrap();
         let knowledge = Knowledge {
             records,
             pipeline,
@@ -325,6 +357,85 @@ mod tests {
         access.knowledge.records.update(&access.caller, &uri, patch).await.unwrap();
         access.update(&uri, RecordPatch::new().name("mill")).await.unwrap();
         assert_eq!(access.found("wheat").await, ["The mill grinds rye."]);
+    }
+
+    #[tokio::test]
+    async fn a_document_that_cannot_be_made_anew_is_left_out_of_the_searches_of_others() {
+        let alice = access().await;
+        alice.note("The bakery opens at six.").await;
+        let knowledge = alice.knowledge.clone();
+        let caller = knowledge.user("eve", "eve", false).await.unwrap();
+        let eve = Access { knowledge, caller };
+        let mut new = NewRecord::new("data.data", "mill");
+        new = new.content("text/plain", "The mill grinds wheat.");
+        new.readers.insert(alice.caller.user.clone());
+        let record = eve.create(new).await.unwrap();
+        let uri = record.uri().unwrap();
+        let content = eve.knowledge.records.content(&eve.caller, &uri).await.unwrap();
+        let extracted = text_of(&record, content).await.unwrap();
+        eve.knowledge.vectorize(&record, extracted, Default::default()).await.unwrap();
+        assert_eq!(alice.found("wheat").await.len(), 2);
+        let mut patch = RecordPatch::new();
+        Access::with_text(&mut patch, &record, format!("The mill grinds {POISON}."));
+        eve.change(&uri, patch).await.unwrap();
+        let record = eve.knowledge.records.get(&eve.caller, &uri).await.unwrap();
+        eve.knowledge.renew(&record).await.unwrap_err();
+        assert_eq!(alice.found("wheat").await, ["The bakery opens at six."]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_cut_as_before_is_cut_by_default() {
+        let access = access().await;
+        let new = NewRecord::new("data.note", "note").attribute("text", "The mill grinds wheat.");
+        let record = access.create(new).await.unwrap();
+        let extracted = text_of(&record, None).await.unwrap();
+        let chunking =
+            crate::knowledge::Chunking { size: Some(100), overlap: Some(99), ..Default::default() };
+        let options = chunking.options().unwrap();
+        access.knowledge.vectorize(&record, extracted, options).await.unwrap();
+        let uri = record.uri().unwrap();
+        let long: String = (0..2_000).map(|it| format!("Mill {it} grinds rye. ")).collect();
+        let patch = RecordPatch::new().attribute("text", long);
+        access.change(&uri, patch).await.unwrap();
+        assert_eq!(access.found("rye").await.len(), Question::LIMIT);
+        assert_eq!(access.chunk_count(&uri).await.unwrap(), 400);
+    }
+
+    #[tokio::test]
+    async fn what_says_the_same_keeps_the_hash_of_its_file() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        let store = access.knowledge.pipeline.store().clone();
+        let mut document = store.document(&uri).await.unwrap().unwrap();
+        document.content_hash = Some("of a file".to_owned());
+        document.title = Some("Mills".to_owned());
+        store.replace(document, store.embedded(&uri).await.unwrap()).await.unwrap();
+        // As `index` does it, before it keeps the chunks.
+        let patch = RecordPatch::new().attribute("text", "The mill grinds wheat.");
+        access.change(&uri, patch).await.unwrap();
+        assert_eq!(access.found("wheat").await, ["The mill grinds wheat."]);
+        let document = store.document(&uri).await.unwrap().unwrap();
+        assert_eq!(document.content_hash.as_deref(), Some("of a file"));
+        assert_eq!(document.title.as_deref(), Some("Mills"));
+        let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
+        access.change(&uri, patch).await.unwrap();
+        assert_eq!(access.found("rye").await, ["The mill grinds rye."]);
+        assert_eq!(store.document(&uri).await.unwrap().unwrap().content_hash, None);
+    }
+
+    #[tokio::test]
+    async fn who_may_not_read_a_record_sets_nothing_right() {
+        let access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
+        let record = access.change(&uri, patch).await.unwrap();
+        let knowledge = access.knowledge.clone();
+        let document = knowledge.document_of(&record).await.unwrap().unwrap();
+        let caller = knowledge.user("eve", "eve", false).await.unwrap();
+        let eve = Access { knowledge: knowledge.clone(), caller };
+        assert!(!eve.may_see(&document).await.unwrap());
+        let document = knowledge.document_of(&record).await.unwrap().unwrap();
+        assert!(Knowledge::is_stale(&document, &record));
     }
 
     #[tokio::test]

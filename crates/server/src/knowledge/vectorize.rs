@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
-    ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, Record, RecordError,
-    RecordPatch, Records, Strategy,
+    ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError, Record,
+    RecordError, RecordPatch, Records, Strategy,
 };
 use serde_json::{Value, json};
 
@@ -95,15 +95,61 @@ impl Knowledge {
             .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
         let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
         match text_of(record, content).await {
-            Ok(extracted) => {
-                self.vectorize(record, extracted, options.unwrap_or_default()).await?;
-            }
+            Ok(extracted) => self.recut(record, extracted, options.unwrap_or_default()).await,
             // It says nothing any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
                 self.forget(&old.uri).await?;
+                Ok(())
             }
-            Err(failure) => return Err(failure),
+            Err(failure) => Err(failure),
         }
+    }
+
+    /// Cuts what a record says by now, in the place of the chunks that it has. Where they say the same, they stay with
+    /// all that only their maker knows: their pages and chapters, and the hash of the file that they are from.
+    async fn recut(
+        &self,
+        record: &Record,
+        extracted: Extracted,
+        options: ChunkOptions,
+    ) -> Result<(), Failure> {
+        let media_type = extracted.mime_type.clone();
+        let uri = record.uri().unwrap_or_default();
+        let (pipeline, runtime) = (self.pipeline.clone(), tokio::runtime::Handle::current());
+        let work = move || {
+            runtime.block_on(async {
+                match pipeline.prepare(Some(&uri), &extracted, &options).await {
+                    // What fitted the text that it had may not fit this one.
+                    Err(PipelineError::Chunk(problem)) => {
+                        tracing::debug!(uri, %problem, "a text is cut by default");
+                        let options = ChunkOptions::default();
+                        Ok((pipeline.prepare(Some(&uri), &extracted, &options).await?, options))
+                    }
+                    prepared => Ok((prepared?, options)),
+                }
+            })
+        };
+        let (mut chunks, options) = worked("cutting the text", work).await?;
+        // Another may have done it in the meantime, and better: `index` knows the file itself.
+        let Some(old) = self.document_of(record).await? else { return Ok(()) };
+        if !Self::is_stale(&old, record) {
+            return Ok(());
+        }
+        let store = self.pipeline.store();
+        let kept = store.embedded(&old.uri).await?;
+        let says_same = kept.len() == chunks.len()
+            && kept.iter().zip(&chunks).all(|(old, new)| old.content == new.content);
+        let title = old.title.clone().filter(|_| old.content_hash.is_some());
+        let mut document = self.document_for(record, Some(old));
+        if says_same {
+            document.title = title.or(document.title);
+            chunks = kept;
+        } else {
+            document.metadata.insert(CHUNKING.to_owned(), json!(options));
+            document.media_type = Some(media_type);
+            document.content_hash = None;
+        }
+        store.replace(document, chunks).await?;
         Ok(())
     }
 

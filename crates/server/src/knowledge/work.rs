@@ -9,7 +9,8 @@ use tokio::sync::Semaphore;
 
 use super::{ErrorCode, Failure};
 
-/// Of how many documents the text is in memory for such work at a time.
+/// How many do such work at a time. It bounds what the work itself takes, not what waits for it: whoever waits holds the
+/// document already, at most `knowledge.max_content_bytes` for each request in flight.
 struct Turns(Arc<Semaphore>);
 
 /// Those of this process, for all callers together: some for each processor, since not all of the work computes.

@@ -92,9 +92,10 @@ impl From<Failure> for Problem {
 
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
-        /// What a [`Failure`] says of itself.
+        /// What a [`Failure`] says of itself, by its own name.
         #[derive(Deserialize)]
         struct Data {
+            #[serde(rename = "marquetry/failure")]
             code: String,
         }
         let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
@@ -141,6 +142,8 @@ mod tests {
             ]
             .map(Problem::from),
         );
+        let foreign = json!({ "code": "forbidden" });
+        all.push(RpcError::internal("an upstream's").with_data(&foreign).into());
         all.push(Problem::of_body(&RestError::BodyTooLarge, 7));
         all.push(Problem::of_body(&RestError::BodyTimeout, 7));
         all.push(Problem::of_rest(&RestError::Unauthorized("why".into())));
@@ -173,6 +176,7 @@ mod tests {
             404 not_found: resource not found: am7://x
             413 limit_exceeded: why
             500 internal: why
+            500 internal: an upstream's
             413 limit_exceeded: the body is larger than limits.max_request_bytes (7)
             408 request_timeout: Request body did not arrive in time
             401 unauthorized: why

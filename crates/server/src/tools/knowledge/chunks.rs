@@ -123,10 +123,10 @@ impl KnowledgeTools {
                 Ok(chunked)
             }
             (None, Some(content)) => {
-                let embedder: Arc<dyn Embedder> = match self.library.if_there(cx).await? {
-                    Some(access) => access.knowledge.pipeline.embedder().clone(),
-                    // What counts where nothing else is configured; near enough where it is.
-                    None => Arc::new(StaticModel::built_in()),
+                let embedder: Arc<dyn Embedder> = match self.library.if_there(cx).await {
+                    Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
+                    // What counts where nothing else is configured; near enough where it is, or cannot be reached.
+                    Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
                 let work =
                     move || Ok(extract(content.as_bytes(), &Hint::media_type("text/plain"))?);
