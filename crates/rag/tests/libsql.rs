@@ -311,8 +311,11 @@ async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wishe
     let refused = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
     assert_eq!(
         refused.to_string(),
-        "the database cannot be used: it is a database of another program, with a table \"photo\" and none of ours; \
-         name another file"
+        format!(
+            "the database cannot be used: {}: it is a database of another program, with a table \"photo\" and none of ours; \
+             name another file",
+            path.display()
+        )
     );
     assert!(std::fs::read(&path).unwrap() == before, "nothing in it was changed");
     // Somebody may want them in one file, which is then one of ours.
@@ -340,4 +343,85 @@ async fn a_new_database_may_be_opened_by_several_at_once() {
             opened.unwrap().unwrap();
         }
     }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
+    use marquetry_rag::{LibsqlRecords, Put, Record, RecordStore};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    let records = LibsqlRecords::open(&path).await.unwrap();
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+
+    // What is left beside it is not taken over.
+    let refused = LibsqlStore::open(&path, model()).await.err().unwrap();
+    let name = path.display();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "the database cannot be used: {name} is gone, and its log {name}-wal is there: a program that is running may \
+             still have the old database open; end it, then remove {name}-wal and {name}-shm"
+        )
+    );
+    assert!(!path.exists());
+    let gone = format!(
+        "the database cannot be used: {name} was removed or replaced while this program had it open: start the program again"
+    );
+    let record = || Record::new("data.note", "N").with_object_id("n");
+    for replaced in [false, true] {
+        if replaced {
+            std::fs::write(&path, "").unwrap();
+        }
+        let written = store.replace(Document::new("other"), version(1)).await.unwrap_err();
+        assert_eq!(written.to_string(), gone);
+        assert_eq!(store.count(&Filter::default()).await.unwrap_err().to_string(), gone);
+        let kept = records.put(Put::any(record())).await.unwrap_err();
+        assert_eq!(kept.to_string(), gone);
+        assert_eq!(records.get("am7://default/data.note/n").await.unwrap_err().to_string(), gone);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    store.checkpoint().await.unwrap();
+    drop(store);
+    let older =
+        "UPDATE rag_setting SET value = 1 WHERE name = 'schema'; UPDATE rag_rows SET rows = x'01'";
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    database.connect().unwrap().execute_batch(older).await.unwrap();
+    let mut options = LibsqlOptions::default();
+    for read_only in [false, true] {
+        options.read_only = read_only;
+        let error = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 2 }), "{error}");
+        assert!(error.to_string().contains("`marquetry index --reset PATH…`"), "{error}");
+    }
+    (options.read_only, options.reset) = (false, true);
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 0);
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    assert_eq!(open(&path).await.count(&Filter::default()).await.unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_database_is_not_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.txt");
+    std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();
+    let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+    let want = format!(
+        "the database cannot be used: {}: it is no database; name another file",
+        path.display()
+    );
+    assert_eq!(error.to_string(), want);
+    assert_eq!(std::fs::read(&path).unwrap().len(), 8_000);
 }

@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     Full,
     /// What is in the database cannot be.
     Damaged(String),
+    /// The role may not do that.
+    Denied(String),
     /// Anything else.
     Engine(String),
 }
@@ -33,7 +35,7 @@ impl Failure {
         match error {
             PoolError::Backend(error) => match Self::from(error) {
                 // Before there is a connection, everything is about getting one.
-                Self::Engine(message) => Self::Disconnected(message),
+                Self::Engine(message) | Self::Denied(message) => Self::Disconnected(message),
                 other => other,
             },
             PoolError::PostCreateHook(deadpool_postgres::HookError::Backend(error)) => error.into(),
@@ -68,6 +70,7 @@ impl From<tokio_postgres::Error> for Failure {
                 Self::Timeout
             }
             SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
             SqlState::DISK_FULL => Self::Full,
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Self::Damaged(message),
             SqlState::TOO_MANY_CONNECTIONS => Self::Disconnected(message),
@@ -86,7 +89,7 @@ impl From<Failure> for StoreError {
             Failure::Busy => Self::Busy,
             Failure::Full => Self::Full,
             Failure::Damaged(what) => Self::Damaged(what),
-            Failure::Engine(message) => Self::engine(message),
+            Failure::Engine(message) | Failure::Denied(message) => Self::engine(message),
         }
     }
 }

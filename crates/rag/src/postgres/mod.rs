@@ -19,7 +19,7 @@ pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// Throw away what was indexed with another model.
+    /// Throw away what was indexed with another model, or by an older version of this program.
     pub reset: bool,
     /// How many connections calls have at most; 8 by default. More calls than that wait for one. Beside them there is
     /// one while the index of vectors is made, and one for a moment to cancel a statement.
@@ -110,6 +110,19 @@ impl Connections {
         tokio::spawn(connection);
         client.batch_execute(&self.session).await?;
         Ok(client)
+    }
+
+    /// Runs statements if a query says so, with nobody else making tables at the same time.
+    pub(crate) async fn make_anew(&self, query: &str, statements: &str) -> Result<(), Failure> {
+        let mut client = self.get().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MAKING_TABLES]).await?;
+        if transaction.query_one(query, &[]).await?.try_get(0)? {
+            transaction.batch_execute(statements).await?;
+        }
+        transaction.commit().await?;
+        client.done();
+        Ok(())
     }
 
     /// Makes tables if the named one is not there yet, with nobody else doing so at the same time.

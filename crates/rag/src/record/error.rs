@@ -1,8 +1,8 @@
 //! Why something was not done with records.
 
-use marquetry_context_blocks::Am7UriError;
+use marquetry_context_blocks::{Am7Uri, Am7UriError};
 
-use super::{RecordStoreError, types};
+use super::{RecordStoreError, model::TAG, types};
 
 /// Why [`Records`](super::Records) did not do what they were asked.
 #[derive(Debug, thiserror::Error)]
@@ -100,10 +100,15 @@ impl From<RecordStoreError> for RecordError {
                 Self::Conflict(error)
             }
             RecordStoreError::NotEmpty { path } => Self::NotEmpty(path),
-            RecordStoreError::Missing(tag) => Self::UnknownTag(tag),
+            RecordStoreError::Missing(uri) if is_tag(&uri) => Self::UnknownTag(uri),
+            RecordStoreError::Missing(uri) => Self::NotFound(uri),
             error => Self::Store(error),
         }
     }
+}
+
+fn is_tag(uri: &str) -> bool {
+    Am7Uri::parse(uri).is_ok_and(|uri| uri.object_type() == Some(TAG))
 }
 
 impl RecordError {

@@ -177,7 +177,6 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
     assert_eq!((chunks[0].page, &chunks[0].chapter), (Some(7), &chapter));
 }
 
-/// seed: 003/VectorUtilStoreTest.testCreateVectorStoreReplacesExisting
 async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     let same = |left: &[NewChunk], right: &[NewChunk]| {
         assert_eq!(left.len(), right.len());
@@ -224,6 +223,7 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     }
 }
 
+/// seed: 003/VectorUtilStoreTest.testCreateVectorStoreReplacesExisting
 async fn replacing_leaves_nothing_of_the_old(store: &impl ChunkStore) {
     let document = index(store, "doc-replace", "First version. It is long. It goes on.").await;
     let id = store.chunks(&document.uri).await.expect("chunks")[0].id;

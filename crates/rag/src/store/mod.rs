@@ -183,6 +183,17 @@ pub enum StoreError {
         /// The newest that we know.
         known: i64,
     },
+    /// An older version of this program wrote what is indexed, in a form that is not read any more.
+    #[error(
+        "what is indexed in the database has schema version {found} of an older version of this program, and this one needs {needed}: \
+         index anew with `marquetry index --reset PATH…`, which keeps the records, or use another database"
+    )]
+    OlderSchema {
+        /// The version of the database.
+        found: i64,
+        /// The one that we read.
+        needed: i64,
+    },
     /// There is no room; nothing was changed.
     #[error("the database is full, or the disk is; nothing was changed")]
     Full,

@@ -9,6 +9,7 @@ mod file;
 mod groups;
 mod hostile;
 mod many_groups;
+mod owner;
 mod rule;
 mod seed;
 

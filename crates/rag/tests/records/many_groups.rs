@@ -133,6 +133,32 @@ async fn nested_groups_have_an_end() {
     assert!(caller.groups.contains(&uri(31)) && !caller.groups.contains(&uri(32)));
 }
 
+/// Groups that are found again in each round hide none of the same owner.
+#[tokio::test]
+async fn a_group_counts_once_however_often_it_is_found() {
+    let store = Arc::new(MemoryRecords::new());
+    let mut limits = RecordLimits::default();
+    (limits.max_groups_per_owner, limits.max_groups) = (30, 30);
+    let records = Records::with_limits(Arc::clone(&store) as _, limits);
+    let uri = |number: usize| format!("am7://default/auth.group/z{number:03}");
+    let bob = user("bob").user;
+    let nested = (0..20).map(|number| match number {
+        0 => ("z000".to_owned(), vec![bob.clone()]),
+        _ => (format!("z{number:03}"), vec![uri(number - 1)]),
+    });
+    let all: Vec<_> = (0..20).map(uri).collect();
+    let wide = (0..10).map(|number| (format!("a{number}"), all.clone()));
+    let groups = nested.chain(wide).map(|(id, members)| {
+        let mut group = Record::new("auth.group", "G").with_object_id(id);
+        group.owner = Some(user("alice").user);
+        group.attributes.insert("members".to_owned(), json!(members));
+        Put::new(group)
+    });
+    store.put_all(groups.collect()).await.unwrap();
+    let caller = records.caller("default", "bob", false).await.unwrap();
+    assert_eq!(caller.groups.len(), 30);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_has_so_many_groups_and_no_more() {
     let mut limits = RecordLimits::default();

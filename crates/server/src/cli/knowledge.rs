@@ -93,7 +93,9 @@ impl KnowledgeArgs {
             .place()
             .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
         if let KnowledgePlace::File(path) = place
-            && !path.exists()
+            && !path.try_exists().map_err(|error| {
+                Failure::new(format!("the database {} cannot be read: {error}", path.display()))
+            })?
         {
             let path = path.display();
             let advice = "`marquetry index PATH…` makes one of your files";

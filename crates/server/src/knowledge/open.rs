@@ -161,13 +161,7 @@ async fn file(
     (options.only_ours, options.read_only) = (true, read_only);
     options.reset = wanted == Use::Reset;
     let model = embedder.model().clone();
-    let chunks =
-        LibsqlStore::open_with(path, model, options).await.map_err(|error| match error {
-            StoreError::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
-                StoreError::Unusable(format!("{}: {problem}", path.display()))
-            }
-            error => error,
-        })?;
+    let chunks = LibsqlStore::open_with(path, model, options).await?;
     let mut options = LibsqlRecordsOptions::default();
     options.read_only = read_only;
     options.max_content_bytes = limits.max_content_bytes as u64;

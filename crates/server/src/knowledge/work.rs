@@ -83,7 +83,8 @@ mod tests {
         for _ in 0..4 {
             TURNS.work("it", work).await.unwrap();
         }
-        assert_eq!(MOST.load(SeqCst), 2);
+        // On a busy machine no two need ever overlap.
+        assert!((1..=2).contains(&MOST.load(SeqCst)), "{MOST:?}");
     }
 
     #[tokio::test]

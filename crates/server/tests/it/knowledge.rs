@@ -503,9 +503,11 @@ async fn what_another_process_changes_is_told_to_those_who_watch() {
         other.tool("", "am7_create_object", json!({"type": "data.note", "name": "x"})).await.0,
         200
     );
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
-    assert_eq!(other.tool("", "am7_delete_object", json!({"uri": uri})).await.0, 200);
+    let more = read_until(&mut stream, &mut said, "never said");
+    tokio::time::timeout(std::time::Duration::from_millis(2_500), more).await.unwrap_err();
+    assert_eq!(said.matches("event:").count(), 1, "{said}");
     said.clear();
+    assert_eq!(other.tool("", "am7_delete_object", json!({"uri": uri})).await.0, 200);
     read_until(&mut stream, &mut said, "event: resource/updated").await;
     assert_eq!(said.matches("event: resource/updated").count(), 1, "{said}");
     other.stop().await;

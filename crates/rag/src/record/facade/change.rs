@@ -36,7 +36,7 @@ impl Records {
             };
             // A user is their own.
             let owner = if record.kind == USER { &uri } else { &caller.user };
-            let owner = record.owner.get_or_insert_with(|| owner.clone());
+            let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
             // In another's home it becomes the other's, who alone says who reads there.
             let is_shared = !record.readers.is_empty()
                 || !record.writers.is_empty()
@@ -46,7 +46,10 @@ impl Records {
                 return Err(RecordError::Forbidden { action, target: uri });
             }
             let own = record.path();
-            let needs = record.tags.clone();
+            let mut needs = record.tags.clone();
+            if *owner != uri {
+                needs.extend(self.stored_user(owner).await?);
+            }
             let put = Put { content: content.clone(), needs, ..Put::new(record) };
             puts.push(self.limited(put));
             match self.keep(puts, RecordChange::Created).await {
@@ -292,10 +295,18 @@ impl Records {
         }
         record.modified = (self.clock)().max(old.modified);
         let is_given_away = record.owner != old.owner;
-        let needs = if tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        let mut needs = if tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        if let Some(owner) = record.owner.as_ref().filter(|_| is_given_away) {
+            needs.extend(self.stored_user(owner).await?);
+        }
         let put = Put { content: content.clone(), needs, ..Put::update(record, old.revision) };
         puts.push(if is_given_away { self.limited(put) } else { put });
         Ok(puts)
+    }
+
+    /// A user for whom there is a record, which must not go while another becomes theirs. Users need not have one.
+    async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
+        Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
 
     /// With how many groups its owner may have, if it is one.

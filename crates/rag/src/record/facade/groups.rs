@@ -1,6 +1,6 @@
 //! The groups by which a caller has rights.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::record::{Record, RecordError, RecordFilter, Records, model::GROUP};
 
@@ -9,41 +9,42 @@ use crate::record::{Record, RecordError, RecordFilter, Records, model::GROUP};
 pub(super) struct Groups<'a> {
     records: &'a Records,
     left: usize,
+    /// Which have been read: one is found again by another of its members or readers, and counts once.
+    seen: BTreeSet<String>,
     /// How many of each owner have been read.
     read: HashMap<String, usize>,
     /// Of whom no more are read.
     spent: Vec<String>,
 }
 
-/// A group is found at most so often: by its members or its readers, and by the place where it lies.
-const WAYS: usize = 2;
 /// How many are read at once.
 const PAGE: usize = 500;
 
 impl<'a> Groups<'a> {
     pub(super) fn new(records: &'a Records) -> Self {
-        let left = records.limits.max_groups.saturating_mul(WAYS);
-        Self { records, left, read: HashMap::new(), spent: Vec::new() }
+        let (left, seen) = (records.limits.max_groups, BTreeSet::new());
+        Self { records, left, seen, read: HashMap::new(), spent: Vec::new() }
     }
 
-    /// The groups that pass a filter.
+    /// The groups that pass a filter, and that have not been read before.
     pub(super) async fn read(
         &mut self,
         mut filter: RecordFilter,
     ) -> Result<Vec<Record>, RecordError> {
         filter.types = vec![GROUP.to_owned()];
+        filter.limit = Some(PAGE);
         let mut groups = Vec::new();
         while self.left > 0 {
-            let limit = self.left.min(PAGE);
-            filter.limit = Some(limit);
             filter.not_owners.clone_from(&self.spent);
             let page = self.records.store.list(&filter).await?;
-            let is_last = page.len() < limit;
+            let is_last = page.len() < PAGE;
             filter.after = page.last().and_then(Record::uri);
-            self.left -= page.len();
-            // Stores find them by hashes, and rights come of what is found here.
-            let page = page.into_iter().filter(|group| filter.matches(group));
-            groups.extend(page.filter(|group| self.counts(group)));
+            for group in page {
+                // Stores find them by hashes, and rights come of what is found here.
+                if filter.matches(&group) && self.counts(&group) {
+                    groups.push(group);
+                }
+            }
             if is_last {
                 break;
             }
@@ -51,15 +52,21 @@ impl<'a> Groups<'a> {
         Ok(groups)
     }
 
-    /// Whether its owner has not had all already.
+    /// Whether it is another one, and neither all nor its owner's have been read already.
     fn counts(&mut self, group: &Record) -> bool {
-        let Some(owner) = &group.owner else { return true };
-        let read = self.read.entry(owner.clone()).or_default();
-        *read += 1;
-        let most = self.records.limits.max_groups_per_owner.saturating_mul(WAYS);
-        if *read == most {
-            self.spent.push(owner.clone());
+        let most = self.records.limits.max_groups_per_owner;
+        let read = match &group.owner {
+            Some(owner) => self.read.entry(owner.clone()).or_default(),
+            None => &mut 0,
+        };
+        if self.left == 0 || *read >= most || !self.seen.insert(group.uri().unwrap_or_default()) {
+            return false;
         }
-        *read <= most
+        self.left -= 1;
+        *read += 1;
+        if *read == most {
+            self.spent.extend(group.owner.clone());
+        }
+        true
     }
 }

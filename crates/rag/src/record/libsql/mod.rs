@@ -19,7 +19,7 @@ use crate::{
     store::{
         blocking,
         libsql::{
-            file,
+            file::{self, OpenFile},
             schema::{error, limit, prepare},
             select,
         },
@@ -33,6 +33,7 @@ use crate::{
 /// tables have names that begin with `record_`, and leave the rest of the file alone.
 pub struct LibsqlRecords {
     database: Database,
+    file: Arc<OpenFile>,
     /// Connections that nobody reads from at the moment.
     idle: Arc<Mutex<Vec<Connection>>>,
     /// The one that writes; others wait here rather than for the lock of the file.
@@ -69,7 +70,7 @@ impl LibsqlRecords {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NewerSchema`] if a newer version of this program wrote them, [`StoreError::Damaged`] for what is
+    /// [`StoreError::NewerSchema`] if a newer version of this program wrote them, [`StoreError::Unusable`] for what is
     /// no database.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
         Self::open_with(path, LibsqlRecordsOptions::default()).await
@@ -85,6 +86,8 @@ impl LibsqlRecords {
         options: LibsqlRecordsOptions,
     ) -> Result<Self, RecordStoreError> {
         let database = file::open(path.as_ref(), options.read_only).await?;
+        let path = path.as_ref().to_owned();
+        let to_name = path.clone();
         let opened = blocking(move || {
             let connection = database.connect().map_err(error)?;
             prepare(&connection, options.read_only)?;
@@ -94,13 +97,14 @@ impl LibsqlRecords {
             }
             Ok(Self {
                 database,
+                file: Arc::new(OpenFile::new(&path)?),
                 idle: Arc::default(),
                 read_only: options.read_only,
                 writer: Arc::new(tokio::sync::Mutex::new(Writer::new(connection)?)),
                 max_content_bytes: options.max_content_bytes,
             })
         });
-        Ok(opened.await?)
+        Ok(opened.await.map_err(|error| file::named(&to_name, error))?)
     }
 
     /// Reads from the database where that holds nobody up.
@@ -108,6 +112,7 @@ impl LibsqlRecords {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, RecordStoreError> {
+        self.file.check()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let fresh = idle.is_none();
         let connection = match idle {
@@ -135,8 +140,8 @@ impl LibsqlRecords {
         &self,
         work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
     ) -> Result<T, RecordStoreError> {
-        let writer = Arc::clone(&self.writer).lock_owned().await;
-        blocking(move || Ok(work(&writer))).await?
+        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
+        blocking(move || file.check().map(|()| work(&writer))).await?
     }
 }
 

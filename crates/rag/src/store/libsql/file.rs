@@ -24,6 +24,16 @@ pub(crate) async fn open(path: &Path, read_only: bool) -> Result<Database, Store
     builder.build().await.map_err(error)
 }
 
+/// The same error with the path, if it says what is wrong with a file and not with which.
+pub(crate) fn named(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
+            StoreError::Unusable(format!("{}: {problem}", path.display()))
+        }
+        error => error,
+    }
+}
+
 /// The name by which a file is opened that is only to be read.
 ///
 /// A file beside which there is no log (`-wal`) has everything, and is read as it is: the engine then wants nothing to
@@ -68,9 +78,23 @@ pub(crate) fn ready(path: &Path) -> Result<PathBuf, StoreError> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(unusable(&"is a folder")),
         Ok(found) if !found.is_file() => return Err(unusable(&"is no regular file")),
-        Ok(_) if is_closed(path) => return Err(StoreError::ReadOnly),
+        Ok(_) if !may(path, Access::Read) => {
+            return Err(unusable(&"cannot be opened: permission denied"));
+        }
+        Ok(_) if !may(path, Access::Write) => return Err(StoreError::ReadOnly),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A new file would take over what belongs to the old one, and both would be damaged. Another may have
+            // made it just now.
+            let log = beside(path, "-wal");
+            if log.exists() && !path.exists() {
+                return Err(unusable(&format_args!(
+                    "is gone, and its log {} is there: a program that is running may still have the old database open; \
+                     end it, then remove {0} and {}",
+                    log.display(),
+                    beside(path, "-shm").display()
+                )));
+            }
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(false);
             #[cfg(unix)]
@@ -83,16 +107,77 @@ pub(crate) fn ready(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|error| unusable(&error))
 }
 
-/// Whether a file that is there cannot be written. It is not opened for that: closing it would end the locks that this
-/// process has on it.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Whether a file that is there can be read or written. It is not opened for that: closing it would end the locks that
+/// this process has on it.
 #[cfg(unix)]
-fn is_closed(path: &Path) -> bool {
+fn may(path: &Path, access: Access) -> bool {
     use rustix::{fs, io::Errno};
-    let access = fs::access(path, fs::Access::WRITE_OK);
-    matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+    let access = match access {
+        Access::Read => fs::Access::READ_OK,
+        Access::Write => fs::Access::WRITE_OK,
+    };
+    !matches!(fs::access(path, access), Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
 }
 
 #[cfg(not(unix))]
-fn is_closed(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.permissions().readonly())
+fn may(path: &Path, access: Access) -> bool {
+    let is_read_only = || fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
+    matches!(access, Access::Read) || !is_read_only()
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// Which file is open. Its name may become that of another, or of none, while it is in use; what is written to it then
+/// is lost.
+pub(crate) struct OpenFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = ();
+
+impl OpenFile {
+    /// The file that has this name now.
+    pub(crate) fn new(path: &Path) -> Result<Self, StoreError> {
+        let path = std::path::absolute(path).map_err(StoreError::engine)?;
+        let identity = identity(&path).map_err(StoreError::engine)?;
+        Ok(Self { path, identity })
+    }
+
+    /// # Errors
+    ///
+    /// [`StoreError::Unusable`] if the file was removed, or another has its name.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+            return Ok(());
+        }
+        Err(StoreError::Unusable(format!(
+            "{} was removed or replaced while this program had it open: start the program again",
+            self.path.display()
+        )))
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let found = fs::metadata(path)?;
+    #[cfg(unix)]
+    return Ok({
+        use std::os::unix::fs::MetadataExt;
+        (found.dev(), found.ino())
+    });
+    #[cfg(not(unix))]
+    Ok(drop(found))
 }

@@ -17,6 +17,7 @@ use libsql::{Connection, Database, Row, params};
 use tokio::sync::{mpsc, oneshot};
 
 use self::{
+    file::OpenFile,
     schema::{error, number, transaction},
     writer::{Job, Order, Prepared},
 };
@@ -42,6 +43,7 @@ pub struct LibsqlStore {
 struct Shared {
     model: EmbeddingModel,
     database: Database,
+    file: OpenFile,
     read_only: bool,
     /// Readers that nobody uses at the moment.
     idle: Mutex<Vec<Reader>>,
@@ -60,7 +62,7 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibsqlOptions {
-    /// Throw away what was indexed with another model.
+    /// Throw away what was indexed with another model, or by an older version of this program.
     pub reset: bool,
     /// How large this process may make the database, in bytes; more is [`StoreError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
@@ -103,7 +105,9 @@ impl LibsqlStore {
         options: LibsqlOptions,
     ) -> Result<Self, StoreError> {
         let database = file::open(path.as_ref(), options.read_only).await?;
-        blocking(move || {
+        let path = path.as_ref().to_owned();
+        let to_name = path.clone();
+        let opened = blocking(move || {
             let connection = database.connect().map_err(error)?;
             if options.only_ours {
                 schema::check_own(&connection)?;
@@ -116,10 +120,12 @@ impl LibsqlStore {
             if let Some(bytes) = options.max_bytes {
                 schema::limit(&connection, bytes)?;
             }
+            let file = OpenFile::new(&path)?;
             let state = State { index: Index::new(model.dimension), revision: -1 };
             let shared = Shared {
                 model,
                 database,
+                file,
                 read_only: options.read_only,
                 idle: Mutex::default(),
                 state: RwLock::new(state),
@@ -132,7 +138,8 @@ impl LibsqlStore {
             let (orders, received) = mpsc::channel(writer::QUEUE);
             let for_writer = Arc::clone(&shared);
             let writer = move || {
-                writer::run(&connection, &for_writer.model, received, |connection| {
+                let file = &for_writer.file;
+                writer::run(&connection, &for_writer.model, file, received, |connection| {
                     // If it fails here, the next search will try it again and say why.
                     let _ = for_writer.refresh(connection);
                 });
@@ -140,8 +147,8 @@ impl LibsqlStore {
             let name = "rag-writer".to_owned();
             thread::Builder::new().name(name).spawn(writer).map_err(StoreError::engine)?;
             Ok(Self { shared, orders })
-        })
-        .await
+        });
+        opened.await.map_err(|error| file::named(&to_name, error))
     }
 
     async fn order(&self, job: Job) -> Result<u64, StoreError> {
@@ -289,6 +296,8 @@ impl ChunkStore for LibsqlStore {
 
 impl Shared {
     fn reader(&self) -> Result<Reader, StoreError> {
+        // A further connection would go to another file.
+        self.file.check()?;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(reader) = idle else {
             let connection = self.database.connect().map_err(error)?;

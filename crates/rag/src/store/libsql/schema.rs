@@ -7,8 +7,9 @@ use libsql::{Connection, Error, params};
 use super::wait;
 use crate::store::{EmbeddingModel, StoreError};
 
-/// Raised when the tables change, or the rules by which terms are made of texts.
-const VERSION: i64 = 1;
+/// Raised when the tables change, what their values hold, or the rules by which terms are made of
+/// texts.
+const VERSION: i64 = 2;
 
 /// Who finds the database locked waits this long.
 const BUSY: Duration = Duration::from_secs(10);
@@ -39,7 +40,11 @@ CREATE TABLE rag_chunk (
 -- What the index in memory is made of: vectors and terms.
 CREATE TABLE rag_rows (document INTEGER PRIMARY KEY, count INTEGER NOT NULL, rows BLOB NOT NULL);
 CREATE TABLE rag_term (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
-INSERT INTO rag_setting VALUES ('schema', 1), ('revision', 0);
+";
+
+/// Of every version so far.
+const FORGET_TABLES: &str = "
+DROP TABLE rag_setting; DROP TABLE rag_document; DROP TABLE rag_chunk; DROP TABLE rag_rows; DROP TABLE rag_term;
 ";
 
 /// What [`StoreError`] an engine's error is.
@@ -48,7 +53,8 @@ pub(crate) fn error(error: Error) -> StoreError {
         Error::SqliteFailure(code, message) => match code & 0xff {
             5 | 6 => StoreError::Busy,
             8 => StoreError::ReadOnly,
-            11 | 26 => StoreError::Damaged(message.clone()),
+            11 => StoreError::Damaged(message.clone()),
+            26 => StoreError::Unusable("it is no database; name another file".to_owned()),
             13 => StoreError::Full,
             _ => StoreError::engine(error),
         },
@@ -114,13 +120,14 @@ fn check_version(connection: &Connection) -> Result<(), StoreError> {
     match number(connection, "SELECT value FROM rag_setting WHERE name = 'schema'")? {
         Some(VERSION) => Ok(()),
         Some(found) if found > VERSION => Err(StoreError::NewerSchema { found, known: VERSION }),
+        Some(found) if found > 0 => Err(StoreError::OlderSchema { found, needed: VERSION }),
         _ => Err(StoreError::Damaged("no known schema version".to_owned())),
     }
 }
 
 /// Makes the tables if there are none, and refuses those that we cannot use.
 ///
-/// With `reset`, what was indexed with another model is thrown away.
+/// With `reset`, what was indexed with another model or by an older version is thrown away.
 pub(super) fn check(
     connection: &Connection,
     model: &EmbeddingModel,
@@ -128,8 +135,18 @@ pub(super) fn check(
 ) -> Result<(), StoreError> {
     transaction(connection, "BEGIN IMMEDIATE", || {
         let there = "SELECT count(*) FROM sqlite_schema WHERE name = 'rag_setting'";
-        if number(connection, there)? == Some(0) {
+        let mut is_there = number(connection, there)? != Some(0);
+        if is_there
+            && reset
+            && matches!(check_version(connection), Err(StoreError::OlderSchema { .. }))
+        {
+            wait(connection.execute_batch(FORGET_TABLES)).map_err(error)?;
+            is_there = false;
+        }
+        if !is_there {
             wait(connection.execute_batch(TABLES)).map_err(error)?;
+            let set = "INSERT INTO rag_setting VALUES ('schema', ?), ('revision', 0)";
+            wait(connection.execute(set, params![VERSION])).map_err(error)?;
         }
         check_version(connection)?;
         let empty = number(connection, "SELECT count(*) FROM rag_document WHERE live")? == Some(0);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use libsql::{Connection, Rows, Statement, params, params::IntoParams};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{schema, schema::error, wait};
+use super::{file::OpenFile, schema, schema::error, wait};
 use crate::{
     search::{Analyzer, Packed, Row, Term},
     store::{
@@ -36,6 +36,7 @@ const MAX_TERMS: usize = 1 << 18;
 pub(super) fn run(
     connection: &Connection,
     model: &EmbeddingModel,
+    file: &OpenFile,
     mut orders: mpsc::Receiver<Order>,
     refresh: impl Fn(&Connection),
 ) {
@@ -61,7 +62,7 @@ pub(super) fn run(
             }
         }
         if !batch.is_empty() {
-            write(connection, model, &mut writer, batch, &refresh);
+            write(connection, model, file, &mut writer, batch, &refresh);
         }
         if let Some(reply) = checkpoint {
             let _ = reply.send(schema::checkpoint(connection).map(|()| 0));
@@ -76,13 +77,14 @@ pub(super) fn run(
 fn write(
     connection: &Connection,
     model: &EmbeddingModel,
+    file: &OpenFile,
     writer: &mut Option<Writer>,
     batch: Vec<Order>,
     refresh: impl Fn(&Connection),
 ) {
     let (jobs, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
     let one_by_one = jobs.len() > 1;
-    match commit(connection, model, writer, &jobs) {
+    match commit(connection, model, file, writer, &jobs) {
         Ok(counts) => {
             refresh(connection);
             for (reply, count) in replies.into_iter().zip(counts) {
@@ -93,7 +95,7 @@ fn write(
         // One that cannot be written must not spoil the others.
         Err(_) if one_by_one => {
             for (job, reply) in jobs.into_iter().zip(replies) {
-                let done = commit(connection, model, writer, &[job]);
+                let done = commit(connection, model, file, writer, &[job]);
                 let _ = reply.send(done.map(|counts| counts.iter().sum()));
             }
             refresh(connection);
@@ -109,9 +111,11 @@ fn write(
 fn commit(
     connection: &Connection,
     model: &EmbeddingModel,
+    file: &OpenFile,
     writer: &mut Option<Writer>,
     jobs: &[Job],
 ) -> Result<Vec<u64>, StoreError> {
+    file.check()?;
     let slot = &mut *writer;
     let done = schema::transaction(connection, "BEGIN IMMEDIATE", || {
         // Another process may have reset the database since.

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Of the tables. Another number: they cannot be read.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Texts are bytes, since PostgreSQL's cannot hold a NUL, and those of some databases not every character.
 ///
@@ -65,6 +65,10 @@ const TABLES: &str = "
     ALTER TABLE rag_posting ALTER COLUMN postings SET STORAGE EXTERNAL;
 ";
 
+/// Of every version so far.
+const FORGET_TABLES: &str =
+    "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting;";
+
 /// The state that each writer and each search begins with.
 pub(super) struct State {
     pub(super) chunks: i64,
@@ -108,6 +112,10 @@ pub(super) async fn check(
         "{TABLES} INSERT INTO rag_state (version, model, dimension) VALUES ({VERSION}, '', 0)"
     );
     connections.make("rag_state", &version).await?;
+    if connections.options().reset {
+        let is_older = format!("SELECT version BETWEEN 1 AND {VERSION} - 1 FROM rag_state");
+        connections.make_anew(&is_older, &format!("{FORGET_TABLES} {version}")).await?;
+    }
 
     let mut client = connections.get().await?;
     // Whoever writes has the row locked; most who open need not wait for that.
@@ -152,6 +160,7 @@ fn version_and_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
     match found {
         VERSION => stored_model(row),
         newer if newer > VERSION => Err(StoreError::NewerSchema { found, known: VERSION }),
+        older if older > 0 => Err(StoreError::OlderSchema { found, needed: VERSION }),
         _ => Err(StoreError::Damaged(format!("its schema version is {found}"))),
     }
 }
@@ -168,7 +177,7 @@ async fn extension(connections: &Connections) -> Result<(), StoreError> {
         found = client.query_opt(version, &[]).await?;
         if let (None, Err(error)) = (&found, made) {
             let why = match Failure::from(error) {
-                Failure::Engine(why) => why,
+                Failure::Engine(why) | Failure::Denied(why) => why,
                 other => return Err(other.into()),
             };
             return Err(StoreError::Unusable(format!("{NEEDED}, and could not be made: {why}")));

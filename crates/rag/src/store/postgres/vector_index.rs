@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -40,8 +40,10 @@ pub(super) struct VectorIndex {
 #[derive(Default)]
 struct State {
     is_valid: AtomicBool,
-    /// Somebody here sees to it.
+    /// Somebody here sees to it, or it is given up.
     is_seen_to: AtomicBool,
+    /// Why it could not be made the last time.
+    problem: Mutex<Option<String>>,
 }
 
 impl VectorIndex {
@@ -87,16 +89,38 @@ impl VectorIndex {
         }
         let (connections, state) = (Arc::clone(&self.connections), Arc::clone(state));
         tokio::spawn(async move {
-            // What goes wrong is tried again: the disk may be full, the server may go.
             match make(&connections).await {
                 Ok(true) => state.is_valid.store(true, Ordering::Relaxed),
-                Ok(false) | Err(_) => {
+                Ok(false) => {
+                    drop(connections);
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // It will not be allowed the next time either. If another makes it, it is used.
+                Err(failure @ Failure::Denied(_)) => return state.tell(failure),
+                // Tried again: the disk may be full, the server may go.
+                Err(failure) => {
+                    state.tell(failure);
                     drop(connections);
                     tokio::time::sleep(PAUSE).await;
                 }
             }
             state.is_seen_to.store(false, Ordering::Relaxed);
         });
+    }
+}
+
+impl State {
+    /// Says why it was not made, once for each reason.
+    fn tell(&self, failure: Failure) {
+        let problem = StoreError::from(failure).to_string();
+        let mut last = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref() != Some(&problem) {
+            tracing::warn!(
+                %problem,
+                "the index of vectors was not made; until it is there, each search compares all vectors one by one"
+            );
+            *last = Some(problem);
+        }
     }
 }
 
