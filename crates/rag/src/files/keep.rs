@@ -13,7 +13,7 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 use super::{FileOptions, FileProblem};
 use crate::{
     Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
-    RecordError, RecordPatch, RecordStoreError, Records, StoreError,
+    RecordError, RecordPatch, RecordStoreError, Records, StoreError, record::model::GROUP,
 };
 
 /// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
@@ -224,16 +224,42 @@ impl Keeper {
         group
     }
 
-    /// Removes a document with its record.
+    /// Removes a document with its record, and the groups that its folder leaves empty.
     pub(super) async fn remove(&self, uri: &str) -> Result<(), RecordError> {
         // Without its chunks nobody finds a record that is about to go.
         let chunks: Result<u64, StoreError> =
             self.pipeline.store().delete(&Filter::scope(uri)).await;
         chunks.map_err(RecordStoreError::Store)?;
         match self.records.delete(&self.caller, uri, None).await {
-            Ok(_) | Err(RecordError::NotFound(_)) => Ok(()),
+            Ok(record) => self.remove_empty(record.group.unwrap_or_default()).await,
+            Err(RecordError::NotFound(_)) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes a group below `~/Files` and those around it while they are empty, so that folders that went do not
+    /// count. One that somebody has changed, or that says who reads in it, stays.
+    async fn remove_empty(&self, mut path: String) -> Result<(), RecordError> {
+        while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
+            let Some((around, name)) = path.rsplit_once('/') else { break };
+            let found = self.records.find(&self.caller, around, name).await?;
+            let as_made = |group: &&Record| {
+                group.kind == GROUP
+                    && group.revision == 1
+                    && group.readers.is_empty()
+                    && group.writers.is_empty()
+                    && group.attributes.is_empty()
+            };
+            let Some(uri) = found.iter().find(as_made).and_then(Record::uri) else { break };
+            match self.records.delete(&self.caller, &uri, Some(1)).await {
+                Ok(_) => path.truncate(around.len()),
+                Err(
+                    RecordError::NotEmpty(_) | RecordError::NotFound(_) | RecordError::Conflict(_),
+                ) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

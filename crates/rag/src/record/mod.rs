@@ -17,7 +17,7 @@ mod labels;
 mod libsql;
 mod limits;
 mod memory;
-mod model;
+pub(crate) mod model;
 mod new;
 mod path;
 #[cfg(feature = "postgres")]

@@ -1,6 +1,6 @@
 //! Files that are indexed again.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use marquetry_rag::{
     ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions, IndexReport,
@@ -273,4 +273,42 @@ async fn many_folders_are_no_reason_to_leave_files_out() {
     }
     check(&world.index(FileOptions::default()).await, 20, 0, 0);
     assert_eq!(world.kept().await.len(), 20);
+}
+
+/// Groups of folders that are gone would count for ever.
+#[tokio::test]
+async fn with_a_folder_its_groups_go_unless_somebody_uses_them() {
+    let world = World::new(&[]);
+    for name in ["a/b/c/1.txt", "a/b/2.txt", "shared/3.txt", "used/4.txt", "stays/5.txt"] {
+        world.write(name, format!("This is {name}."));
+    }
+    let mut options = FileOptions::default();
+    options.prune = true;
+    world.index(options.clone()).await;
+    let mut filter = marquetry_rag::RecordFilter::default();
+    filter.types = vec!["auth.group".to_owned()];
+    let groups = async || {
+        let page = world.records.list(&world.me, &filter).await.unwrap();
+        page.records
+            .into_iter()
+            .map(|group| (group.name.clone(), group))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let before = groups().await;
+    let mut share = marquetry_rag::RecordPatch::new();
+    share.readers = Some([marquetry_rag::everyone("default")].into());
+    let shared = before["shared"].uri().unwrap();
+    world.records.update(&world.me, &shared, share).await.unwrap();
+    let used = &before["used"];
+    let path = format!("{}/used", used.group.as_ref().unwrap());
+    let note = marquetry_rag::NewRecord::new("data.note", "N").group(path);
+    world.records.create(&world.me, note).await.unwrap();
+
+    for folder in ["a", "shared", "used"] {
+        fs::remove_dir_all(world.path(folder)).unwrap();
+    }
+    assert_eq!(world.index(options).await.removed, 4);
+    let after = groups().await;
+    let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).collect();
+    assert_eq!(gone, ["a", "b", "c"]);
 }
