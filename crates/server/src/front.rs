@@ -135,7 +135,7 @@ impl Handler for Front {
             && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(RECORDS))
         {
             let after = Some(after).filter(|after| !after.is_empty());
-            let next = match self.library.if_there(cx).await {
+            let next = match self.library.records_if_there(cx).await {
                 Ok(Some(access)) => {
                     let room = limit - resources.len();
                     let (page, next) = access.all_resources(after, room).await?;

@@ -74,6 +74,15 @@ impl KnowledgeArgs {
         done
     }
 
+    /// Reads records alone, for which no model is needed.
+    pub(super) async fn to_read_records(
+        &self,
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let knowledge = Knowledge::open_records(&self.load_existing()?.knowledge).await?;
+        work(&knowledge).await
+    }
+
     /// Works with a database that is there, and closes it however that ends.
     pub(super) async fn with(
         &self,

@@ -94,7 +94,9 @@ pub(super) fn records(arguments: &RecordsArgs) -> Result<(), Failure> {
                 ModelType::of(kind)?;
             }
             on_runtime(
-                arguments.knowledge.to_read(async |knowledge| list(arguments, knowledge).await),
+                arguments
+                    .knowledge
+                    .to_read_records(async |knowledge| list(arguments, knowledge).await),
             )
         }
         RecordsCommand::Show(arguments) => on_runtime(

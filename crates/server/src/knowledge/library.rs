@@ -56,22 +56,7 @@ impl Library {
     /// Opens it, for somebody.
     pub(crate) async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
         let knowledge = self.opened().await?.clone();
-        let caller = match principal {
-            None => knowledge.local().await?,
-            Some(principal) => {
-                let name = &principal.subject;
-                let id = user_id(principal, &knowledge.organization);
-                let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
-                // A subject may be anything; what cannot be a name leaves the id.
-                match knowledge.user(&id, &name[..end], false).await {
-                    Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
-                        knowledge.user(&id, &id, false).await?
-                    }
-                    known => known?,
-                }
-            }
-        };
-        Ok(Access { knowledge, caller })
+        access(knowledge, principal).await
     }
 
     /// Opens it for somebody if there is anything to be read.
@@ -79,16 +64,34 @@ impl Library {
         &self,
         principal: Option<&Principal>,
     ) -> Result<Option<Access>, Failure> {
-        if !self.config.enabled {
+        if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
+    }
+
+    /// To list records alone, if there is anything to be read: a model that cannot be reached holds nobody up.
+    pub(crate) async fn records_if_there(
+        &self,
+        cx: &RequestContext,
+    ) -> Result<Option<Access>, Failure> {
+        if !self.is_there() {
             return Ok(None);
         }
-        let is_there = self.opened.initialized()
-            || match self.config.place() {
-                Ok(KnowledgePlace::File(path)) => path.exists(),
-                Ok(KnowledgePlace::Postgres(_)) => true,
-                Err(_) => false,
-            };
-        if is_there { self.open_for(principal).await.map(Some) } else { Ok(None) }
+        let principal = cx.principal().map(AsRef::as_ref);
+        let is_file = matches!(self.config.place(), Ok(KnowledgePlace::File(_)));
+        if self.opened.initialized() || !is_file {
+            return self.open_for(principal).await.map(Some);
+        }
+        let knowledge = Knowledge::open_records(&self.config).await?;
+        access(knowledge, principal).await.map(Some)
+    }
+
+    fn is_there(&self) -> bool {
+        self.config.enabled
+            && (self.opened.initialized()
+                || match self.config.place() {
+                    Ok(KnowledgePlace::File(path)) => path.exists(),
+                    Ok(KnowledgePlace::Postgres(_)) => true,
+                    Err(_) => false,
+                })
     }
 
     /// Lets somebody watch a record: what becomes of it is told, whoever does it, until [`Self::unwatch`].
@@ -122,6 +125,26 @@ impl Library {
         };
         self.opened.get_or_try_init(|| open).await
     }
+}
+
+/// What somebody may do with knowledge that is open.
+async fn access(knowledge: Knowledge, principal: Option<&Principal>) -> Result<Access, Failure> {
+    let caller = match principal {
+        None => knowledge.local().await?,
+        Some(principal) => {
+            let name = &principal.subject;
+            let id = user_id(principal, &knowledge.organization);
+            let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
+            // A subject may be anything; what cannot be a name leaves the id.
+            match knowledge.user(&id, &name[..end], false).await {
+                Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
+                    knowledge.user(&id, &id, false).await?
+                }
+                known => known?,
+            }
+        }
+    };
+    Ok(Access { knowledge, caller })
 }
 
 /// Tells what has changed, until the records are closed.

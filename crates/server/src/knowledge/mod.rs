@@ -94,6 +94,26 @@ impl Knowledge {
         }
     }
 
+    /// Opens records alone, to be read for a moment: no model makes vectors for it, so that one that cannot be reached
+    /// keeps nobody waiting, and no passage is found. What only a server has is opened as a whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub(crate) async fn open_records(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
+        let Ok(KnowledgePlace::File(path)) = config.place() else {
+            return Self::open_to_read(config).await;
+        };
+        match open::records_alone(&path, config).await {
+            Ok((records, pipeline)) => {
+                let organization = config.organization.clone();
+                Ok(Self { records, pipeline, organization, is_read_only: true })
+            }
+            // What is wrong with the file is said as always.
+            Err(_) => Self::open_to_read(config).await,
+        }
+    }
+
     /// Nothing yet, and nothing that stays.
     ///
     /// # Errors

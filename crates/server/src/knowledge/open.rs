@@ -67,9 +67,7 @@ pub(super) async fn open(
     wanted: Use,
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let embedder = embedder(&config.embedding).await?;
-    let mut limits = RecordLimits::default();
-    limits.max_content_bytes =
-        usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
+    let limits = limits(config);
     match config.place().map_err(KnowledgeError::Nowhere)? {
         KnowledgePlace::File(path) => file(&path, embedder, limits, wanted).await,
         KnowledgePlace::Postgres(url) => postgres(&url, embedder, limits, wanted).await,
@@ -141,6 +139,26 @@ pub(super) fn in_memory() -> Result<(Records, Pipeline), KnowledgeError> {
     let chunks = MemoryStore::new(embedder.model().clone());
     let records = Records::new(Arc::new(MemoryRecords::default()));
     Ok((records, Pipeline::new(Arc::new(chunks), embedder)?))
+}
+
+/// The records of a file that is there, only to be read, beside chunks that nobody finds.
+pub(super) async fn records_alone(
+    path: &Path,
+    config: &KnowledgeConfig,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let mut options = LibsqlRecordsOptions::default();
+    options.read_only = true;
+    let records = LibsqlRecords::open_with(path, options).await?;
+    let (_, pipeline) = in_memory()?;
+    let limits = limits(config);
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
+}
+
+fn limits(config: &KnowledgeConfig) -> RecordLimits {
+    let mut limits = RecordLimits::default();
+    limits.max_content_bytes =
+        usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
+    limits
 }
 
 /// A database in a file.

@@ -546,3 +546,19 @@ fn a_search_sets_right_what_a_process_left_behind_that_died() {
         found["hits"].as_array().unwrap().iter().map(|hit| &hit["content"]).collect();
     assert_eq!(hits, ["The mill grinds rye."]);
 }
+
+#[test]
+fn records_are_listed_without_the_model_that_makes_vectors() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    world.run(&["index", "in"]);
+    // Nothing listens there.
+    world.write(
+        "marquetry.toml",
+        "[knowledge.embedding]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:9/v1/'\n",
+    );
+    let config = ["--config", "marquetry.toml"];
+    check(&world.run(&[&["search", "one"], &config[..]].concat()), 1, "", "127.0.0.1:9");
+    let list = ["records", "list", "--type", "data.data"];
+    check(&world.run(&[&list, &config[..]].concat()), 0, "1 record\n", "");
+}
