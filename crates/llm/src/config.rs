@@ -54,6 +54,8 @@ pub struct ModelConfig {
     pub retries: u32,
     /// The longest wait before sending it again, whatever the provider asks for; 30 s by default.
     pub longest_wait: Duration,
+    /// How long an answer may take from its first try to its end, however steadily it comes; 10 minutes by default.
+    pub answer_timeout: Duration,
     /// How many bytes a streamed answer may have, its reasoning included; 4 MiB by default.
     pub max_answer_bytes: usize,
 }
@@ -69,6 +71,7 @@ impl ModelConfig {
             timeout: Duration::from_secs(120),
             retries: 3,
             longest_wait: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(600),
             max_answer_bytes: 4 << 20,
         }
     }

@@ -21,8 +21,14 @@
 //!
 //! - A request is sent again when the provider is busy (429, 5xx) or cannot be reached, up to
 //!   [`ModelConfig::retries`], after the wait that the provider asks for. A streamed answer is not begun twice.
-//! - Each attempt has [`ModelConfig::timeout`]; while an answer streams, each piece has.
-//! - A streamed answer is given up when it is longer than [`ModelConfig::max_answer_bytes`].
+//! - Each attempt has [`ModelConfig::timeout`]; while an answer streams, each piece has. All of it together, with the
+//!   waits between attempts, has [`ModelConfig::answer_timeout`].
+//! - A streamed answer is given up when its text and reasoning are longer than [`ModelConfig::max_answer_bytes`]. What
+//!   genai reads in one piece is bounded by those times alone, not in bytes: the answer to
+//!   [`ChatModel::chat`], the body of an error, and one event of a stream. Ask by [`ChatModel::stream`], and ask
+//!   providers that are trusted with this program's memory.
+//! - What a provider says of its failure is shown without control characters and marks that change the direction of
+//!   writing.
 //! - A provider on this machine is reached without any proxy; what is meant for this machine does not leave it.
 //! - Redirects are not followed, and no error shows the key.
 //! - A JSON schema is a wish: what comes back must be checked.

@@ -12,6 +12,7 @@ use genai::{
         ToolResponse,
     },
     resolver::{AuthData, Endpoint},
+    webc,
 };
 
 use crate::{
@@ -96,10 +97,32 @@ impl RemoteModel {
         }
     }
 
+    /// All attempts, in their time.
+    async fn in_all<T>(
+        &self,
+        work: impl Future<Output = Result<T, ChatError>> + Send,
+    ) -> Result<T, ChatError> {
+        let limit = self.config.answer_timeout;
+        tokio::time::timeout(limit, work).await.unwrap_or(Err(ChatError::Timeout(limit)))
+    }
+
     fn explain(&self, error: &genai::Error) -> ChatError {
+        // What a stream begins with in the place of events.
+        let error = match error {
+            genai::Error::WebStream { error: inner, .. } => {
+                inner.downcast_ref::<genai::Error>().unwrap_or(error)
+            }
+            _ => error,
+        };
         let message = self.without_key(shortened(&message_of(error)));
         let Some(status) = error.status().map(|status| status.as_u16()) else {
             return match error {
+                genai::Error::WebModelCall {
+                    webc_error:
+                        webc::Error::ResponseFailedNotJson { .. }
+                        | webc::Error::ResponseFailedInvalidJson { .. },
+                    ..
+                } => ChatError::Malformed(message),
                 genai::Error::WebModelCall { .. } | genai::Error::WebStream { .. } => {
                     ChatError::Connection(message)
                 }
@@ -133,10 +156,10 @@ impl ChatModel for RemoteModel {
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
         let (chat, options) = (to_genai(request), to_options(request));
-        retry::retried(&self.config, || async {
+        self.in_all(retry::retried(&self.config, || async {
             let work = self.client.exec_chat(self.target.clone(), chat.clone(), Some(&options));
             self.within(work).await.and_then(from_response)
-        })
+        }))
         .await
     }
 
@@ -145,15 +168,36 @@ impl ChatModel for RemoteModel {
         request: &ChatRequest,
         on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
     ) -> Result<ChatAnswer, ChatError> {
+        self.in_all(self.streamed(request, on_text)).await
+    }
+}
+
+impl RemoteModel {
+    async fn streamed(
+        &self,
+        request: &ChatRequest,
+        on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
+    ) -> Result<ChatAnswer, ChatError> {
         let (chat, options) = (to_genai(request), to_options(request));
         // Only the beginning is tried again: what was handed over cannot be taken back.
-        let begun = retry::retried(&self.config, || {
+        // The request is sent when the first event is asked for; the one that says so comes before that.
+        let (first, mut events, model) = retry::retried(&self.config, || {
             let work =
                 self.client.exec_chat_stream(self.target.clone(), chat.clone(), Some(&options));
-            self.within(work)
+            self.within(async {
+                let begun = work.await?;
+                let mut events = begun.stream;
+                let first = loop {
+                    match events.next().await.transpose()? {
+                        Some(ChatStreamEvent::Start) => {}
+                        first => break first,
+                    }
+                };
+                Ok((first, events, begun.model_iden.model_name.to_string()))
+            })
         })
         .await?;
-        let mut events = begun.stream;
+        let mut next = first.map(Ok);
         let mut text = String::new();
         let mut end = None;
         /// What an event counts for that has no text: there may be no end of them either.
@@ -162,7 +206,10 @@ impl ChatModel for RemoteModel {
         let limit = self.config.timeout;
         let late = |_| ChatError::Timeout(limit);
         // The limit holds between two events; a long answer may take longer than that.
-        while let Some(event) = tokio::time::timeout(limit, events.next()).await.map_err(late)? {
+        while let Some(event) = match next.take() {
+            Some(event) => Some(event),
+            None => tokio::time::timeout(limit, events.next()).await.map_err(late)?,
+        } {
             let event = event.map_err(|error| self.explain(&error))?;
             bytes += EACH;
             if let ChatStreamEvent::Chunk(chunk) | ChatStreamEvent::ReasoningChunk(chunk) = &event {
@@ -183,7 +230,7 @@ impl ChatModel for RemoteModel {
         let end = end.ok_or_else(|| {
             ChatError::Connection("the answer broke off before its end".to_owned())
         })?;
-        Ok(from_stream(text, end, begun.model_iden.model_name.to_string()))
+        Ok(from_stream(text, end, model))
     }
 }
 
@@ -319,7 +366,7 @@ fn message_of(error: &genai::Error) -> String {
     let body = match error {
         genai::Error::HttpError { body, .. } => Some(body.clone()),
         genai::Error::WebModelCall {
-            webc_error: genai::webc::Error::ResponseFailedStatus { body, .. },
+            webc_error: webc::Error::ResponseFailedStatus { body, .. },
             ..
         } => Some(body.clone()),
         _ => None,
@@ -336,12 +383,20 @@ fn message_of(error: &genai::Error) -> String {
     message.unwrap_or(body)
 }
 
-/// Enough of a message to know what is meant.
+/// Enough of a message to know what is meant, without what would change how the rest of a line looks: control
+/// characters, and the marks that change the direction of writing.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 500;
-    let text = text.trim();
+    let is_direction = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_shown = |one: &char| one.is_whitespace() || !(one.is_control() || is_direction(*one));
+    // The rest of a long one is not looked at.
+    let text: String = text.chars().take(16 * LONGEST).filter(is_shown).collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return "it does not say why".to_owned();
+    }
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        None => text,
     }
 }

@@ -226,6 +226,7 @@ async fn what_is_wrong_with_a_request_is_said_once_and_without_the_key() {
 async fn answers_that_make_no_sense_are_errors() {
     for answer in [
         ProviderAnswer::http(200, [("content-type", "text/html")], "<html>"),
+        ProviderAnswer::http(200, [("content-type", "application/json")], "{"),
         ProviderAnswer::json(&json!({})),
         ProviderAnswer::json(&json!({"choices": []})),
         ProviderAnswer::json(&json!({"choices": [{"message": {}}]})),
@@ -234,10 +235,7 @@ async fn answers_that_make_no_sense_are_errors() {
         let mut config = config_of(&backend, Provider::OpenAi);
         config.retries = 0;
         let outcome = RemoteModel::new(config).unwrap().chat(&question()).await;
-        assert!(
-            matches!(outcome, Err(ChatError::Malformed(_) | ChatError::Connection(_))),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Err(ChatError::Malformed(_))), "{outcome:?}");
     }
 }
 
@@ -311,6 +309,50 @@ async fn an_answer_without_end_is_given_up() {
     assert_eq!(error, ChatError::TooLong(1_000));
     assert!(heard.len() <= 1_000, "{}", heard.len());
     assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
+}
+
+#[tokio::test]
+async fn an_answer_has_a_time_in_all_however_steadily_it_comes() {
+    let slow = || said(&"word ".repeat(1_000)).paced(Duration::from_millis(50));
+    let backend = started([slow(), failed(503, [("retry-after", "5")], "busy")]).await;
+    let mut config = config_of(&backend, Provider::Custom);
+    config.answer_timeout = Duration::from_millis(500);
+    let late = ChatError::Timeout(config.answer_timeout);
+    let model = RemoteModel::new(config).unwrap();
+    let mut heard = String::new();
+    let error = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap_err();
+    assert_eq!(error, late);
+    assert!(heard.starts_with("word "), "{heard}");
+    let error = model.chat(&question()).await.unwrap_err();
+    assert_eq!(error, late, "waits count");
+}
+
+#[tokio::test]
+async fn what_a_provider_says_cannot_paint_a_terminal() {
+    let bad = failed(400, [], "\u{1b}[31mred\u{7}\u{202e}\r\nbad\u{2066}");
+    let moved = ProviderAnswer::http(307, [("location", "http://127.0.0.1:9/")], "");
+    let backend = started([bad.clone(), moved.clone(), bad, moved]).await;
+    let model = model_of(&backend, Provider::Custom);
+    let said = "provider refuses the request (status 400): [31mred bad";
+    let silent = "provider refuses the request (status 307): it does not say why";
+    for want in [said, silent] {
+        assert_eq!(model.chat(&question()).await.unwrap_err().to_string(), want);
+    }
+    for want in [said, silent] {
+        let error = model.stream(&question(), &mut |_| {}).await.unwrap_err();
+        assert_eq!(error.to_string(), want);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_begin_is_asked_for_again() {
+    let backend = started([failed(429, [("retry-after-ms", "1")], "busy"), said("Four.")]).await;
+    let model = model_of(&backend, Provider::Custom);
+    assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
+    backend.push(failed(401, [], "who are you?"));
+    let error = model.stream(&question(), &mut |_| {}).await.unwrap_err();
+    assert!(matches!(error, ChatError::Unauthorized { status: 401, .. }), "{error:?}");
+    assert_eq!(backend.requests().len(), 3);
 }
 
 #[test]

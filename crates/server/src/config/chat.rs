@@ -31,6 +31,8 @@ pub struct ChatConfig {
     pub api_key_env: Option<String>,
     /// How long one attempt may take, in milliseconds.
     pub timeout_ms: NonZeroU64,
+    /// How long an answer may take in all, however steadily it comes, in milliseconds.
+    pub answer_timeout_ms: NonZeroU64,
     /// How often a message is sent again when the provider is busy or cannot be reached.
     pub retries: u32,
     /// The longest answer, in tokens.
@@ -73,6 +75,7 @@ impl Default for ChatConfig {
             base_url: None,
             api_key_env: None,
             timeout_ms: NonZeroU64::new(120_000).expect("it is not zero"),
+            answer_timeout_ms: NonZeroU64::new(600_000).expect("it is not zero"),
             retries: 3,
             max_tokens: NonZeroU32::new(2_048).expect("it is not zero"),
             system_prompt: "You are a helpful assistant.".to_owned(),
@@ -127,6 +130,9 @@ impl ChatConfig {
         config.base_url.clone_from(&self.base_url);
         config.timeout = Duration::from_millis(self.timeout_ms.get());
         config.retries = self.retries;
+        config.answer_timeout = Duration::from_millis(self.answer_timeout_ms.get());
+        // What is beyond it would be cut off; reasoning, which nobody keeps, may take as much again and more.
+        config.max_answer_bytes = config.max_answer_bytes.max(self.max_answer_bytes.get());
         if let Some(name) = &self.api_key_env {
             match variable(name).filter(|key| !key.trim().is_empty()) {
                 Some(key) => config.api_key = Some(ApiKey::new(key.trim())),

@@ -71,9 +71,13 @@ pub(super) fn message(body: &[u8]) -> String {
     }
 }
 
-/// Enough of a message to know what is meant, on one line.
+/// Enough of a message to know what is meant, on one line, without what would change how the rest of it looks: control
+/// characters, and the marks that change the direction of writing.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 300;
+    let is_direction = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_shown = |one: &char| one.is_whitespace() || !(one.is_control() || is_direction(*one));
+    let text: String = text.chars().filter(is_shown).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &text[..end]),

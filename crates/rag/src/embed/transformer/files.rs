@@ -18,6 +18,9 @@ pub(super) enum Pooling {
     First,
 }
 
+/// How large a file of JSON may be: tokenizers of a quarter of a million tokens have 17 MB.
+const JSON_BYTES: u64 = 64 << 20;
+
 /// What is in the folder.
 pub(super) struct Files {
     pub(super) config: Config,
@@ -132,19 +135,29 @@ impl Folder<'_> {
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, EmbedError> {
+        // All but the weights becomes many small things in memory, more than ten times what it is here.
+        let most = if name.ends_with(".json") { self.most.min(JSON_BYTES) } else { self.most };
         let read = || {
+            let path = self.path.join(name);
+            // Before it is opened: opening a pipe waits for who writes into it.
+            let metadata = std::fs::metadata(&path)?;
+            if !metadata.is_file() {
+                return Err(std::io::Error::other("it is no regular file"));
+            }
+            if metadata.len() > most {
+                return Ok(None);
+            }
             let mut bytes = Vec::new();
-            let file = File::open(self.path.join(name))?;
-            file.take(self.most.saturating_add(1)).read_to_end(&mut bytes)?;
-            Ok(bytes)
+            // It may have grown since.
+            File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+            Ok((bytes.len() as u64 <= most).then_some(bytes))
         };
         let bytes =
             read().map_err(|error: std::io::Error| self.refused(name, &error.to_string()))?;
-        if bytes.len() as u64 > self.most {
-            let reason = format!("it has more than {} bytes (max_file_bytes)", self.most);
-            return Err(self.refused(name, &reason));
-        }
-        Ok(bytes)
+        bytes.ok_or_else(|| {
+            let key = if most < self.most { "" } else { " (max_file_bytes)" };
+            self.refused(name, &format!("it has more than {most} bytes{key}"))
+        })
     }
 
     fn refused(&self, name: &str, reason: &str) -> EmbedError {
