@@ -25,7 +25,7 @@
 //!   waits between attempts, has [`ModelConfig::answer_timeout`].
 //! - A streamed answer is given up when its text and reasoning are longer than [`ModelConfig::max_answer_bytes`]. What
 //!   genai reads in one piece is bounded by those times alone, not in bytes: the answer to
-//!   [`ChatModel::chat`], the body of an error, and one event of a stream. Ask by [`ChatModel::stream`], and ask
+//!   [`ChatModel::chat`], the body of an error, and one event of a stream. Ask only
 //!   providers that are trusted with this program's memory.
 //! - What a provider says of its failure is shown without control characters and marks that change the direction of
 //!   writing.

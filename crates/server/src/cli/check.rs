@@ -8,7 +8,8 @@ use crate::config::{
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let (config, warnings) = arguments.load()?;
-    for warning in &warnings {
+    let chat = config.knowledge.chat.warning().filter(|_| config.knowledge.enabled);
+    for warning in warnings.iter().chain(&chat) {
         eprintln!("warning: {warning}");
     }
     print(&summary(&config))

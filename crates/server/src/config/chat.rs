@@ -146,11 +146,39 @@ impl ChatConfig {
         }
         Ok(Some(config))
     }
+
+    /// What of it may be meant otherwise.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let url = self.base_url.as_deref()?.parse::<http::Uri>().ok()?;
+        let host = url.host()?.trim_start_matches('[').trim_end_matches(']');
+        let is_here = host == "localhost"
+            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        (url.scheme_str() == Some("http") && !is_here).then(|| {
+            format!("knowledge.chat.base_url: plain http: to {host}: everybody on the way reads messages and key; use https:")
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_reach_the_model_and_plain_http_is_warned_of() {
+        let config = |more: &str| {
+            let toml = format!("provider = 'custom'\nmodel = 'm'\n{more}");
+            toml::from_str::<ChatConfig>(&toml).unwrap()
+        };
+        let chat = config("max_answer_bytes = 9000000\nanswer_timeout_ms = 7");
+        let model = chat.model(&|_| None).unwrap().unwrap();
+        assert_eq!(model.max_answer_bytes, 9_000_000);
+        assert_eq!(model.answer_timeout, Duration::from_millis(7));
+        let warning = |url: &str| config(&format!("base_url = '{url}'")).warning();
+        assert!(warning("http://example.com/v1").unwrap().contains("example.com"));
+        for fine in ["https://example.com/v1", "http://127.0.0.1:1/v1", "http://[::1]/v1"] {
+            assert_eq!(warning(fine), None);
+        }
+    }
 
     #[track_caller]
     fn check(toml: &str, want: Result<bool, &str>) {

@@ -167,6 +167,11 @@ impl EmbeddingConfig {
                 }
             }
         }
+        options.check().map_err(|error| {
+            let reason = error.to_string();
+            let key = if reason.contains("(dimension)") { "dimension" } else { "base_url" };
+            (key, reason)
+        })?;
         Ok(EmbeddingChoice::Remote(Box::new(options)))
     }
 
@@ -208,6 +213,26 @@ mod tests {
             Err((key, problem)) => Err(format!("{key}: {problem}")),
         };
         assert_eq!(choice.as_deref().map_err(String::as_str), want);
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_refused_before_it_is_asked() {
+        for (setting, key) in [
+            ("base_url = '127.0.0.1:1/v1'", "base_url"),
+            ("base_url = 'http://example.com/v1'", "base_url"),
+            ("base_url = 'https://me:secret@example.com'", "base_url"),
+            ("dimension = 99999999999", "dimension"),
+        ] {
+            let toml = format!("provider = 'ollama'\nmodel = 'm'\n{setting}");
+            let config: EmbeddingConfig = toml::from_str(&toml).unwrap();
+            let (found, problem) = config.choice(&|_| None).unwrap_err();
+            assert_eq!(found, key, "{setting}: {problem}");
+            assert!(!problem.contains("secret"), "{problem}");
+        }
+        check(
+            "provider = 'ollama'\nmodel = 'm'\nbase_url = 'http://example.com'\nallow_plain_http = true",
+            Ok("m"),
+        );
     }
 
     #[test]

@@ -103,6 +103,10 @@ fn scheme(text: &str) -> Option<&str> {
 
 fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
+    // A URI could hold them, written otherwise than they are here; nobody would find what they mean.
+    if name.contains(|one: char| one == '/' || one.is_whitespace() || one.is_control()) {
+        return Err(D::Error::custom(format!("{name:?} holds a slash or white space")));
+    }
     let uri = Am7Uri::builder().organization(&name).object_type("data.data").id("id").build();
     uri.map(|_| name.clone()).map_err(|error| {
         D::Error::custom(format!("{name:?} cannot be the first part of a URI: {error}"))
@@ -160,7 +164,7 @@ mod tests {
             toml::from_str::<KnowledgeConfig>(&format!("organization = '{name}'")).map(|_| ())
         };
         read("acme").unwrap();
-        for bad in ["", "..", "a b/../c", "a/media", "<x>"] {
+        for bad in ["", "..", "a b/../c", "a b/c", "a b", "a/media", "<x>"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

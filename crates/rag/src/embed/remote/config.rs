@@ -43,6 +43,9 @@ impl EmbeddingApi {
     }
 }
 
+/// How many numbers a vector may have: more than any model gives.
+const MAX_DIMENSION: usize = 1 << 16;
+
 /// A model behind an endpoint. Everything that is sent or waited for is bounded here.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -104,6 +107,15 @@ impl RemoteOptions {
         }
     }
 
+    /// Whether it can work, as far as that is seen without asking anybody.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbedError::Config`]: something cannot be right.
+    pub fn check(&self) -> Result<(), EmbedError> {
+        self.endpoint().map(|_| ())
+    }
+
     /// Where requests go to.
     pub(super) fn endpoint(&self) -> Result<Url, EmbedError> {
         let refused = |why: &str| Err(EmbedError::Config(why.to_owned()));
@@ -112,6 +124,9 @@ impl RemoteOptions {
         }
         if self.dimension == Some(0) {
             return refused("a vector has at least one number (dimension)");
+        }
+        if self.dimension.is_some_and(|dimension| dimension > MAX_DIMENSION) {
+            return refused("a vector has 65536 numbers at most (dimension)");
         }
         if self.ask_for_dimension && self.dimension.is_none() {
             return refused("it does not say which dimension to ask for");
@@ -227,6 +242,7 @@ mod tests {
         for bad in [
             RemoteOptions { model: " ".to_owned(), ..good() },
             RemoteOptions { dimension: Some(0), ..good() },
+            RemoteOptions { dimension: Some(99_999_999_999), ..good() },
             RemoteOptions { ask_for_dimension: true, ..good() },
             RemoteOptions { batch_texts: 0, ..good() },
             RemoteOptions { batch_bytes: 0, ..good() },

@@ -375,8 +375,7 @@ impl Chat {
     ) -> Result<(ChatAnswer, String, String), Failure> {
         let answer = match cx.filter(|cx| cx.wants_progress()) {
             Some(cx) => told(model, request, cx, self.config.max_answer_bytes.get()).await,
-            // By a stream as well, since that is bounded in bytes as it comes.
-            None => model.stream(request, &mut |_| {}).await,
+            None => model.chat(request).await,
         };
         let answer = answer.map_err(model::failure)?;
         let mut text = answer::clean(&answer.text);
