@@ -397,7 +397,11 @@ async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
     let older =
         "UPDATE rag_setting SET value = 1 WHERE name = 'schema'; UPDATE rag_rows SET rows = x'01'";
     let database = libsql::Builder::new_local(&path).build().await.unwrap();
-    database.connect().unwrap().execute_batch(older).await.unwrap();
+    let connection = database.connect().unwrap();
+    // The writer of the store may still be about to close the database.
+    connection.busy_timeout(Duration::from_secs(10)).unwrap();
+    connection.execute_batch(older).await.unwrap();
+    drop((connection, database));
     let mut options = LibsqlOptions::default();
     for read_only in [false, true] {
         options.read_only = read_only;

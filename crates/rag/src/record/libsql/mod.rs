@@ -236,6 +236,7 @@ mod tests {
         let path = folder.path().join("a.db");
         drop(LibsqlRecords::open(&path).await.unwrap());
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         let newer = "UPDATE record_setting SET value = 2 WHERE name = 'schema'";
         connection.execute(newer, ()).await.unwrap();
         let error = LibsqlRecords::open(&path).await.unwrap_err();
@@ -252,6 +253,7 @@ mod tests {
         let record = Record::new("data.note", "x").with_object_id("a");
         records.put(Put::new(record)).await.unwrap();
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         connection.execute("UPDATE record_item SET fields = '{'", ()).await.unwrap();
         let error = records.get("am7://default/data.note/a").await.unwrap_err();
         assert!(error.to_string().starts_with("the database is damaged: "), "{error}");

@@ -643,6 +643,7 @@ mod tests {
         let chunk = NewChunk::of_text("Content.", vec![1.0; 64]);
         store.replace(Document::new("a"), vec![chunk]).await.unwrap();
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         connection.execute("UPDATE rag_rows SET rows = substr(rows, 1, 20)", ()).await.unwrap();
         let error = LibsqlStore::open(&path, model()).await.err().unwrap();
         assert!(matches!(error, StoreError::Damaged(_)), "{error}");
