@@ -1,6 +1,6 @@
 //! The tables, and what must be so before they are used.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libsql::{Connection, Error, params};
 
@@ -70,8 +70,17 @@ pub(crate) fn prepare(connection: &Connection, read_only: bool) -> Result<(), St
     }
     // In WAL mode `NORMAL` survives a killed process; a power failure may cost the last commits, and damages nothing.
     let pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;";
-    wait(connection.execute_batch(pragmas)).map_err(error)?;
-    Ok(())
+    let started = Instant::now();
+    loop {
+        match wait(connection.execute_batch(pragmas)).map_err(error) {
+            // Where several make a database at once, SQLite asks one of them to let the others go first, and does not
+            // wait by itself.
+            Err(StoreError::Busy) if started.elapsed() < BUSY => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done.map(drop),
+        }
+    }
 }
 
 /// Refuses a database that is somebody else's: one with tables, and none of ours.
