@@ -306,24 +306,38 @@ pub fn write_notification(method: &str, params: Option<&RawValue>) -> Vec<u8> {
 /// The bytes of an answer that holds `result`, without a line feed.
 #[must_use]
 pub fn write_result(id: &RequestId, result: &RawValue) -> Vec<u8> {
-    write_result_with(id, "", result)
+    write_result_with(id, Around::default(), result.get())
 }
 
-/// As [`write_result`], with `members` (`"name":value,…,`, a comma at its end) put before those that the result object
-/// has of its own.
-pub(crate) fn write_result_with(id: &RequestId, members: &str, result: &RawValue) -> Vec<u8> {
-    let result = result.get();
-    let mut out = start(result.len() + members.len());
+/// Members that a message puts before and after those that a result has of its own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Around<'a> {
+    /// `"name":value,…,`, a comma at its end.
+    pub(crate) before: &'a str,
+    /// `,"name":value…`, a comma at its beginning.
+    pub(crate) after: &'a str,
+}
+
+/// As [`write_result`], with members around those that the result object has of its own. `result` is valid JSON.
+pub(crate) fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Vec<u8> {
+    let Around { before, after } = around;
+    let mut out = start(result.len() + before.len() + after.len());
     out.extend_from_slice(br#","id":"#);
     append(&mut out, id);
     out.extend_from_slice(br#","result":"#);
-    match result.strip_prefix('{').map(str::trim_ascii_start) {
-        Some(rest) if !members.is_empty() => {
-            let members =
-                if rest.starts_with('}') { members.trim_end_matches(',') } else { members };
+    let inner = result.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    match inner.map(str::trim_ascii) {
+        Some(inner) if !(before.is_empty() && after.is_empty()) => {
+            let (before, after) = match (inner.is_empty(), before.is_empty()) {
+                (true, true) => (before, after.trim_start_matches(',')),
+                (true, false) => (before.trim_end_matches(','), after),
+                (false, _) => (before, after),
+            };
             out.push(b'{');
-            out.extend_from_slice(members.as_bytes());
-            out.extend_from_slice(rest.as_bytes());
+            out.extend_from_slice(before.as_bytes());
+            out.extend_from_slice(inner.as_bytes());
+            out.extend_from_slice(after.as_bytes());
+            out.push(b'}');
         }
         _ => out.extend_from_slice(result.as_bytes()),
     }
@@ -331,18 +345,21 @@ pub(crate) fn write_result_with(id: &RequestId, members: &str, result: &RawValue
     on_one_line(out)
 }
 
-/// The bytes of an answer that holds the result of a tool which says `text` and nothing else, with `members` before
-/// those of its own. One pass over the text, where a value that is serialised and then put into a message takes three.
+/// The bytes of an answer that holds the result of a tool which says `text` and nothing else, with members around its
+/// own. One pass over the text, where a value that is serialised and then put into a message takes three.
 #[cfg(feature = "server")]
-pub(crate) fn write_text_result(id: &RequestId, members: &str, text: &str) -> Vec<u8> {
-    let mut out = start(text.len() + text.len() / 16 + members.len());
+pub(crate) fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<u8> {
+    let Around { before, after } = around;
+    let mut out = start(text.len() + text.len() / 16 + before.len() + after.len());
     out.extend_from_slice(br#","id":"#);
     append(&mut out, id);
     out.extend_from_slice(br#","result":{"#);
-    out.extend_from_slice(members.as_bytes());
+    out.extend_from_slice(before.as_bytes());
     out.extend_from_slice(br#""content":[{"type":"text","text":"#);
     append_string(&mut out, text);
-    out.extend_from_slice(b"}]}}");
+    out.extend_from_slice(b"}]");
+    out.extend_from_slice(after.as_bytes());
+    out.extend_from_slice(b"}}");
     out
 }
 
@@ -569,12 +586,8 @@ mod tests {
     fn members_are_put_first() {
         let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
         let with = |json: &str| {
-            String::from_utf8(write_result_with(
-                &1.into(),
-                r#""resultType":"complete","#,
-                &raw(json),
-            ))
-            .unwrap()
+            let around = Around { before: r#""resultType":"complete","#, after: "" };
+            String::from_utf8(write_result_with(&1.into(), around, raw(json).get())).unwrap()
         };
         assert_eq!(with("{}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#);
         assert_eq!(
@@ -583,9 +596,20 @@ mod tests {
         );
         assert_eq!(
             with("{\r\n \"a\": \"\\n\"\n}"),
-            r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n" }}"#
+            r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n"}}"#
         );
         assert_eq!(with("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
+        for (json, before, after, want) in [
+            ("{}", "", r#","b":2"#, r#"{"b":2}"#),
+            ("{}", r#""a":1,"#, r#","b":2"#, r#"{"a":1,"b":2}"#),
+            (r#"{ "c":3 }"#, r#""a":1,"#, r#","b":2"#, r#"{"a":1,"c":3,"b":2}"#),
+            (r#"{ "c":3 }"#, "", "", r#"{ "c":3 }"#),
+        ] {
+            let around = Around { before, after };
+            let written = write_result_with(&1.into(), around, raw(json).get());
+            let want = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{want}}}"#);
+            assert_eq!(String::from_utf8(written).unwrap(), want);
+        }
     }
 
     proptest! {

@@ -15,8 +15,12 @@ pub mod error_code {
     pub const INVALID_PARAMS: i32 = -32602;
     /// The server failed.
     pub const INTERNAL_ERROR: i32 = -32603;
-    /// A stated limit of this implementation is exceeded (implementation-defined range).
-    pub const LIMIT_EXCEEDED: i32 = -32000;
+    /// The request or its answer is larger than a stated limit of this implementation.
+    ///
+    /// Codes of our own are positive: 2026-07-28 allows no new ones in -32000 to -32019, and reserves -32020 to -32099.
+    pub const LIMIT_EXCEEDED: i32 = 413;
+    /// More requests are under way than a stated limit of this implementation allows; a later one may succeed.
+    pub const TOO_MANY_REQUESTS: i32 = 429;
     /// The resource does not exist (until 2025-11-25; later revisions use [`INVALID_PARAMS`]).
     pub const RESOURCE_NOT_FOUND: i32 = -32002;
     /// An HTTP header contradicts the body (2026-07-28).
@@ -25,6 +29,8 @@ pub mod error_code {
     pub const MISSING_CAPABILITY: i32 = -32021;
     /// The request names a revision that the server does not speak (2026-07-28).
     pub const UNSUPPORTED_VERSION: i32 = -32022;
+    /// The user has to visit a web page first (2025-11-25 alone; a server of 2026-07-28 asks by `input_required`).
+    pub const URL_ELICITATION_REQUIRED: i32 = -32042;
 }
 
 /// A JSON-RPC error object.
@@ -82,6 +88,12 @@ impl RpcError {
     #[must_use]
     pub fn limit_exceeded(message: impl Into<String>) -> Self {
         Self::new(error_code::LIMIT_EXCEEDED, message)
+    }
+
+    /// [`error_code::TOO_MANY_REQUESTS`]; the message names the limit.
+    #[must_use]
+    pub fn too_many_requests(message: impl Into<String>) -> Self {
+        Self::new(error_code::TOO_MANY_REQUESTS, message)
     }
 
     /// The resource `uri` does not exist, with the URI as `data.uri`.

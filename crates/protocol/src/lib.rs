@@ -84,6 +84,8 @@ mod marked;
 #[cfg(feature = "server")]
 mod members;
 mod nesting;
+#[cfg(feature = "server")]
+mod object;
 mod revision;
 mod scan;
 #[cfg(all(feature = "schema", any(feature = "server", feature = "client")))]

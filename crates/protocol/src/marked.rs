@@ -1,5 +1,8 @@
 //! Arguments of tools that an HTTP header repeats (2026-07-28, "Custom Headers from Tool Parameters").
 
+#[cfg(feature = "http")]
+use std::sync::Arc;
+
 use serde_json::Value;
 
 /// The key of a property's schema that names its header.
@@ -29,6 +32,28 @@ impl Marked {
     /// The argument itself, if it is there.
     pub(crate) fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.path.iter().try_fold(arguments, |value, name| value.get(name))
+    }
+}
+
+/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`, found once: make it
+/// when the tool is listed, and give it out by [`Handler::header_arguments`](crate::server::Handler::header_arguments).
+#[cfg(feature = "http")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderArguments(Vec<Marked>);
+
+#[cfg(feature = "http")]
+impl HeaderArguments {
+    /// The arguments that `input_schema` marks with `x-mcp-header`; none when it marks none.
+    ///
+    /// # Errors
+    /// What is wrong with a mark. Clients over HTTP do not show such a tool.
+    pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, String> {
+        let marks = marked(input_schema)?;
+        Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Marked> {
+        self.0.iter()
     }
 }
 

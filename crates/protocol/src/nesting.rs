@@ -27,7 +27,7 @@ pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
 }
 
 /// What comes after a string whose opening quote is just behind us.
-fn after_string(json: &[u8]) -> &[u8] {
+pub(crate) fn after_string(json: &[u8]) -> &[u8] {
     let mut rest = json;
     loop {
         let Some(at) = position(rest, |byte| (byte == b'"') | (byte == b'\\')) else { return &[] };

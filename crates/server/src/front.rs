@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use marquetry_artifacts::{Captured, Capturer, Scope, ToolCall};
 use marquetry_protocol::{
     RpcError,
-    server::{Handler, Reply, RequestContext, ServerDescription, page},
+    server::{Handler, HeaderArguments, Reply, RequestContext, ServerDescription, page},
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteReference, CompleteResult,
         GetPromptParams, Implementation, JsonObject, ListChanged, ListPromptsResult,
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{
     config::Limits,
-    gateway::{CallFailure, Changes, Gateway, ToolAnswer, Unreachable},
+    gateway::{CallFailure, Changes, Gateway, List, ToolAnswer, Unreachable},
     knowledge::{
         self, Library,
         prompts::{self, CHAT_SYSTEM_PROMPT},
@@ -53,12 +53,18 @@ impl Handler for Front {
         ServerDescription { info, capabilities, instructions: Some(self.instructions()) }
     }
 
+    fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
+        // Tools of our own mark none.
+        self.gateway.catalog().tool(tool)?.headers.clone()
+    }
+
     async fn list_tools(
         &self,
         cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
         self.gateway.settled_or_late().await;
+        self.gateway.refreshed(List::Tools).await;
         let catalog = self.gateway.catalog();
         let own = self.built_ins.listed();
         let (range, next_cursor) = self.page(own.len() + catalog.tools.len(), cursor)?;
@@ -105,6 +111,7 @@ impl Handler for Front {
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.settled_or_late().await;
+        self.gateway.refreshed(List::Resources).await;
         // The upstreams' resources first, then our artifacts and records, whose lists may grow long. A cursor says which of them it belongs to.
         const ARTIFACTS: &str = "a:";
         const RECORDS: &str = "r:";
@@ -162,6 +169,7 @@ impl Handler for Front {
         _cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.settled_or_late().await;
+        self.gateway.refreshed(List::Resources).await;
         let catalog = self.gateway.catalog();
         let mut own = vec![Artifacts::template()];
         if self.library.is_enabled() {
@@ -246,6 +254,7 @@ impl Handler for Front {
         cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.settled_or_late().await;
+        self.gateway.refreshed(List::Prompts).await;
         let catalog = self.gateway.catalog();
         let own = if self.library.is_enabled() {
             let access = self.library.if_there(cx).await?;

@@ -385,7 +385,7 @@ impl Shared {
             return;
         };
         let error =
-            RpcError::limit_exceeded(format!("more than {MOST_ANSWERING} questions are open"));
+            RpcError::too_many_requests(format!("more than {MOST_ANSWERING} questions are open"));
         let answer = envelope::write_error(Some(&request.id), &error);
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
             send(answer).await;

@@ -52,6 +52,7 @@ pub use self::{
 pub use self::{
     handler::ClientHandler,
     link::{CloseReason, Progress, ServerNotification},
+    lists::Fetched,
     options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
     tasks::{StartedCall, TaskHandle},
 };

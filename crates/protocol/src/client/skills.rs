@@ -152,7 +152,7 @@ impl Client {
     /// When the server has no skills, and as [`Client::list_tools`].
     pub async fn list_skills(&self) -> Result<Vec<SkillEntry>, SkillError> {
         self.has_skills()?;
-        Ok(self.list("skills/list", "skills").await?)
+        Ok(self.fetch("skills/list", "skills").await?.items)
     }
 
     /// The skill with the `SKILL.md` at `uri`, whether the server lists it or not. None of its files is read.

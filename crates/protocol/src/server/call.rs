@@ -1,7 +1,6 @@
 //! One request, from its envelope to the bytes of its answer.
 
 use std::{
-    borrow::Cow,
     future::{Future, poll_fn},
     panic::AssertUnwindSafe,
     pin::Pin,
@@ -26,12 +25,13 @@ use super::{
     conversation::{Conversation, InFlightGuard},
     outgoing::Outgoing,
     rounds::{self, Rounds},
+    stamp::Stamp,
     table::Found,
 };
 use crate::{
     Era, Notification, Request, RequestId, Revision, RpcError, error_code,
     members::Members,
-    types::{CacheHint, CacheScope, RequestMeta, meta_key},
+    types::{CacheHint, RequestMeta, meta_key},
 };
 
 /// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
@@ -160,6 +160,7 @@ impl Accepted {
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
         let handler = server.shared.handler.clone();
+        let server_info = server.server_info();
         let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
@@ -189,10 +190,15 @@ impl Accepted {
                 },
             };
             let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
-                Ok(reply) => {
-                    let members = members_demanded(revision, method, reply.cache(), &*handler);
-                    Outgoing::result(reply.write(&id, &members))
-                }
+                Ok(reply) => Outgoing::result(match revision.era() {
+                    Era::Session => reply.write(&id),
+                    Era::Stateless => {
+                        let hint = cache_hint(method, reply.cache(), &*handler);
+                        // The answer to `server/discover` says more of the server by itself.
+                        let server_info = (method != "server/discover").then_some(&*server_info);
+                        reply.write_stamped(&id, &Stamp { hint, server_info })
+                    }
+                }),
                 Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
             };
             Some(answer.holding(in_flight))
@@ -294,16 +300,12 @@ pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
     }
 }
 
-/// What 2026-07-28 demands of every result, and of those that may be cached.
-fn members_demanded(
-    revision: Revision,
+/// How long a client of 2026-07-28 may keep a result; none for what it must not keep at all.
+fn cache_hint(
     method: &str,
     own_hint: Option<CacheHint>,
     handler: &dyn Handler,
-) -> Cow<'static, str> {
-    if revision.era() == Era::Session {
-        return Cow::Borrowed("");
-    }
+) -> Option<CacheHint> {
     let is_cacheable = matches!(
         method,
         "server/discover"
@@ -313,20 +315,7 @@ fn members_demanded(
             | "resources/read"
             | "prompts/list"
     );
-    let hint = own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)));
-    match hint {
-        None => Cow::Borrowed(r#""resultType":"complete","#),
-        Some(hint) if hint == CacheHint::default() => {
-            Cow::Borrowed(r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#)
-        }
-        Some(CacheHint { ttl_ms, cache_scope }) => {
-            let scope = match cache_scope {
-                CacheScope::Public => "public",
-                CacheScope::Private => "private",
-            };
-            format!(r#""resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","#).into()
-        }
-    }
+    own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)))
 }
 
 /// Errors whose code differs between revisions.

@@ -101,7 +101,7 @@ impl InFlight {
     pub(super) fn enter(self: &Arc<Self>, id: &RequestId) -> Result<InFlightGuard, RpcError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= self.most {
-            return Err(RpcError::limit_exceeded(format!(
+            return Err(RpcError::too_many_requests(format!(
                 "more than {} requests are in flight",
                 self.most
             )));

@@ -52,7 +52,10 @@ impl Server {
         extensions.insert(conversation);
         extensions.insert(cx);
         let work = AssertUnwindSafe(respond(callback.clone(), params, extensions)).catch_unwind();
-        work.await.unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked"))))
+        let outcome = work
+            .await
+            .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked"))));
+        outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
     }
 
     /// Watches the resource `uri` for `principal`, as one that is subscribed to it.

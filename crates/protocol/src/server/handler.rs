@@ -1,6 +1,6 @@
 //! What a server answers.
 
-#[cfg(feature = "schema")]
+#[cfg(any(feature = "schema", feature = "http"))]
 use std::sync::Arc;
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -13,14 +13,15 @@ use serde_json::{
 
 use super::{
     RequestContext, TaskOptions,
-    shape::{UNSHAPED_SINCE, shape},
+    shape::{UNSHAPED_SINCE, for_session, shape},
+    stamp::Stamp,
 };
 use crate::{
-    RequestId, Revision, RpcError,
-    envelope::{write_result_with, write_text_result},
+    Era, RequestId, Revision, RpcError,
+    envelope::{Around, write_result_with, write_text_result},
     types::{
-        CacheHint, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Content,
-        GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        CacheHint, CacheScope, CallToolParams, CallToolResult, CompleteParams, CompleteResult,
+        Content, GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities,
         Task,
     },
@@ -96,6 +97,15 @@ pub trait Handler: Send + Sync + 'static {
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
         let _ = tool;
         None
+    }
+
+    /// What [`Self::input_schema`] marks, found once instead of at each call. Override it instead where tools are kept:
+    /// otherwise the schema is looked through at each call.
+    #[cfg(feature = "http")]
+    fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
+        let schema = self.input_schema(tool)?;
+        // A tool whose marks are wrong is shown to nobody, and its server is told by its own tests.
+        super::HeaderArguments::of(&schema).ok().flatten()
     }
 
     /// What calls of a tool are checked against: their arguments before the tool sees them, their results before the
@@ -195,6 +205,7 @@ pub struct Reply {
     content: ReplyContent,
     has_result_type: bool,
     cache: Option<CacheHint>,
+    is_private: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -202,6 +213,11 @@ enum ReplyContent {
     Json(Box<RawValue>),
     /// A tool's answer of one text and nothing else, as most are: written when the message is.
     Text {
+        text: String,
+        json: OnceLock<Box<RawValue>>,
+    },
+    /// JSON with some members changed: valid, and not parsed once more to prove it.
+    Edited {
         text: String,
         json: OnceLock<Box<RawValue>>,
     },
@@ -221,14 +237,25 @@ impl Reply {
     /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
     #[must_use]
     pub fn raw(json: Box<RawValue>) -> Self {
-        Self { content: ReplyContent::Json(json), has_result_type: false, cache: None }
+        Self::of(ReplyContent::Json(json))
     }
 
     /// A result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads `ttlMs`
-    /// and `cacheScope`), as one that came from a server of that revision.
+    /// and `cacheScope`), as one that came from a server of that revision. Those that are missing all the same are
+    /// added; clients of older revisions get none of them.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
-        Self { content: ReplyContent::Json(json), has_result_type: true, cache: None }
+        Self { has_result_type: true, ..Self::raw(json) }
+    }
+
+    fn of(content: ReplyContent) -> Self {
+        Self { content, has_result_type: false, cache: None, is_private: false }
+    }
+
+    /// The same, for its client alone: caches must not give it to anybody else, whatever it says of itself.
+    #[must_use]
+    pub fn private(self) -> Self {
+        Self { is_private: true, ..self }
     }
 
     /// The same, which clients may keep for a while (since 2026-07-28; older revisions are told nothing).
@@ -252,16 +279,32 @@ impl Reply {
             ReplyContent::Text { text, json } => json.get_or_init(|| {
                 to_raw_value(&CallToolResult::text(text)).expect("a text serialises")
             }),
+            ReplyContent::Edited { text, json } => json.get_or_init(|| {
+                RawValue::from_string(text.clone()).expect("members of valid JSON make valid JSON")
+            }),
         }
     }
 
     /// In the form of the revision that it goes to.
     pub(super) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
-        if revision >= UNSHAPED_SINCE {
+        if revision.era() == Era::Stateless {
             return Ok(self);
         }
-        let json = shape(method, revision, self.get().to_owned())?;
-        Ok(Self { content: ReplyContent::Json(json), ..self })
+        let reply = match &self.content {
+            ReplyContent::Json(json) => match for_session(method, json, self.has_result_type) {
+                Some(text) => {
+                    let content = ReplyContent::Edited { text, json: OnceLock::new() };
+                    Self { content, ..self }
+                }
+                None => self,
+            },
+            _ => self,
+        };
+        if revision >= UNSHAPED_SINCE {
+            return Ok(reply);
+        }
+        let json = shape(method, revision, reply.get().to_owned())?;
+        Ok(Self { content: ReplyContent::Json(json), ..reply })
     }
 
     /// The answer that creates a task (SEP-2663, "Task Creation").
@@ -289,12 +332,44 @@ impl Reply {
         RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or_else(|_| json.to_owned())
     }
 
-    /// The bytes of the answer, with `members` before those of the result, unless it has them already.
-    pub(super) fn write(&self, id: &RequestId, members: &str) -> Vec<u8> {
-        let members = if self.has_result_type { "" } else { members };
+    /// The bytes of the answer to a client in a session.
+    pub(super) fn write(&self, id: &RequestId) -> Vec<u8> {
+        self.write_around(id, Around::default())
+    }
+
+    /// The bytes of the answer to a client without a session, with all that 2026-07-28 wants in every result.
+    pub(super) fn write_stamped(&self, id: &RequestId, stamp: &Stamp<'_>) -> Vec<u8> {
+        let hint = stamp.hint.map(|hint| match self.is_private {
+            true => CacheHint { cache_scope: CacheScope::Private, ..hint },
+            false => hint,
+        });
+        let stamp = Stamp { hint, ..*stamp };
         match &self.content {
-            ReplyContent::Json(json) => write_result_with(id, members, json),
-            ReplyContent::Text { text, .. } => write_text_result(id, members, text),
+            // Most results have none of them, and are not taken apart.
+            ReplyContent::Json(json)
+                if self.has_result_type
+                    || [r#""_meta""#, r#""resultType""#]
+                        .iter()
+                        .any(|it| json.get().contains(it))
+                    || hint.is_some() && json.get().contains(r#""ttlMs""#) =>
+            {
+                match stamp.stamped(json, self.has_result_type, self.is_private) {
+                    Some(stamped) => write_result_with(id, Around::default(), &stamped),
+                    None => self.write_around(id, Around::default()),
+                }
+            }
+            _ => {
+                let (before, after) = stamp.members();
+                self.write_around(id, Around { before: &before, after: &after })
+            }
+        }
+    }
+
+    fn write_around(&self, id: &RequestId, around: Around<'_>) -> Vec<u8> {
+        match &self.content {
+            ReplyContent::Json(json) => write_result_with(id, around, json.get()),
+            ReplyContent::Edited { text, .. } => write_result_with(id, around, text),
+            ReplyContent::Text { text, .. } => write_text_result(id, around, text),
         }
     }
 }
@@ -308,7 +383,7 @@ impl TryFrom<CallToolResult> for Reply {
             && let [Content::Text { text, annotations: None, meta: None }] = &mut content[..]
         {
             let content = ReplyContent::Text { text: std::mem::take(text), json: OnceLock::new() };
-            return Ok(Self { content, has_result_type: false, cache: None });
+            return Ok(Self::of(content));
         }
         Self::json(&result)
     }
@@ -325,9 +400,9 @@ mod tests {
         assert!(matches!(quick.content, ReplyContent::Text { .. }));
         let slow = Reply::json(&result).unwrap();
         assert_eq!(quick.get().get(), slow.get().get());
-        for members in ["", r#""resultType":"complete","#] {
-            assert_eq!(quick.write(&1.into(), members), slow.write(&1.into(), members));
-        }
+        let stamp = Stamp { hint: None, server_info: Some(r#"{"name":"s"}"#) };
+        assert_eq!(quick.write(&1.into()), slow.write(&1.into()));
+        assert_eq!(quick.write_stamped(&1.into(), &stamp), slow.write_stamped(&1.into(), &stamp));
         for other in [
             CallToolResult::error("a"),
             CallToolResult { content: vec![Content::text("a"), Content::text("b")], ..result },

@@ -23,6 +23,7 @@ mod question;
 mod questions;
 mod rounds;
 mod shape;
+mod stamp;
 mod subscriptions;
 mod table;
 mod tasks;
@@ -31,7 +32,7 @@ mod tool_schema;
 #[cfg(feature = "typed")]
 mod toolbox;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jsonrpsee::core::{RegisterMethodError, server::Methods};
 use serde_json::value::RawValue;
@@ -56,7 +57,9 @@ pub use self::{
     tasks::TaskOptions,
 };
 use self::{rounds::Sealer, table::Tables, tasks::Tasks};
-use crate::RpcError;
+#[cfg(feature = "http")]
+pub use crate::marked::HeaderArguments;
+use crate::{RpcError, types::Implementation};
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -73,6 +76,8 @@ struct Shared {
     sealer: Sealer,
     tasks: Arc<Tasks>,
     shutdown: CancellationToken,
+    /// Who the server is, as every stateless result says; described when the first one is written.
+    server_info: OnceLock<Arc<str>>,
 }
 
 impl Server {
@@ -140,8 +145,20 @@ impl Server {
         let sealer = Sealer::new(key, limits.request_state_time);
         let shutdown = CancellationToken::new();
         let tasks = Tasks::new(&limits, handler.clone());
-        let shared = Shared { handler, tables, limits, notifier, sealer, tasks, shutdown };
+        let server_info = OnceLock::new();
+        let shared =
+            Shared { handler, tables, limits, notifier, sealer, tasks, shutdown, server_info };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Name, version and title as JSON; what else a server says of itself may be long, and is told by `server/discover`.
+    fn server_info(&self) -> Arc<str> {
+        let describe = || {
+            let Implementation { name, version, title, .. } = self.shared.handler.describe().info;
+            let info = Implementation { title, ..Implementation::new(name, version) };
+            serde_json::to_string(&info).expect("strings serialise").into()
+        };
+        self.shared.server_info.get_or_init(describe).clone()
     }
 
     /// Announces changes to every client.

@@ -1,14 +1,91 @@
 //! Results in the form of the revision that they go to.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
 
-use crate::{Feature, Revision, RpcError, types::JsonObject};
+use crate::{
+    Feature, Revision, RpcError,
+    object::ObjectText,
+    types::{JsonObject, Tool, meta_key},
+};
 
-/// The last revisions are what handlers speak.
+/// Handlers speak the last revisions; [`for_session`] has the one difference between the two.
 pub(super) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
+
+/// Removes from a result what clients in sessions do not know; none when there is no such thing.
+///
+/// Of a result that is complete in the sense of 2026-07-28 that is its type, its hints for caches, and which server gave
+/// it. Data of a tool that is no object goes as well (2025-11-25, "Structured Content"): its text stays, or takes its
+/// place.
+pub(super) fn for_session(method: &str, result: &RawValue, is_complete: bool) -> Option<String> {
+    let may_have_data = method == "tools/call" && result.get().contains(r#""structuredContent""#);
+    if !is_complete && !may_have_data {
+        return None;
+    }
+    let mut object = ObjectText::of(result)?;
+    let mut is_changed = false;
+    if is_complete {
+        for member in ["resultType", "ttlMs", "cacheScope"] {
+            is_changed |= object.remove(member);
+        }
+        let meta = object.object("_meta").and_then(|mut meta| {
+            meta.remove(meta_key::SERVER_INFO).then(|| (meta.is_empty(), meta.write()))
+        });
+        if let Some((is_empty, meta)) = meta {
+            is_changed = true;
+            match is_empty {
+                true => _ = object.remove("_meta"),
+                false => object.set("_meta", meta),
+            }
+        }
+    }
+    let data = object.get("structuredContent").filter(|_| method == "tools/call");
+    if let Some(data) = data.filter(|data| !data.starts_with('{')) {
+        let content = match data {
+            "null" => None,
+            data => content_with_text(object.get("content"), data),
+        };
+        object.remove("structuredContent");
+        if let Some(content) = content {
+            object.set("content", content);
+        }
+        is_changed = true;
+    }
+    is_changed.then(|| object.write())
+}
+
+/// The items of a tool's answer with `data` as one more text; none when there is a text already.
+fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let items: Vec<&RawValue> =
+        content.and_then(|content| serde_json::from_str(content).ok()).unwrap_or_default();
+    let is_text = |item: &&RawValue| {
+        serde_json::from_str::<Kind<'_>>(item.get()).is_ok_and(|item| item.kind == "text")
+    };
+    if items.iter().any(is_text) {
+        return None;
+    }
+    let text = text(data.to_owned()).to_string();
+    let items: Vec<&str> = items.iter().map(|item| item.get()).chain([text.as_str()]).collect();
+    Some(format!("[{}]", items.join(",")))
+}
+
+/// Leaves tools without an `outputSchema` that is not one of objects, which clients in sessions do not know.
+pub(super) fn keep_object_schemas(tools: &mut [Tool]) {
+    for tool in tools {
+        let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
+        tool.output_schema = tool.output_schema.take().filter(is_of_objects);
+    }
+}
 
 /// The result of `method` as a client of `revision` knows it. What that revision lacks is left out, with the nearest
 /// text instead.
@@ -266,6 +343,82 @@ mod tests {
         let plain = json!({ "name": "t", "inputSchema": {} });
         check("tools/list", Revision::V2024_11_05, &tools, &entry(plain.clone()));
         check("tools/list", Revision::V2024_10_07, &tools, &json!({ "tools": [plain] }));
+    }
+
+    #[test]
+    fn sessions_get_no_members_of_2026_07_28_and_objects_alone_as_data() {
+        let info = json!({ "name": "upstream" });
+        let check = |method: &str, result: Value, is_complete: bool, want: Option<Value>| {
+            let result = to_raw_value(&result).unwrap();
+            let got = for_session(method, &result, is_complete);
+            let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+            assert_eq!(got, want, "{method} {result}");
+        };
+        let read =
+            json!({ "contents": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "public" });
+        check("resources/read", read.clone(), true, Some(json!({ "contents": [] })));
+        // An older server's own members mean something else.
+        check("resources/read", read, false, None);
+        let result = |meta: Value| json!({ "content": [], "_meta": meta });
+        check(
+            "tools/call",
+            result(json!({ meta_key::SERVER_INFO: info })),
+            true,
+            Some(json!({ "content": [] })),
+        );
+        check(
+            "tools/call",
+            result(json!({ "x": 1, meta_key::SERVER_INFO: info })),
+            true,
+            Some(result(json!({ "x": 1 }))),
+        );
+        check("tools/call", result(json!({ "x": 1 })), true, None);
+        for is_complete in [true, false] {
+            let data = |content: Value, data: Value| json!({ "content": content, "structuredContent": data });
+            let picture = json!({ "type": "image", "data": "", "mimeType": "image/png" });
+            let one = text("[1]".to_owned());
+            check("tools/call", data(json!([one]), json!({ "a": [1] })), is_complete, None);
+            check(
+                "tools/call",
+                data(json!([one]), json!([1])),
+                is_complete,
+                Some(json!({ "content": [one] })),
+            );
+            check(
+                "tools/call",
+                data(json!([picture]), json!([1])),
+                is_complete,
+                Some(json!({ "content": [picture, one] })),
+            );
+            check(
+                "tools/call",
+                data(json!([]), json!(null)),
+                is_complete,
+                Some(json!({ "content": [] })),
+            );
+            check(
+                "tools/call",
+                json!({ "structuredContent": "a" }),
+                is_complete,
+                Some(json!({ "content": [text("\"a\"".to_owned())] })),
+            );
+        }
+    }
+
+    #[test]
+    fn sessions_get_output_schemas_of_objects_alone() {
+        let tool = |schema: &Value| Tool { output_schema: Some(schema.clone()), ..Tool::default() };
+        for (schema, stays) in [
+            (json!({ "type": "object" }), true),
+            (json!({ "type": "array" }), false),
+            (json!({ "type": ["object", "null"] }), false),
+            (json!({}), false),
+            (json!(true), false),
+        ] {
+            let mut tools = [tool(&schema)];
+            keep_object_schemas(&mut tools);
+            assert_eq!(tools[0].output_schema.is_some(), stays, "{schema}");
+        }
     }
 
     #[track_caller]

@@ -26,6 +26,7 @@ use super::{
     conversation::{Conversation, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
+    shape::keep_object_schemas,
     subscriptions::Subscriptions,
     tasks,
 };
@@ -174,7 +175,11 @@ impl Tables {
 fn common() -> Methods {
     let mut table = Methods::new();
     add(&mut table, "tools/list", async |call: Call| {
-        Reply::json(&call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?)
+        let mut list = call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?;
+        if call.cx.revision().era() == Era::Session {
+            keep_object_schemas(&mut list.tools);
+        }
+        Reply::json(&list)
     });
     add(&mut table, "tools/call", async |call: Call| {
         let params = call.tool_call()?;

@@ -39,8 +39,9 @@ pub struct Toolbox {
 struct TypedTool {
     tool: Tool,
     schema: ToolSchema,
-    /// Whether an HTTP header repeats an argument.
-    is_marked: bool,
+    /// The arguments that HTTP headers repeat.
+    #[cfg(feature = "http")]
+    headers: Option<Arc<super::HeaderArguments>>,
     task: Option<TaskOptions>,
     call: Box<dyn Fn(Value, RequestContext) -> CallFuture + Send + Sync>,
 }
@@ -65,7 +66,8 @@ impl TypedTool {
         };
         Self {
             schema: ToolSchema::of(&tool).expect("the schema of a type is a valid JSON Schema"),
-            is_marked: tool.input_schema.to_string().contains("x-mcp-header"),
+            #[cfg(feature = "http")]
+            headers: super::HeaderArguments::of(&tool.input_schema).ok().flatten(),
             tool,
             task: None,
             call: Box::new(move |arguments, cx| {
@@ -237,9 +239,9 @@ impl Handler for Toolbox {
         self.tools.iter().find(|typed| typed.tool.name == tool)?.task
     }
 
-    fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
-        let typed = self.tools.iter().find(|typed| typed.tool.name == tool)?;
-        typed.is_marked.then_some(Cow::Borrowed(&typed.tool.input_schema))
+    #[cfg(feature = "http")]
+    fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
+        self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
     }
 
     async fn list_tools(

@@ -33,7 +33,7 @@ async fn bad_lines_get_an_error_and_the_next_one_is_served() {
         (b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/list\"}", -32600, json!(3)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"initialize\",\"params\":{}}", -32602, json!(4)),
         (b"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"1999-01-01\"}}}", -32022, json!(5)),
-        (long.as_bytes(), -32000, json!(1)),
+        (long.as_bytes(), 413, json!(1)),
         (deep.as_bytes(), -32600, json!(1)),
     ];
     for (line, code, id) in cases {

@@ -315,7 +315,7 @@ async fn what_is_kept_is_bounded() {
     assert_eq!(call(&client, "plain").await.unwrap(), "task true");
     let error = rpc(call(&client, "plain").await);
     assert_eq!(error.message, "more than 2 tasks are kept (max_tasks)");
-    assert_eq!(error.code, error_code::LIMIT_EXCEEDED);
+    assert_eq!(error.code, error_code::TOO_MANY_REQUESTS);
     // What is kept is not touched by it.
     assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
 

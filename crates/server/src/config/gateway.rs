@@ -22,6 +22,9 @@ pub struct GatewayConfig {
     /// How long after the server's start lists, and calls of unknown names, wait for upstreams that are still starting, in milliseconds, since
     /// not every client asks again when tools arrive later. 0 answers at once.
     pub list_wait_ms: u64,
+    /// The least time between two fetches of a list of one upstream because the time is over for which it is good (`ttlMs`), in milliseconds.
+    /// That a list has changed is always heard at once.
+    pub list_refetch_ms: u64,
     /// Pause before the first restart of an upstream that ended, in milliseconds; doubled after every failure in a row.
     pub restart_delay_ms: u64,
     /// Longest pause between restarts, in milliseconds.
@@ -54,6 +57,7 @@ impl Default for GatewayConfig {
             call_timeout_ms: 600_000,
             ping_timeout_ms: 10_000,
             list_wait_ms: 3_000,
+            list_refetch_ms: 10_000,
             restart_delay_ms: 500,
             restart_max_delay_ms: 60_000,
             restart_max_failures: 0,

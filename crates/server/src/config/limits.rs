@@ -56,8 +56,11 @@ pub struct Limits {
     /// Entries in one list of an upstream. A longer list of tools keeps the upstream from starting; a longer list of prompts, resources or
     /// templates is left out, with a warning.
     pub max_upstream_list: NonZeroUsize,
-    /// Resource links of tool answers that are remembered, so that a read finds their upstream; the oldest is forgotten first.
+    /// Resource links of tool answers that are remembered, so that a read finds their upstream, for all agents together. Each link is for the
+    /// agent alone that got it; the agent that used its links the longest ago forgets them first.
     pub max_resource_routes: NonZeroUsize,
+    /// Resource links that are remembered for one agent: a principal of `[auth]`, or else a session; it forgets the oldest first.
+    pub max_resource_routes_per_agent: NonZeroUsize,
     /// Entries in one page of a list.
     pub list_page_size: NonZeroUsize,
     /// Instructions of all upstreams together that are passed on to clients, in bytes. A client gets those of the upstreams that are ready when
@@ -101,6 +104,7 @@ impl Default for Limits {
             max_rest_body_bytes: n(6 * 51_200 + 4_096),
             max_upstream_list: n(10_000),
             max_resource_routes: n(10_000),
+            max_resource_routes_per_agent: n(1_000),
             list_page_size: n(500),
             max_instructions_bytes: 16_384,
             read_artifact_default_bytes: n(16_384),

@@ -10,11 +10,12 @@ use std::{
 };
 
 use async_trait::async_trait;
+use indexmap::IndexMap;
 use marquetry_protocol::{
     Era, Feature, Revision, RpcError,
     client::{ClientHandler, ServerNotification},
     server::RequestContext,
-    types::{ClientCapabilities, JsonObject},
+    types::ClientCapabilities,
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::{RawValue, to_raw_value};
@@ -27,6 +28,8 @@ use super::{connection::Connection, parked::Room};
 pub(crate) struct Asker {
     pub(super) way: Way,
     pub(super) agent: Agent,
+    /// The upstream's name, which the agent's user is told.
+    pub(super) upstream: String,
     /// What the connection does with what is not this call's.
     pub(super) connection: Arc<Connection>,
     /// The most questions that one call may ask.
@@ -80,7 +83,7 @@ impl Asker {
                 "more than {most} questions in one call (limits.max_questions_per_call)"
             )));
         }
-        let params = self.for_agent(params);
+        let params = for_agent(&self.upstream, self.agent.revision, method, params)?;
         let _open = OpenQuestion::new(&self.open);
         let gone = || RpcError::internal("the client did not answer in time, or is gone");
         match &self.way {
@@ -164,31 +167,59 @@ impl Asker {
             _ => Ok(()),
         }
     }
+}
 
-    /// The parameters as the agent's revision has them.
-    fn for_agent<'a>(&self, params: &'a RawValue) -> Cow<'a, RawValue> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        if !params.get().contains("\"url\"") {
-            return Cow::Borrowed(params);
-        }
-        let Ok(mut members) = serde_json::from_str::<JsonObject>(params.get()) else {
-            return Cow::Borrowed(params);
-        };
-        if members.get("mode").is_none_or(|mode| mode != "url") {
-            return Cow::Borrowed(params);
-        }
-        const ID: &str = "elicitationId";
-        // A page's id came with 2025-11-25 and went with 2026-07-28.
-        match (self.agent.revision.era(), members.contains_key(ID)) {
-            (Era::Stateless, true) => _ = members.shift_remove(ID),
-            (Era::Session, false) if self.agent.revision.has(Feature::UrlElicitation) => {
-                let id = format!("marquetry-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-                members.insert(ID.to_owned(), id.into());
-            }
-            _ => return Cow::Borrowed(params),
-        }
-        to_raw_value(&members).map_or(Cow::Borrowed(params), Cow::Owned)
+/// The key in a question's `_meta` that names the upstream.
+const UPSTREAM: &str = "marquetry/upstream";
+
+/// A question's parameters as the agent gets them: in the form of its revision, and with the upstream that asks.
+///
+/// A client must make clear which server wants to know something (2026-07-28, "Elicitation"), and this server is the only
+/// one that it knows. What the user reads begins with the upstream's name; where only programs read, `_meta` has it.
+///
+/// # Errors
+/// When the parameters are no object.
+pub(super) fn for_agent<'a>(
+    upstream: &str,
+    revision: Revision,
+    method: &str,
+    params: &'a RawValue,
+) -> Result<Cow<'a, RawValue>, RpcError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    const ID: &str = "elicitationId";
+    if method == "roots/list" {
+        return Ok(Cow::Borrowed(params));
     }
+    // Members alone are read: what stands in them may be more than a `Value` can hold.
+    type Members = IndexMap<String, Box<RawValue>>;
+    let invalid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
+    let mut members: Members = serde_json::from_str(params.get()).map_err(invalid)?;
+    let mut meta: Members = members
+        .get("_meta")
+        .and_then(|meta| serde_json::from_str(meta.get()).ok())
+        .unwrap_or_default();
+    meta.insert(UPSTREAM.to_owned(), to_raw_value(upstream).map_err(invalid)?);
+    members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(invalid)?);
+    let text = |members: &Members, name: &str| -> Option<String> {
+        serde_json::from_str(members.get(name)?.get()).ok()
+    };
+    if method == "elicitation/create" {
+        let message = text(&members, "message").unwrap_or_default();
+        let message = format!("[{upstream}] {message}");
+        members.insert("message".to_owned(), to_raw_value(&message).map_err(invalid)?);
+    }
+    if text(&members, "mode").as_deref() == Some("url") {
+        // A page's id came with 2025-11-25 and went with 2026-07-28.
+        match (revision.era(), members.contains_key(ID)) {
+            (Era::Stateless, true) => _ = members.shift_remove(ID),
+            (Era::Session, false) if revision.has(Feature::UrlElicitation) => {
+                let id = format!("marquetry-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+                members.insert(ID.to_owned(), to_raw_value(&id).map_err(invalid)?);
+            }
+            _ => {}
+        }
+    }
+    to_raw_value(&members).map(Cow::Owned).map_err(invalid)
 }
 
 #[async_trait]
@@ -247,4 +278,60 @@ fn elicitation_id(params: &RawValue) -> Option<String> {
         return None;
     }
     serde_json::from_str::<Id>(params.get()).ok()?.elicitation_id
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(revision: Revision, method: &str, params: &str, want: Value) {
+        let params: &RawValue = serde_json::from_str(params).unwrap();
+        let got = for_agent("github", revision, method, params).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(got.get()).unwrap(), want, "{method} {params}");
+    }
+
+    #[test]
+    fn a_question_names_its_upstream() {
+        let meta = json!({"marquetry/upstream": "github"});
+        let revision = Revision::V2025_06_18;
+        check(
+            revision,
+            "elicitation/create",
+            r#"{"message":"[gitlab] name?","requestedSchema":{}}"#,
+            json!({"message": "[github] [gitlab] name?", "requestedSchema": {}, "_meta": meta}),
+        );
+        check(
+            revision,
+            "sampling/createMessage",
+            r#"{"messages":[],"maxTokens":1,"_meta":{"x":1,"marquetry/upstream":"gitlab"}}"#,
+            json!({"messages": [], "maxTokens": 1, "_meta": {"x": 1, "marquetry/upstream": "github"}}),
+        );
+        check(revision, "roots/list", "{}", json!({}));
+        // A number that is too large for a `Value` hides nothing.
+        let params: &RawValue = serde_json::from_str(r#"{"message":"m","x":1e999}"#).unwrap();
+        let got = for_agent("github", revision, "elicitation/create", params).unwrap();
+        assert!(got.get().contains(r#""message":"[github] m""#), "{got}");
+        let wrong: &RawValue = serde_json::from_str("[]").unwrap();
+        assert!(for_agent("github", revision, "elicitation/create", wrong).is_err());
+    }
+
+    #[test]
+    fn a_page_has_an_id_where_the_revision_has_one() {
+        let meta = json!({"marquetry/upstream": "github"});
+        let page = r#"{"mode":"url","message":"go","url":"https://a.example","elicitationId":"1"}"#;
+        let want = |id: Option<&str>| {
+            let mut want = json!({
+                "mode": "url", "message": "[github] go", "url": "https://a.example", "_meta": meta,
+            });
+            if let Some(id) = id {
+                want["elicitationId"] = id.into();
+            }
+            want
+        };
+        check(Revision::V2025_11_25, "elicitation/create", page, want(Some("1")));
+        check(Revision::V2026_07_28, "elicitation/create", page, want(None));
+    }
 }

@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Gateway, Upstream,
-    asker::{Agent, Asked, Asker, Way},
+    asker::{Agent, Asked, Asker, Way, for_agent},
     connection::Connection,
     news::News,
     parked::{Handle, Parked},
@@ -48,11 +48,13 @@ pub(super) struct Call {
 /// What travels in our `requestState` between the rounds of a stateless agent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Carried {
+pub(super) enum Carried {
     /// The call waits here.
     Waiting(Handle),
     /// The upstream is stateless as well, and keeps what it needs in a state of its own.
     Passed { round: usize, state: Option<String> },
+    /// The agent's user was sent to pages, and the upstream is called anew.
+    Visiting { round: usize, pages: usize },
 }
 
 /// Questions of one call that may wait to be asked; as many as the client half answers at once.
@@ -96,6 +98,7 @@ impl Gateway {
         let asker = |way| Asker {
             way,
             agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
+            upstream: upstream.name.clone(),
             connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
             most: self.limits.max_questions_per_call.get(),
             asked: 0.into(),
@@ -220,6 +223,7 @@ impl Gateway {
             _ => (0, params),
         };
         let options = CallOptions { pass_questions: true, ..options };
+        let name = &upstream.name;
         let (upstream, client) = (upstream.clone(), client.clone());
         let result = work(upstream, client, method, params, options, asker, None).await?;
         let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
@@ -233,6 +237,8 @@ impl Gateway {
         cx.carry(&Carried::Passed { round, state: request_state }).map_err(ClientError::Rpc)?;
         for (key, question) in &input_requests {
             let params = super::asker::or_empty(question.params.as_deref());
+            let params = for_agent(name, cx.revision(), &question.method, &params)
+                .map_err(ClientError::Rpc)?;
             // The keys are this round's, so that no earlier answer serves.
             let key = format!("{round}.{key}");
             let asked = cx.ask(&key, &question.method, &params);
@@ -285,7 +291,7 @@ async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<boo
 }
 
 /// What a future gives at once.
-async fn polled_once<T>(future: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn polled_once<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|task| {
         Poll::Ready(match future.as_mut().poll(task) {

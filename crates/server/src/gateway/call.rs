@@ -24,7 +24,12 @@ use serde_json::{
 };
 use tracing::Instrument as _;
 
-use super::{Gateway, State, Upstream, routes};
+use super::{
+    Gateway, State, Upstream,
+    routes::{self, LinkOwner},
+    uris::is_reserved,
+    visits::error_for_agent,
+};
 
 /// How the error begins that says that nobody has a tool.
 pub(crate) const UNKNOWN_TOOL: &str = "unknown tool";
@@ -85,9 +90,11 @@ impl Gateway {
         async {
             let (client, result) = self.request(index, "tools/call", &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
-            if !links.is_empty() {
+            // An upstream that has no resources would only draw the reads of others' to itself.
+            if !links.is_empty() && catalog.has_resources(index) {
+                let agent = LinkOwner::of(cx);
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-                links.iter().for_each(|uri| known.remember(uri, index));
+                links.iter().for_each(|uri| known.remember(&agent, uri, index));
             }
             let is_stateless = is_stateless(&client);
             Ok(ToolAnswer { result, capture: route.capture.clone(), is_stateless })
@@ -103,11 +110,15 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         self.settled_or_late().await;
-        let Some(index) = self.owner_of_resource(&params.uri) else {
+        let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        self.forward(index, "resources/read", &params, cx).await.map_err(|mut error| {
+        let reply = self.forward(index, "resources/read", &params, cx).await;
+        // Whoever has no token here must not get it from a cache, whatever the upstream allows.
+        let reply =
+            reply.map(|reply| if cx.principal().is_some() { reply.private() } else { reply });
+        reply.map_err(|mut error| {
             // Stateless servers say -32602 where the older revisions have a code of its own; our server half says what the client's revision wants.
             if error.code == error_code::INVALID_PARAMS && names_uri(&error) {
                 error.code = error_code::RESOURCE_NOT_FOUND;
@@ -178,11 +189,23 @@ impl Gateway {
         })
     }
 
-    /// The upstream that has a resource: the one that lists it, linked to it, or is likely to have it.
-    pub(super) fn owner_of_resource(&self, uri: &str) -> Option<usize> {
+    /// The upstream that has a resource: the one that lists it, whose template stands for it, that gave this agent a link
+    /// to it, or that is the only one with resources. What upstreams say of themselves to all comes before what one of
+    /// them says to one agent, so that a link draws no reads of another's resources to its upstream.
+    pub(super) fn owner_of_resource(&self, uri: &str, cx: &RequestContext) -> Option<usize> {
+        if is_reserved(uri) {
+            return None;
+        }
         let catalog = self.catalog();
-        let linked = || self.links.lock().unwrap_or_else(PoisonError::into_inner).get(uri);
-        catalog.resource(uri).or_else(linked).or_else(|| catalog.likely_owner(uri))
+        let linked = || {
+            let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+            links.get(&LinkOwner::of(cx), uri)
+        };
+        catalog
+            .resource(uri)
+            .or_else(|| catalog.template_owner(uri))
+            .or_else(linked)
+            .or_else(|| catalog.only_with_resources())
     }
 
     async fn forward(
@@ -215,7 +238,7 @@ impl Gateway {
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
-        let outcome = self.exchange(index, &client, method, params, cx).await;
+        let outcome = self.exchange_after_visits(index, &client, method, params, cx).await;
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {
@@ -225,7 +248,8 @@ impl Gateway {
             Err(ClientError::Rpc(error)) => {
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
                 self.pages.required(index, &error, cx.announcer());
-                Err(CallFailure::Rpc(error))
+                let era = cx.revision().era();
+                Err(CallFailure::Rpc(error_for_agent(upstream, error, era)))
             }
             Err(ClientError::Unauthorized(refusal)) => {
                 tracing::warn!(ms, %refusal, "not authorized");
@@ -287,8 +311,8 @@ fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
     }))
 }
 
-/// An upstream refuses this server's credentials (implementation-defined range).
-const UPSTREAM_UNAUTHORIZED: i32 = -32001;
+/// An upstream refuses this server's credentials.
+const UPSTREAM_UNAUTHORIZED: i32 = 502;
 
 fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless

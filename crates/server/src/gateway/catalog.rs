@@ -1,14 +1,17 @@
 //! What all upstreams offer together, under the names that clients see.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use marquetry_artifacts::Settings;
-use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
+use marquetry_protocol::{
+    server::HeaderArguments,
+    types::{Prompt, Resource, ResourceTemplate, Tool},
+};
 use serde_json::{Value, json};
 
 use crate::config::Level;
 
-use super::{names::NameError, template::UriPattern, upstream::Upstream};
+use super::{names::NameError, template::UriPattern, upstream::Upstream, uris::is_reserved};
 
 /// One upstream's lists as it gave them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +39,8 @@ pub(crate) struct Catalog {
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
     template_routes: HashMap<String, usize>,
+    /// Those that say most of their URIs first, whatever the order of the configuration: "file:///{+path}" does not draw
+    /// the reads of "file:///home/{name}" to itself.
     patterns: Vec<(UriPattern, usize)>,
     with_resources: Vec<usize>,
 }
@@ -55,6 +60,8 @@ pub(crate) struct ToolRoute {
     pub(crate) to: Route,
     /// None: answers pass through.
     pub(crate) capture: Option<Settings>,
+    /// The arguments that agents over stateless HTTP repeat in headers.
+    pub(crate) headers: Option<Arc<HeaderArguments>>,
 }
 
 /// Something of an upstream that is not offered to clients, and why.
@@ -92,7 +99,8 @@ impl Catalog {
                         };
                         catalog.tools.push(exposed_tool(tool, &exposed, capture.is_some()));
                         let to = Route { upstream: index, name: tool.name.clone() };
-                        catalog.tool_routes.insert(exposed, ToolRoute { to, capture });
+                        let headers = header_arguments(tool, upstream);
+                        catalog.tool_routes.insert(exposed, ToolRoute { to, capture, headers });
                     }
                     Err(why) => catalog.refuse(index, "tool", &tool.name, why),
                 }
@@ -113,7 +121,7 @@ impl Catalog {
             }
             for resource in &listing.resources {
                 let owner = |uri: &str| {
-                    let ours = uri.starts_with("artifact:").then(|| "this server".to_owned());
+                    let ours = is_reserved(uri).then(|| "this server".to_owned());
                     let theirs = catalog.resource_routes.get(uri);
                     ours.or_else(|| theirs.map(|&upstream| quoted(&upstreams[upstream])))
                 };
@@ -126,8 +134,16 @@ impl Catalog {
                 }
             }
             for template in &listing.templates {
+                if is_reserved(&template.uri_template) {
+                    let why = NameError::Taken("this server".to_owned());
+                    catalog.refuse(index, "resource template", &template.uri_template, why);
+                    continue;
+                }
                 // A later one may still match what the first does not have: both are tried, only one is listed.
-                catalog.patterns.push((UriPattern::new(&template.uri_template), index));
+                let pattern = UriPattern::new(&template.uri_template);
+                if pattern.has_scheme() {
+                    catalog.patterns.push((pattern, index));
+                }
                 if !catalog.template_routes.contains_key(&template.uri_template) {
                     catalog.template_routes.insert(template.uri_template.clone(), index);
                     catalog.templates.push(template.clone());
@@ -140,6 +156,8 @@ impl Catalog {
                 catalog.with_resources.push(index);
             }
         }
+        // Equals stay in the order of the configuration.
+        catalog.patterns.sort_by_key(|(pattern, _)| Reverse(pattern.fixed_bytes()));
         catalog
     }
 
@@ -168,19 +186,40 @@ impl Catalog {
         self.template_routes.get(uri).copied()
     }
 
-    /// The upstream that a resource in no list most likely belongs to: the first with a template that fits, or the only one with resources.
-    pub(crate) fn likely_owner(&self, uri: &str) -> Option<usize> {
+    /// The upstream with a template that stands for a URI; of several the one whose template says most of it.
+    pub(crate) fn template_owner(&self, uri: &str) -> Option<usize> {
         let fits = self.patterns.iter().find(|(pattern, _)| pattern.matches(uri));
-        fits.map(|(_, upstream)| *upstream).or_else(|| match self.with_resources[..] {
+        fits.map(|(_, upstream)| *upstream)
+    }
+
+    /// The upstream that has resources, if it is the only one.
+    pub(crate) fn only_with_resources(&self) -> Option<usize> {
+        match self.with_resources[..] {
             [only] => Some(only),
             _ => None,
-        })
+        }
+    }
+
+    /// Whether an upstream answers reads of resources at all.
+    pub(crate) fn has_resources(&self, upstream: usize) -> bool {
+        self.with_resources.contains(&upstream)
     }
 
     /// How many tools of an upstream are offered.
     pub(crate) fn tools_of(&self, upstream: usize) -> usize {
         self.tool_routes.values().filter(|route| route.to.upstream == upstream).count()
     }
+}
+
+/// The arguments of a tool that headers repeat. Where a mark is wrong none is checked: clients over HTTP do not show the
+/// tool, and others send no headers.
+fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
+    HeaderArguments::of(&tool.input_schema)
+        .inspect_err(|why| {
+            tracing::debug!(upstream = upstream.name, tool = tool.name, why, "no usable header");
+        })
+        .ok()
+        .flatten()
 }
 
 fn quoted(upstream: &impl AsRef<Upstream>) -> String {
@@ -323,13 +362,18 @@ mod tests {
         };
         let toml = "mcp_servers.a.command = 'x'\nmcp_servers.b.command = 'x'";
         let a = Listing {
-            resources: vec![resource("x:1"), resource("artifact://mine")],
+            resources: vec![resource("x:1"), resource("artifact://mine"), resource("AM7:a")],
+            templates: vec![
+                template("Artifact://{name}"),
+                template("{+any}"),
+                template("x:{+any}"),
+            ],
             has_resources: true,
             ..Listing::default()
         };
         let b = Listing {
             resources: vec![resource("x:1"), resource("x:2")],
-            templates: vec![template("y:{id}")],
+            templates: vec![template("y:{id}"), template("x:b/{id}")],
             has_resources: true,
             ..Listing::default()
         };
@@ -337,8 +381,41 @@ mod tests {
         assert_eq!(catalog.resource("x:1"), Some(0));
         assert_eq!(catalog.resource("x:2"), Some(1));
         assert_eq!(catalog.resource("artifact://mine"), None);
-        assert_eq!(catalog.likely_owner("y:7"), Some(1));
-        assert_eq!(catalog.likely_owner("z:7"), None, "two have resources");
-        assert_eq!(catalog.refused.len(), 2);
+        // The template that says more has it, and one that leaves the scheme open has nothing.
+        assert_eq!(catalog.template_owner("x:a/1"), Some(0));
+        assert_eq!(catalog.template_owner("x:b/1"), Some(1));
+        assert_eq!(catalog.template("Artifact://{name}"), None);
+        assert_eq!(catalog.template_owner("y:7"), Some(1));
+        assert_eq!(catalog.template_owner("z:7"), None);
+        assert_eq!(catalog.only_with_resources(), None, "two have resources");
+        assert!(catalog.has_resources(0) && !catalog.has_resources(2));
+        let refused: Vec<_> = catalog
+            .refused
+            .iter()
+            .map(|it| format!("{} {}: {}", it.kind, it.name, it.why))
+            .collect();
+        assert_eq!(
+            refused,
+            [
+                "resource artifact://mine: name is already taken by this server",
+                "resource AM7:a: name is already taken by this server",
+                "resource template Artifact://{name}: name is already taken by this server",
+                "resource x:1: name is already taken by upstream 'a'",
+            ]
+        );
+    }
+
+    #[test]
+    fn arguments_that_headers_repeat_are_known() {
+        let marked = |kind: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": "A"}}});
+        let listing = Listing {
+            tools: [("t", marked("string")), ("wrong", marked("number"))]
+                .map(|(name, input_schema)| Tool { input_schema, ..tool(name) })
+                .to_vec(),
+            ..Listing::default()
+        };
+        let (catalog, _) = catalog("mcp_servers.a.command = 'x'", vec![listing]);
+        assert!(catalog.tool("a__t").unwrap().headers.is_some());
+        assert!(catalog.tool("a__wrong").unwrap().headers.is_none());
     }
 }

@@ -9,10 +9,12 @@ use async_trait::async_trait;
 use marquetry_protocol::{
     RpcError,
     client::{ClientHandler, ServerNotification},
+    error_code,
     server::Announcer,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 use super::{Gateway, asker::or_empty, in_flight::InFlight};
 
@@ -88,6 +90,8 @@ impl ClientHandler for Connection {
 pub(crate) struct Pages {
     open: Mutex<VecDeque<Page>>,
     most: usize,
+    /// Notified whenever an upstream says that a user is done with a page.
+    pub(super) finished: Notify,
 }
 
 struct Page {
@@ -98,7 +102,7 @@ struct Page {
 
 impl Pages {
     pub(super) fn new(most: usize) -> Self {
-        Self { open: Mutex::default(), most }
+        Self { open: Mutex::default(), most, finished: Notify::new() }
     }
 
     pub(super) fn opened(&self, upstream: usize, id: String, announcer: Announcer) {
@@ -119,6 +123,7 @@ impl Pages {
         }
         let Some(params) = notification.params.as_deref() else { return };
         let Ok(Done { elicitation_id }) = serde_json::from_str(params.get()) else { return };
+        self.finished.notify_waiters();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|page| {
             let is_it = page.upstream == upstream && page.id == elicitation_id;
@@ -131,7 +136,6 @@ impl Pages {
 
     /// Remembers the pages that an error of an upstream names (-32042, "URL elicitation required", 2025-11-25).
     pub(super) fn required(&self, upstream: usize, error: &RpcError, announcer: Option<Announcer>) {
-        const URL_ELICITATION_REQUIRED: i32 = -32042;
         #[derive(Deserialize)]
         struct Data {
             elicitations: Vec<Elicitation>,
@@ -141,7 +145,7 @@ impl Pages {
         struct Elicitation {
             elicitation_id: String,
         }
-        let (URL_ELICITATION_REQUIRED, Some(announcer), Some(data)) =
+        let (error_code::URL_ELICITATION_REQUIRED, Some(announcer), Some(data)) =
             (error.code, announcer, &error.data)
         else {
             return;

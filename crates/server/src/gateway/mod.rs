@@ -7,6 +7,7 @@ mod call;
 mod catalog;
 mod connection;
 mod environment;
+mod freshness;
 #[cfg(unix)]
 mod guard;
 mod in_flight;
@@ -20,6 +21,8 @@ mod subscriptions;
 mod supervise;
 mod template;
 mod upstream;
+mod uris;
+mod visits;
 
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, Weak},
@@ -36,6 +39,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(crate) use self::{
     call::{CallFailure, ToolAnswer, UNKNOWN_TOOL, Unreachable},
     catalog::{Catalog, Refused},
+    freshness::List,
     state::State,
     upstream::Upstream,
 };
@@ -110,7 +114,10 @@ impl Gateway {
             upstreams: upstreams.collect(),
             catalog: RwLock::default(),
             relisting: Mutex::default(),
-            links: Mutex::new(LinkRoutes::new(config.limits.max_resource_routes.get())),
+            links: Mutex::new(LinkRoutes::new(
+                limits.max_resource_routes.get(),
+                limits.max_resource_routes_per_agent.get(),
+            )),
             changes,
             parked,
             pages,

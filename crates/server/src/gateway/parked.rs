@@ -120,7 +120,7 @@ impl Room {
         }
         let permit = self.all.clone().try_acquire_owned().map_err(|_| {
             let most = self.most;
-            RpcError::limit_exceeded(format!(
+            RpcError::too_many_requests(format!(
                 "more than {most} calls wait for answers of their clients (limits.max_parked_calls)"
             ))
         })?;

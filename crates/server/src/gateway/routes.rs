@@ -2,45 +2,110 @@
 
 use std::{
     borrow::Cow,
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
+use marquetry_protocol::server::{ConversationId, RequestContext};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// URIs of the resource links in tool answers with the index of their upstream; the oldest is forgotten first.
+/// The agent that a resource link was given to, and that alone may follow it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LinkOwner {
+    /// Its token says who it is.
+    Principal(String),
+    /// One session of an agent without a token.
+    Session(ConversationId),
+    /// All agents without a token and without a session: the one user of this machine.
+    Local,
+}
+
+impl LinkOwner {
+    /// The agent of a request.
+    pub(crate) fn of(cx: &RequestContext) -> Self {
+        match cx.principal() {
+            Some(principal) => Self::Principal(principal.id()),
+            // Only a session has somebody to announce something to.
+            None if cx.announcer().is_some() => Self::Session(cx.conversation()),
+            None => Self::Local,
+        }
+    }
+}
+
+/// URIs of the resource links in tool answers with the index of their upstream, for each agent by itself.
+///
+/// An agent that has too many forgets its oldest. When all agents together have too many, the agent that used its links
+/// the longest ago forgets all of them.
 pub(crate) struct LinkRoutes {
-    upstreams: HashMap<Arc<str>, usize>,
-    order: VecDeque<Arc<str>>,
+    agents: HashMap<LinkOwner, Links>,
+    /// The agents by their last use.
+    by_use: BTreeMap<u64, LinkOwner>,
+    uses: u64,
+    count: usize,
     most: usize,
+    most_per_agent: usize,
+}
+
+/// The links of one agent.
+#[derive(Default)]
+struct Links {
+    upstreams: HashMap<Arc<str>, usize>,
+    /// The oldest first.
+    order: VecDeque<Arc<str>>,
+    /// The number of the last use.
+    used: u64,
 }
 
 impl LinkRoutes {
-    /// Remembers at most `most` links.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { upstreams: HashMap::new(), order: VecDeque::new(), most }
+    /// Remembers at most `most` links, and of one agent at most `most_per_agent`.
+    pub(crate) fn new(most: usize, most_per_agent: usize) -> Self {
+        let (agents, by_use) = (HashMap::new(), BTreeMap::new());
+        Self { agents, by_use, uses: 0, count: 0, most, most_per_agent }
     }
 
-    /// Remembers that `upstream` gave a link to `uri`.
-    pub(crate) fn remember(&mut self, uri: &str, upstream: usize) {
-        if self.upstreams.contains_key(uri) {
-            self.upstreams.insert(uri.into(), upstream);
+    /// Remembers that `upstream` gave `agent` a link to `uri`. A URI that another upstream gave it before stays with
+    /// that one: no upstream draws the reads of another to itself.
+    pub(crate) fn remember(&mut self, agent: &LinkOwner, uri: &str, upstream: usize) {
+        let most_per_agent = self.most_per_agent.min(self.most);
+        let links = self.used(agent);
+        if links.upstreams.contains_key(uri) {
             return;
         }
-        if self.order.len() >= self.most
-            && let Some(oldest) = self.order.pop_front()
+        let mut added = 1;
+        if links.order.len() >= most_per_agent
+            && let Some(oldest) = links.order.pop_front()
         {
-            self.upstreams.remove(&oldest);
+            links.upstreams.remove(&oldest);
+            added = 0;
         }
         let uri: Arc<str> = uri.into();
-        self.order.push_back(uri.clone());
-        self.upstreams.insert(uri, upstream);
+        links.order.push_back(uri.clone());
+        links.upstreams.insert(uri, upstream);
+        self.count += added;
+        while self.count > self.most
+            && let Some((_, idlest)) = self.by_use.pop_first()
+        {
+            let forgotten = self.agents.remove(&idlest);
+            self.count -= forgotten.map_or(0, |links| links.order.len());
+        }
     }
 
-    /// The upstream that gave a link to `uri`.
-    pub(crate) fn get(&self, uri: &str) -> Option<usize> {
-        self.upstreams.get(uri).copied()
+    /// The upstream that gave `agent` a link to `uri`.
+    pub(crate) fn get(&mut self, agent: &LinkOwner, uri: &str) -> Option<usize> {
+        let upstream = self.agents.get(agent)?.upstreams.get(uri).copied();
+        self.used(agent);
+        upstream
+    }
+
+    /// The links of an agent, which uses them now.
+    fn used(&mut self, agent: &LinkOwner) -> &mut Links {
+        self.uses += 1;
+        let links = self.agents.entry(agent.clone()).or_default();
+        self.by_use.remove(&links.used);
+        links.used = self.uses;
+        self.by_use.insert(self.uses, agent.clone());
+        links
     }
 }
 
@@ -126,12 +191,46 @@ mod tests {
         assert_eq!((answer.get(), links), (text.as_str(), vec!["a:b".to_owned()]));
     }
 
+    fn principal(name: &str) -> LinkOwner {
+        LinkOwner::Principal(name.to_owned())
+    }
+
     #[test]
-    fn the_oldest_is_forgotten() {
-        let mut routes = LinkRoutes::new(2);
-        for (uri, upstream) in [("a", 0), ("b", 1), ("a", 2), ("c", 3)] {
-            routes.remember(uri, upstream);
+    fn an_agent_forgets_its_oldest_link() {
+        let mut routes = LinkRoutes::new(100, 2);
+        let ann = principal("ann");
+        for (uri, upstream) in [("a", 0), ("b", 1), ("c", 3)] {
+            routes.remember(&ann, uri, upstream);
         }
-        assert_eq!((routes.get("a"), routes.get("b"), routes.get("c")), (None, Some(1), Some(3)));
+        let found = ["a", "b", "c"].map(|uri| routes.get(&ann, uri));
+        assert_eq!((found, routes.count), ([None, Some(1), Some(3)], 2));
+    }
+
+    #[test]
+    fn links_belong_to_the_agent_that_got_them_and_to_their_first_upstream() {
+        let mut routes = LinkRoutes::new(100, 10);
+        let (ann, bob) = (principal("ann"), LinkOwner::Local);
+        routes.remember(&ann, "a", 0);
+        routes.remember(&ann, "a", 1);
+        routes.remember(&bob, "b", 2);
+        assert_eq!((routes.get(&ann, "a"), routes.get(&ann, "b")), (Some(0), None));
+        assert_eq!((routes.get(&bob, "a"), routes.get(&bob, "b")), (None, Some(2)));
+    }
+
+    #[test]
+    fn the_agent_that_used_its_links_the_longest_ago_forgets_them() {
+        let mut routes = LinkRoutes::new(4, 3);
+        let [ann, bob, eve] = ["ann", "bob", "eve"].map(principal);
+        for (agent, uri) in [(&ann, "a"), (&bob, "b"), (&bob, "c"), (&ann, "d")] {
+            routes.remember(agent, uri, 0);
+        }
+        assert_eq!(routes.get(&bob, "b"), Some(0));
+        for uri in ["e", "f", "g", "h", "i"] {
+            routes.remember(&eve, uri, 1);
+        }
+        let found = [(&ann, "a"), (&bob, "b"), (&eve, "e"), (&eve, "f"), (&eve, "g"), (&eve, "i")];
+        let found = found.map(|(agent, uri)| routes.get(agent, uri).is_some());
+        assert_eq!(found, [false, false, false, false, true, true]);
+        assert_eq!((routes.count, routes.agents.len(), routes.by_use.len()), (3, 1, 1));
     }
 }

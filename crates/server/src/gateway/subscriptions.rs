@@ -50,17 +50,20 @@ impl Gateway {
     pub(crate) async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.settled_or_late().await;
         let (index, _alone) = loop {
-            let known = self.subscriptions.upstream_of(uri);
-            let index = known
-                .or_else(|| self.owner_of_resource(uri))
-                .ok_or_else(|| RpcError::resource_not_found(uri))?;
+            let index =
+                self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;
+            // To tell this agent of another upstream's changes would be to tell it of another resource.
+            if self.subscriptions.upstream_of(uri).is_some_and(|known| known != index) {
+                let message = "another agent is subscribed to this URI at another upstream";
+                return Err(RpcError::invalid_params(message));
+            }
             let alone = self.upstreams[index].subscribing.lock().await;
             match self.subscriptions.table().get_mut(uri) {
                 Some((upstream, agents)) if *upstream == index => {
                     *agents += 1;
                     return Ok(());
                 }
-                // Another agent has begun at another upstream meanwhile.
+                // Another agent has begun at another upstream meanwhile, which is found out above.
                 Some(_) => {}
                 None => break (index, alone),
             }

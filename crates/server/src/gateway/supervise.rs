@@ -6,8 +6,10 @@ use std::{
 };
 
 use marquetry_protocol::{
-    client::{Client, ClientError, ServerNotification},
+    Era,
+    client::{Client, ClientError, Fetched, ServerNotification},
     error_code,
+    types::CacheHint,
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
@@ -16,6 +18,7 @@ use super::{
     backoff::{self, STEADY},
     catalog::Listing,
     connection::Connection,
+    freshness::List,
     state::State,
     upstream::Upstream,
 };
@@ -141,6 +144,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
         () = again => {}
     }
     loop {
+        let mut wanted = Vec::new();
         let mut stale = tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => return None,
@@ -157,16 +161,24 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
                 }
                 Stale { tools: true, ..Stale::default() }
             }
+            lists = upstream.freshness.wanted() => {
+                let stale = Stale::these(&lists);
+                wanted = lists;
+                stale
+            }
             told = notifications.recv() => match told {
                 Ok(notification) => Stale::of(&notification),
                 Err(RecvError::Lagged(_)) => Stale { tools: true, prompts: true, resources: true },
                 Err(RecvError::Closed) => return Some(client.closed().await.to_string()),
             },
         };
-        tokio::select! {
-            biased;
-            () = gateway.stopping.cancelled() => return None,
-            () = tokio::time::sleep(GATHERED) => {}
+        // An agent that waits for a list is not kept waiting for announcements.
+        if wanted.is_empty() {
+            tokio::select! {
+                biased;
+                () = gateway.stopping.cancelled() => return None,
+                () = tokio::time::sleep(GATHERED) => {}
+            }
         }
         // One fetch answers all announcements that are here by now.
         while let Ok(notification) = notifications.try_recv() {
@@ -184,6 +196,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
             Ok(()) => {
                 upstream.set_listing(listing.clone());
                 gateway.relist();
+                upstream.freshness.done(&wanted);
             }
             Err(ClientError::Closed(reason)) => return Some(reason.to_string()),
             Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {
@@ -191,6 +204,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
             }
             Err(error) => {
                 tracing::warn!(upstream = upstream.name, %error, "lists cannot be fetched anew; the old ones stay");
+                upstream.freshness.done(&wanted);
             }
         }
     }
@@ -220,6 +234,14 @@ impl Stale {
         }
     }
 
+    fn these(lists: &[List]) -> Self {
+        Self {
+            tools: lists.contains(&List::Tools),
+            prompts: lists.contains(&List::Prompts),
+            resources: lists.contains(&List::Resources),
+        }
+    }
+
     fn and(self, other: Self) -> Self {
         Self {
             tools: self.tools || other.tools,
@@ -238,20 +260,38 @@ async fn fetch(
 ) -> Result<(), ClientError> {
     let capabilities = &client.server().capabilities;
     if stale.tools && capabilities.tools.is_some() {
-        listing.tools = client.list_tools().await?;
+        let fetched = client.fetch_tools().await?;
+        upstream.freshness.note(List::Tools, fetched.cache);
+        listing.tools = fetched.items;
     }
     if stale.prompts && capabilities.prompts.is_some() {
-        let prompts = client.list_prompts().await;
+        let prompts = client.fetch_prompts().await;
+        upstream.freshness.note(List::Prompts, cache_of(client, &prompts));
+        let prompts = prompts.map(|fetched| fetched.items);
         listing.prompts = optional(upstream, "prompts", prompts, &mut listing.left_out)?;
     }
     if stale.resources && capabilities.resources.is_some() {
-        let resources = client.list_resources().await;
+        let resources = client.fetch_resources().await;
+        upstream.freshness.note(List::Resources, cache_of(client, &resources));
+        let resources = resources.map(|fetched| fetched.items);
         listing.resources = optional(upstream, "resources", resources, &mut listing.left_out)?;
-        let templates = client.list_resource_templates().await;
+        let templates = client.fetch_resource_templates().await;
+        upstream.freshness.note_part(List::Resources, cache_of(client, &templates));
+        let templates = templates.map(|fetched| fetched.items);
         let left_out = &mut listing.left_out;
         listing.templates = optional(upstream, "resource templates", templates, left_out)?;
     }
     Ok(())
+}
+
+/// How long a list may be kept, if its upstream says so.
+fn cache_of<T>(client: &Client, fetched: &Result<Fetched<T>, ClientError>) -> Option<CacheHint> {
+    match fetched {
+        Ok(fetched) => fetched.cache,
+        Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => None,
+        // The list that is left out, or the old one, is good for no time.
+        Err(_) => (client.server().revision.era() == Era::Stateless).then(CacheHint::default),
+    }
 }
 
 /// A list that an upstream can be used without.

@@ -38,6 +38,21 @@ impl UriPattern {
         Self { parts }
     }
 
+    /// Whether the template says by itself which scheme its URIs have. One that leaves that open stands for any URI of
+    /// anybody.
+    pub(crate) fn has_scheme(&self) -> bool {
+        matches!(self.parts.first(), Some(Part::Text(text)) if text.contains(':'))
+    }
+
+    /// How much of its URIs the template itself says, in bytes.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        let text = |part: &Part| match part {
+            Part::Text(text) => text.len(),
+            Part::Segment | Part::Anything => 0,
+        };
+        self.parts.iter().map(text).sum()
+    }
+
     /// Whether `uri` is one of the template's.
     pub(crate) fn matches(&self, uri: &str) -> bool {
         // For each part, the offsets that the parts so far can end at: linear in parts × length, whatever the template.

@@ -20,8 +20,8 @@ use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    bridge, catalog::Listing, connection::Connection, environment, in_flight::InFlight,
-    names::Namer, state::State,
+    bridge, catalog::Listing, connection::Connection, environment, freshness::Freshness,
+    in_flight::InFlight, names::Namer, state::State,
 };
 use crate::config::{Config, Limits, Transport, UpstreamConfig};
 
@@ -44,6 +44,8 @@ pub(crate) struct Upstream {
     guard: Option<PathBuf>,
     state: watch::Sender<State>,
     listing: RwLock<Arc<Listing>>,
+    /// When its lists are to be fetched anew.
+    pub(super) freshness: Freshness,
     starts: AtomicU32,
     /// Cancelled when the first start is over and the lists show what came of it.
     first_start: CancellationToken,
@@ -90,6 +92,7 @@ impl Upstream {
             guard: gateway.guard.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::default(),
+            freshness: Freshness::new(Duration::from_millis(gateway.list_refetch_ms)),
             starts: AtomicU32::new(0),
             first_start: CancellationToken::new(),
             suspected: Notify::new(),

@@ -160,9 +160,11 @@ async fn every_question_reaches_the_agent_and_its_answer_the_upstream() {
         for upstream in UPSTREAMS {
             let (agent, person) = world.person(revision, "ann").await;
             let said = text_of(&agent, &format!("{upstream}__all"), json!({})).await;
-            let want = json!([{"says": "ann", "to": "name?"}, "which?", "file:///ann", {"says": "ann", "to": "sure?"}]);
+            // The user is told which upstream asks.
+            let questions = ["name?", "sure?"].map(|question| format!("[{upstream}] {question}"));
+            let want = json!([{"says": "ann", "to": questions[0]}, "which?", "file:///ann", {"says": "ann", "to": questions[1]}]);
             assert_eq!(said, want.to_string(), "{revision} {upstream}");
-            assert_eq!(person.asked(), ["name?", "sure?"], "{revision} {upstream}");
+            assert_eq!(person.asked(), questions, "{revision} {upstream}");
         }
     }
     world.server.stop().await;
@@ -226,7 +228,7 @@ async fn a_call_that_goes_on_as_a_task_is_followed_and_asks_like_any_other() {
         let (agent, person) = world.person(revision, "ann").await;
         let said = text_of(&agent, "web__all", json!({})).await;
         assert!(said.contains("file:///ann"), "{revision}: {said}");
-        assert_eq!(person.asked(), ["name?", "sure?"], "{revision}");
+        assert_eq!(person.asked(), ["[web] name?", "[web] sure?"], "{revision}");
     }
     world.server.stop().await;
 }
@@ -319,7 +321,8 @@ async fn a_page_is_visited_and_its_end_is_told() {
                 text_of(&agent, &format!("{upstream}__page"), json!({})).await,
                 r#""accept""#
             );
-            assert_eq!(person.asked(), ["go there"], "{revision} {upstream}");
+            let asked = format!("[{upstream}] go there");
+            assert_eq!(person.asked(), [asked], "{revision} {upstream}");
             if revision == Revision::V2025_11_25 && upstream.ends_with("session") {
                 until("the page's end is told", async || {
                     person.told("notifications/elicitation/complete")
@@ -438,7 +441,8 @@ async fn of_two_agents_at_once_each_is_asked_what_is_its_own() {
                         let said = text_of(agent, &tool, json!({ "message": message })).await;
                         assert_eq!(
                             said,
-                            json!({ "says": name, "to": message }).to_string(),
+                            json!({ "says": name, "to": format!("[{upstream}] {message}") })
+                                .to_string(),
                             "{first} {second} {upstream}"
                         );
                     }
@@ -449,8 +453,8 @@ async fn of_two_agents_at_once_each_is_asked_what_is_its_own() {
                         .contains("ann alone")
                 );
                 tokio::join!(asks(&ann, "ann"), asks(&bob, "bob"));
-                assert!(is_ann.asked().iter().all(|asked| asked.starts_with("ann")));
-                assert!(is_bob.asked().iter().all(|asked| asked.starts_with("bob")));
+                assert!(is_ann.asked().iter().all(|asked| asked.contains("] ann ")));
+                assert!(is_bob.asked().iter().all(|asked| asked.contains("] bob ")));
             }
         }
     }
@@ -763,7 +767,7 @@ async fn an_upstreams_refusal_reaches_the_agent() {
         let agent = world.server.agent_of(Revision::V2026_07_28).await;
         match call(&agent, &format!("{upstream}__pid"), json!({})).await {
             Err(ClientError::Rpc(error)) => {
-                assert_eq!(error.code, -32001);
+                assert_eq!(error.code, 502);
                 let data: Value = serde_json::from_str(error.data.unwrap().get()).unwrap();
                 assert_eq!((&data["upstream"], &data["status"]), (&json!(upstream), &json!(401)));
                 assert!(

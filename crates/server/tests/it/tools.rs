@@ -30,10 +30,7 @@ async fn artifact_names(agent: &marquetry_protocol::client::Client) -> Vec<Strin
 async fn a_small_answer_is_left_as_it_is() {
     let (server, _web, agent) = captured("").await;
     let answer = call(&agent, "web__echo", json!({"text": "small"})).await.unwrap();
-    assert_eq!(
-        answer,
-        json!({"resultType": "complete", "content": [{"type": "text", "text": "small"}]})
-    );
+    assert_eq!(answer, json!({"content": [{"type": "text", "text": "small"}]}));
     assert_eq!(artifact_names(&agent).await, Vec::<String>::new());
     server.stop().await;
 }

@@ -283,7 +283,7 @@ impl HttpEndpoint {
             false => (&self.inner.stateless, limits.max_in_flight, "requests are in flight"),
         };
         let Ok(permit) = room.clone().try_acquire_owned() else {
-            let error = RpcError::limit_exceeded(format!("more than {most} {what}"));
+            let error = RpcError::too_many_requests(format!("more than {most} {what}"));
             return answered(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Outgoing::error(Some(&request.id), &error).bytes,
@@ -314,8 +314,8 @@ impl HttpEndpoint {
             return Ok(());
         }
         let Some(tool) = standard_headers::target(request, members)? else { return Ok(()) };
-        match self.inner.server.shared.handler.input_schema(&tool) {
-            Some(schema) => standard_headers::check_params(headers, members, &schema),
+        match self.inner.server.shared.handler.header_arguments(&tool) {
+            Some(marks) => standard_headers::check_params(headers, members, &marks),
             None => Ok(()),
         }
     }
@@ -346,8 +346,9 @@ impl HttpEndpoint {
         }
         let replay = self.inner.replay.replay();
         if let Err(most) = self.inner.sessions.insert(id.clone(), conversation, replay) {
-            let error =
-                RpcError::limit_exceeded(format!("more than {most} sessions are open and at work"));
+            let error = RpcError::too_many_requests(format!(
+                "more than {most} sessions are open and at work"
+            ));
             return answered(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Outgoing::error(Some(&request.id), &error).bytes,

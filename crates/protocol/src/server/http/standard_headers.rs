@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::{Request, RpcError, error_code, marked::marked, members::Members};
+use crate::{Request, RpcError, error_code, marked::HeaderArguments, members::Members};
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against the body
 /// (2026-07-28, "Standard Request Headers").
@@ -33,16 +33,16 @@ pub(super) fn check(
 pub(super) fn check_params(
     headers: &HeaderMap,
     members: &Members<'_>,
-    schema: &Value,
+    marks: &HeaderArguments,
 ) -> Result<(), RpcError> {
-    // A tool whose marks are wrong is shown to nobody, and its server is told by its own tests.
-    let Ok(marks) = marked(schema) else { return Ok(()) };
-    // Few tools mark any; the arguments of the others are not looked at.
-    if marks.is_empty() {
-        return Ok(());
-    }
-    let arguments: Value = members.read("arguments").ok().flatten().unwrap_or_default();
-    for mark in marks {
+    let arguments: Value = members
+        .read("arguments")
+        .map_err(|error| {
+            let why = format!("arguments cannot be compared with their headers: {error}");
+            RpcError::invalid_params(why)
+        })?
+        .unwrap_or_default();
+    for mark in marks.iter() {
         let header = &mark.header;
         match mark.text(&arguments) {
             None if headers.contains_key(header) => {
@@ -151,6 +151,7 @@ mod tests {
                 "deep": { "type": "string", "x-mcp-header": "Deep" },
             } },
         } });
+        let marks = HeaderArguments::of(&schema).unwrap().unwrap();
         let check = |given: &[(&'static str, &str)], arguments: &str| {
             let headers: HeaderMap = given
                 .iter()
@@ -162,7 +163,7 @@ mod tests {
             let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
                 panic!("no request")
             };
-            check_params(&headers, &Members::of(request.params), &schema)
+            check_params(&headers, &Members::of(request.params), &marks)
                 .err()
                 .map(|error| error.message)
         };
@@ -184,6 +185,8 @@ mod tests {
                 .unwrap(),
             "header 'mcp-param-count' differs from the body"
         );
+        let why = check(&[], r#"{"other":1e999}"#).unwrap();
+        assert!(why.contains("cannot be compared with their headers"), "{why}");
         for (given, arguments, why) in [
             (&[("mcp-param-count", "3")][..], both, "is missing"),
             (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),

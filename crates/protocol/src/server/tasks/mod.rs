@@ -165,7 +165,7 @@ impl Tasks {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.jobs.len() >= self.most {
                 let message = format!("more than {} tasks are kept (max_tasks)", self.most);
-                return Err(RpcError::limit_exceeded(message));
+                return Err(RpcError::too_many_requests(message));
             }
             kept.jobs.insert(id, job.clone());
         }

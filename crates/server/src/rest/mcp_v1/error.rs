@@ -111,6 +111,7 @@ impl From<RpcError> for Problem {
             error_code::METHOD_NOT_FOUND => (404, "unknown_method"),
             error_code::RESOURCE_NOT_FOUND => (404, "not_found"),
             error_code::LIMIT_EXCEEDED => (413, "limit_exceeded"),
+            error_code::TOO_MANY_REQUESTS => (429, "too_many_requests"),
             _ => (500, "internal"),
         };
         Self::new(status, code, error.message)
@@ -138,6 +139,7 @@ mod tests {
                 RpcError::method_not_found("x"),
                 RpcError::resource_not_found("am7://x"),
                 RpcError::limit_exceeded("why"),
+                RpcError::too_many_requests("why"),
                 RpcError::internal("why"),
             ]
             .map(Problem::from),
@@ -175,6 +177,7 @@ mod tests {
             404 unknown_method: method 'x' not found
             404 not_found: resource not found: am7://x
             413 limit_exceeded: why
+            429 too_many_requests: why
             500 internal: why
             500 internal: an upstream's
             413 limit_exceeded: the body is larger than limits.max_request_bytes (7)

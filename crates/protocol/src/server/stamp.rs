@@ -1,0 +1,136 @@
+//! What 2026-07-28 wants in every result beside the answer itself.
+
+use serde_json::value::RawValue;
+
+use crate::{
+    object::ObjectText,
+    types::{CacheHint, CacheScope, meta_key},
+};
+
+/// The members that 2026-07-28 wants in every result: its type, how long it may be kept, and which server gave it.
+#[derive(Clone, Copy)]
+pub(super) struct Stamp<'a> {
+    /// For results that may be kept.
+    pub(super) hint: Option<CacheHint>,
+    /// An `Implementation` as JSON; none where the result says it by itself.
+    pub(super) server_info: Option<&'a str>,
+}
+
+impl Stamp<'_> {
+    /// The members to put before and after those of a result that has none of them.
+    pub(super) fn members(&self) -> (String, String) {
+        let mut before = r#""resultType":"complete","#.to_owned();
+        if let Some(hint) = self.hint {
+            before +=
+                &format!(r#""ttlMs":{},"cacheScope":{},"#, hint.ttl_ms, scope(hint.cache_scope));
+        }
+        let after = match self.server_info {
+            Some(info) => format!(r#","_meta":{{"{}":{info}}}"#, meta_key::SERVER_INFO),
+            None => String::new(),
+        };
+        (before, after)
+    }
+
+    /// A result that may have some of the members already; none when it is no object.
+    ///
+    /// Of one that `is_complete` the type and the hints are its own, and what is missing is added. In any other they mean
+    /// nothing of the kind, and are replaced. The server is always this one, whoever made the result.
+    pub(super) fn stamped(
+        &self,
+        result: &RawValue,
+        is_complete: bool,
+        is_private: bool,
+    ) -> Option<String> {
+        let mut object = ObjectText::of(result)?;
+        if !is_complete || object.get("resultType").is_none() {
+            object.set("resultType", r#""complete""#);
+        }
+        // What is still to come is not kept.
+        if let Some(hint) = self.hint
+            && object.get("resultType") == Some(r#""complete""#)
+        {
+            if !is_complete || object.get("ttlMs").is_none() {
+                object.set("ttlMs", hint.ttl_ms.to_string());
+            }
+            if !is_complete || is_private || object.get("cacheScope").is_none() {
+                object.set("cacheScope", scope(hint.cache_scope));
+            }
+        }
+        if let Some(info) = self.server_info {
+            let meta = object.object("_meta").map(|mut meta| {
+                meta.set(meta_key::SERVER_INFO, info);
+                meta.write()
+            });
+            let alone = || format!(r#"{{"{}":{info}}}"#, meta_key::SERVER_INFO);
+            object.set("_meta", meta.unwrap_or_else(alone));
+        }
+        Some(object.write())
+    }
+}
+
+fn scope(scope: CacheScope) -> &'static str {
+    match scope {
+        CacheScope::Public => r#""public""#,
+        CacheScope::Private => r#""private""#,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(result: Value, is_complete: bool, is_private: bool, want: Value) {
+        let hint = CacheHint { ttl_ms: 0, cache_scope: CacheScope::Private };
+        let stamp = Stamp { hint: Some(hint), server_info: Some(r#"{"name":"we"}"#) };
+        let raw = to_raw_value(&result).unwrap();
+        let stamped = stamp.stamped(&raw, is_complete, is_private).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&stamped).unwrap(), want);
+    }
+
+    #[test]
+    fn a_complete_result_keeps_its_members_but_the_server_is_this_one() {
+        let ours = json!({ meta_key::SERVER_INFO: { "name": "we" } });
+        let theirs = json!({ "x": 1, meta_key::SERVER_INFO: { "name": "they" } });
+        let both = json!({ "x": 1, meta_key::SERVER_INFO: { "name": "we" } });
+        check(
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": theirs }),
+            true,
+            false,
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": both }),
+        );
+        check(
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public" }),
+            true,
+            true,
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "private", "_meta": ours }),
+        );
+        check(
+            json!({ "a": 1 }),
+            true,
+            false,
+            json!({ "a": 1, "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": ours }),
+        );
+        check(
+            json!({ "resultType": "input_required" }),
+            true,
+            false,
+            json!({ "resultType": "input_required", "_meta": ours }),
+        );
+    }
+
+    #[test]
+    fn what_an_older_server_says_by_these_names_is_replaced() {
+        check(
+            json!({ "resultType": "task", "ttlMs": 7, "_meta": null }),
+            false,
+            false,
+            json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "_meta": { meta_key::SERVER_INFO: { "name": "we" } },
+            }),
+        );
+    }
+}

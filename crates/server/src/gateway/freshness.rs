@@ -1,0 +1,171 @@
+//! When an upstream's lists are to be fetched anew (2026-07-28, "Caching").
+//!
+//! A list is fetched when its upstream starts and when it says that the list has changed. An upstream without sessions
+//! also says how long a list stays good: when it is shown after that time, it is fetched anew first.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use marquetry_protocol::types::CacheHint;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, timeout},
+};
+
+use super::{Gateway, State};
+
+/// How long a list that is fetched anew may keep an agent waiting. After that the old one is shown.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// A list of an upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools,
+    Prompts,
+    /// With their templates.
+    Resources,
+}
+
+/// Until when each list of an upstream is good.
+#[derive(Debug)]
+pub(crate) struct Freshness {
+    /// By [`List`]. None is good until the upstream says otherwise.
+    stale_from: Mutex<[Option<Instant>; 3]>,
+    /// The lists that agents are waiting for.
+    wanted: Mutex<[bool; 3]>,
+    some_wanted: Notify,
+    /// How often wanted lists were fetched.
+    fetched: watch::Sender<u64>,
+    /// The least time between two fetches.
+    pause: Duration,
+}
+
+impl Freshness {
+    /// Lists are fetched at most once in `pause`.
+    pub(super) fn new(pause: Duration) -> Self {
+        Self {
+            stale_from: Mutex::default(),
+            wanted: Mutex::default(),
+            some_wanted: Notify::new(),
+            fetched: watch::Sender::new(0),
+            pause,
+        }
+    }
+
+    /// A list was fetched just now, or could not be.
+    pub(super) fn note(&self, list: List, hint: Option<CacheHint>) {
+        let time = |hint: CacheHint| self.pause.max(Duration::from_millis(hint.ttl_ms));
+        // A time that no clock can hold is no end.
+        let stale_from = hint.and_then(|hint| Instant::now().checked_add(time(hint)));
+        lock(&self.stale_from)[list as usize] = stale_from;
+    }
+
+    /// As [`Self::note`] for a list of several parts, of which this is one.
+    pub(super) fn note_part(&self, list: List, hint: Option<CacheHint>) {
+        let before = lock(&self.stale_from)[list as usize];
+        self.note(list, hint);
+        let mut stale_from = lock(&self.stale_from);
+        let now = stale_from[list as usize];
+        stale_from[list as usize] = [before, now].into_iter().flatten().min();
+    }
+
+    fn is_stale(&self, list: List) -> bool {
+        lock(&self.stale_from)[list as usize].is_some_and(|from| from <= Instant::now())
+    }
+
+    /// Waits until a list was fetched anew that is not fresh any more.
+    async fn refreshed(&self, list: List) {
+        if !self.is_stale(list) {
+            return;
+        }
+        let mut fetched = self.fetched.subscribe();
+        lock(&self.wanted)[list as usize] = true;
+        self.some_wanted.notify_one();
+        _ = fetched.changed().await;
+    }
+
+    /// Waits until an agent wants lists that are not fresh any more. Safe to drop half-way.
+    pub(super) async fn wanted(&self) -> Vec<List> {
+        loop {
+            self.some_wanted.notified().await;
+            let wanted = std::mem::take(&mut *lock(&self.wanted));
+            let all = [List::Tools, List::Prompts, List::Resources];
+            let wanted: Vec<List> = all.into_iter().filter(|list| wanted[*list as usize]).collect();
+            if !wanted.is_empty() {
+                return wanted;
+            }
+        }
+    }
+
+    /// The wanted lists were fetched and are shown, or could not be fetched.
+    pub(super) fn done(&self, lists: &[List]) {
+        // One that could not be fetched is not asked for again at once.
+        for &list in lists.iter().filter(|list| self.is_stale(**list)) {
+            self.note(list, Some(CacheHint::default()));
+        }
+        self.fetched.send_modify(|fetched| *fetched += 1);
+    }
+}
+
+impl Gateway {
+    /// Fetches anew what of a list is not fresh any more. What does not come in time is shown as it was.
+    pub(crate) async fn refreshed(&self, list: List) {
+        let ready = self.upstreams.iter().filter(|it| matches!(it.state(), State::Ready(_)));
+        let stale: Vec<_> = ready.filter(|upstream| upstream.freshness.is_stale(list)).collect();
+        if !stale.is_empty() {
+            let all = join_all(stale.iter().map(|upstream| upstream.freshness.refreshed(list)));
+            _ = timeout(WAIT, all).await;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_stale_after_its_time_and_not_before_the_pause() {
+        let freshness = Freshness::new(Duration::from_secs(10));
+        let hint = |seconds| Some(CacheHint::public(Duration::from_secs(seconds)));
+        assert!(!freshness.is_stale(List::Tools));
+        freshness.note(List::Tools, hint(0));
+        freshness.note(List::Prompts, hint(60));
+        freshness.note(List::Resources, None);
+        freshness.note_part(List::Resources, hint(20));
+        let stale =
+            || [List::Tools, List::Prompts, List::Resources].map(|list| freshness.is_stale(list));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(stale(), [false, false, false]);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(stale(), [true, false, false]);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(stale(), [true, false, true]);
+        freshness.done(&[List::Tools]);
+        assert_eq!(stale(), [false, false, true]);
+        freshness.note(List::Tools, Some(CacheHint { ttl_ms: u64::MAX, ..CacheHint::default() }));
+        tokio::time::advance(Duration::from_secs(1_000_000)).await;
+        assert_eq!(stale(), [false, true, true]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_wants_a_stale_list_waits_for_it() {
+        let freshness = Freshness::new(Duration::from_secs(10));
+        freshness.note(List::Tools, Some(CacheHint::default()));
+        freshness.refreshed(List::Tools).await;
+        tokio::time::advance(Duration::from_secs(11)).await;
+        let fetching = async {
+            assert_eq!(freshness.wanted().await, [List::Tools]);
+            freshness.note(List::Tools, Some(CacheHint::default()));
+            freshness.done(&[List::Tools]);
+        };
+        tokio::join!(freshness.refreshed(List::Tools), fetching);
+        assert!(!freshness.is_stale(List::Tools));
+    }
+}

@@ -1,0 +1,200 @@
+//! Errors of upstreams in the form of the agent's revision, above all pages that a user has to visit before a call
+//! can go on.
+
+use std::time::{Duration, Instant};
+
+use marquetry_protocol::{
+    Era, RpcError,
+    client::{Client, ClientError},
+    error_code,
+    server::RequestContext,
+    types::{ElicitAction, ElicitResult},
+};
+use serde::Deserialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    Gateway, Upstream,
+    asker::for_agent,
+    bridge::{Carried, Outcome, polled_once},
+};
+
+/// Pages of one error that an agent is asked to visit; further ones come with the next error.
+const MOST_PAGES: usize = 16;
+
+/// How long an upstream may need to notice that a user has been to its page, before the user is asked again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The first and the longest pause between two calls in that time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
+
+impl Gateway {
+    /// Sends a request as [`Self::exchange`] does. Where the upstream answers a stateless agent that a page has to be
+    /// visited first (-32042, 2025-11-25), the agent is asked by `input_required` and the request is sent anew.
+    pub(super) async fn exchange_after_visits(
+        &self,
+        index: usize,
+        client: &Client,
+        method: &'static str,
+        params: Box<RawValue>,
+        cx: &RequestContext,
+    ) -> Outcome {
+        let can_ask = cx.revision().era() == Era::Stateless
+            && matches!(method, "tools/call" | "prompts/get" | "resources/read");
+        if !can_ask {
+            return self.exchange(index, client, method, params, cx).await;
+        }
+        let upstream = &self.upstreams[index];
+        let (round, has_visited) = match cx.carried().map_err(ClientError::Rpc)? {
+            Some(Carried::Visiting { round, pages }) => {
+                let visits = (0..pages).map(|page| visit(cx, round, page));
+                match visits.min().unwrap_or(Visit::Unanswered) {
+                    Visit::Refused => return Err(ClientError::Rpc(not_visited(upstream))),
+                    Visit::Unanswered => (round, false),
+                    Visit::Accepted => (round, true),
+                }
+            }
+            _ => (0, false),
+        };
+        let mut pause = PAUSES.0;
+        let give_up = Instant::now() + PATIENCE;
+        let pages = loop {
+            let finished = self.pages.finished.notified();
+            // One call needs no copy of what it sends, and nearly all calls are one.
+            if !has_visited {
+                match self.exchange(index, client, method, params, cx).await {
+                    Err(ClientError::Rpc(error)) if is_page(&error) => {
+                        break pages(error).map_err(ClientError::Rpc)?;
+                    }
+                    outcome => return outcome,
+                }
+            }
+            let error = match self.exchange(index, client, method, params.clone(), cx).await {
+                Err(ClientError::Rpc(error)) if is_page(&error) => error,
+                outcome => return outcome,
+            };
+            if Instant::now() + pause > give_up {
+                break pages(error).map_err(ClientError::Rpc)?;
+            }
+            // The agent says that its user went there, which does not mean that the user is done.
+            _ = tokio::time::timeout(pause, finished).await;
+            pause = (pause * 2).min(PAUSES.1);
+        };
+        let most = self.limits.max_questions_per_call.get();
+        if round >= most {
+            return Err(ClientError::TooManyRounds(most));
+        }
+        let round = round + 1;
+        let carried = Carried::Visiting { round, pages: pages.len() };
+        cx.carry(&carried).map_err(ClientError::Rpc)?;
+        for (page, params) in pages.iter().enumerate() {
+            let asked = async {
+                let params =
+                    for_agent(&upstream.name, cx.revision(), "elicitation/create", params)?;
+                cx.ask(&key(round, page), "elicitation/create", &params).await
+            };
+            if let Some(Err(error)) = polled_once(asked).await {
+                return Err(ClientError::Rpc(error));
+            }
+        }
+        // The agent is asked, and this future dropped.
+        std::future::pending().await
+    }
+}
+
+/// An upstream's error as an agent may get it.
+///
+/// Codes from -32020 to -32099 mean what the specification says. To a stateless agent this server is the one that says
+/// it, and of an upstream's only "missing capability" holds for the agent as well. In sessions they go through, as every
+/// error does; only that a page has to be visited is told with the upstream's name.
+pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) -> RpcError {
+    let code = error.code;
+    let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
+    match era {
+        Era::Stateless if is_reserved => {
+            let message = format!("upstream '{}' refused: {}", upstream.name, error.message);
+            let data = json!({"upstream": upstream.name, "code": code, "data": error.data});
+            RpcError::internal(message).with_data(&data)
+        }
+        Era::Session if is_page(&error) => with_name(upstream, error),
+        _ => error,
+    }
+}
+
+fn is_page(error: &RpcError) -> bool {
+    error.code == error_code::URL_ELICITATION_REQUIRED
+}
+
+/// The pages that an error of an upstream names.
+///
+/// # Errors
+/// The error itself, when it names none.
+fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
+    #[derive(Deserialize)]
+    struct Data {
+        elicitations: Vec<Box<RawValue>>,
+    }
+    #[derive(Deserialize)]
+    struct Page {
+        mode: String,
+        url: String,
+    }
+    let is_page = |page: &Box<RawValue>| {
+        serde_json::from_str(page.get())
+            .is_ok_and(|Page { mode, url }| mode == "url" && !url.is_empty())
+    };
+    let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
+    let pages: Vec<_> = data
+        .map(|Data { elicitations }| {
+            elicitations.into_iter().filter(is_page).take(MOST_PAGES).collect()
+        })
+        .unwrap_or_default();
+    if pages.is_empty() { Err(error) } else { Ok(pages) }
+}
+
+/// The error with the upstream's name before what the user is told of each page.
+fn with_name(upstream: &Upstream, mut error: RpcError) -> RpcError {
+    let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
+    let Some(mut data) = data else { return error };
+    let data: &mut Value = &mut data;
+    let pages = data.get_mut("elicitations").and_then(Value::as_array_mut);
+    for page in pages.into_iter().flatten() {
+        if let Some(Value::String(message)) = page.get_mut("message") {
+            message.insert_str(0, &format!("[{}] ", upstream.name));
+        }
+    }
+    error.data = to_raw_value(data).ok().or(error.data);
+    error
+}
+
+/// What an agent answered of one page, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Visit {
+    Refused,
+    Unanswered,
+    Accepted,
+}
+
+fn visit(cx: &RequestContext, round: usize, page: usize) -> Visit {
+    let answer = cx.answers().and_then(|answers| answers.get(&key(round, page)));
+    match answer.and_then(|answer| serde_json::from_str::<ElicitResult>(answer.get()).ok()) {
+        Some(ElicitResult { action: ElicitAction::Accept, .. }) => Visit::Accepted,
+        Some(_) => Visit::Refused,
+        None => Visit::Unanswered,
+    }
+}
+
+/// The name of the question for one page. It has its round, so that no earlier answer serves.
+fn key(round: usize, page: usize) -> String {
+    format!("visit-{round}.{page}")
+}
+
+fn not_visited(upstream: &Upstream) -> RpcError {
+    let name = &upstream.name;
+    let message = format!("upstream '{name}' needs its page to be visited, and the user did not");
+    let code = error_code::URL_ELICITATION_REQUIRED;
+    RpcError::internal(message).with_data(&json!({"upstream": name, "code": code}))
+}

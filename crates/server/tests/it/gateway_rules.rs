@@ -1,0 +1,420 @@
+//! What the specification wants of a server that passes on what others say.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Revision, RpcError,
+    client::{Client, ClientError, ClientHandler, ClientOptions},
+    types::{ClientCapabilities, ElicitAction, ElicitParams, ElicitResult},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    scripted::{Said, Scripted, complete, error, lists},
+    support::{Answer, Running, ask, call, rpc_error, tool_names},
+};
+
+const SESSION: &str = "2025-11-25";
+const STATELESS: &str = "2026-07-28";
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Sends a request without a session and with these headers beside those that every request has.
+async fn post(server: &Running, headers: &[(&str, &str)], method: &str, params: Value) -> Answer {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let mut all = vec![
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", STATELESS),
+        ("Mcp-Method", method),
+    ];
+    if !name.is_empty() {
+        all.push(("Mcp-Name", &name));
+    }
+    all.extend(headers);
+    server.http("POST", "/mcp", &all, body.to_string().as_bytes()).await
+}
+
+#[tokio::test]
+async fn headers_that_repeat_arguments_of_upstream_tools_are_checked() {
+    let tools = json!([{ "name": "query", "inputSchema": { "type": "object", "properties": {
+        "region": { "type": "string", "x-mcp-header": "Region" },
+        "limit": { "type": "integer", "x-mcp-header": "Limit" },
+    } } }]);
+    let upstream = Scripted::start(SESSION, move |method, params| {
+        let said =
+            json!({ "content": [{ "type": "text", "text": params["arguments"].to_string() }] });
+        Ok(lists(method, &tools, &json!([]), &json!([])).unwrap_or(said))
+    })
+    .await;
+    let server = Running::start(&upstream.toml("db")).await;
+    let listed = post(&server, &[], "tools/list", json!({})).await.json();
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "db__query").unwrap();
+    assert_eq!(tool["inputSchema"]["properties"]["region"]["x-mcp-header"], "Region");
+
+    let both = json!({ "region": "eu", "limit": 3 });
+    let right = [("Mcp-Param-Region", "eu"), ("Mcp-Param-Limit", "3")];
+    let query = async |headers: &[(&str, &str)], arguments: &Value| {
+        let params = json!({ "name": "db__query", "arguments": arguments });
+        let answer = post(&server, headers, "tools/call", params).await;
+        (answer.status, answer.json()["error"]["code"].as_i64())
+    };
+    assert_eq!(query(&right, &both).await, (200, None));
+    assert_eq!(query(&[], &json!({ "region": null })).await, (200, None));
+    assert_eq!(upstream.seen("tools/call").len(), 2);
+    for wrong in [
+        &[][..],
+        &right[..1],
+        &[("Mcp-Param-Region", "us"), right[1]],
+        &[("Mcp-Param-Region", "=?base64?!?="), right[1]],
+        &[right[0], ("Mcp-Param-Limit", "4")],
+    ] {
+        assert_eq!(query(wrong, &both).await, (400, Some(-32020)), "{wrong:?}");
+    }
+    assert_eq!(query(&right, &json!({ "region": "eu" })).await, (400, Some(-32020)));
+    assert_eq!(upstream.seen("tools/call").len(), 2, "a refused call goes nowhere");
+    // In a session there are no such headers.
+    let agent = server.agent().await;
+    assert!(call(&agent, "db__query", both).await.is_ok());
+    server.stop().await;
+}
+
+/// An upstream whose tool `fail` answers with the error that its arguments name.
+async fn failing(revision: &'static str) -> Scripted {
+    Scripted::start(revision, |method, params| {
+        let tools = json!([{ "name": "fail", "inputSchema": { "type": "object" } }]);
+        match lists(method, &tools, &json!([]), &json!([])) {
+            Some(list) => Ok(complete(list)),
+            None => Err(params["arguments"].clone()),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn codes_that_the_specification_reserves_reach_no_stateless_agent() {
+    for revision in [SESSION, STATELESS] {
+        let upstream = failing(revision).await;
+        let server = Running::start(&upstream.toml("up")).await;
+        let new = server.agent_of(Revision::V2026_07_28).await;
+        let old = server.agent().await;
+        for (code, want) in [
+            (-32019, -32019),
+            (-32020, -32603),
+            (-32021, -32021),
+            (-32022, -32603),
+            (-32023, -32603),
+            (-32042, -32603),
+            (-32099, -32603),
+            (-32100, -32100),
+            (7, 7),
+        ] {
+            let said = error(code, "no", json!({ "why": 1 }));
+            match call(&new, "up__fail", said.clone()).await {
+                Err(ClientError::Rpc(error)) => {
+                    assert_eq!(error.code, want, "{revision} {code}");
+                    let data: Value = serde_json::from_str(error.data.unwrap().get()).unwrap();
+                    let mapped = json!({ "upstream": "up", "code": code, "data": { "why": 1 } });
+                    let data_is = if want == code { json!({ "why": 1 }) } else { mapped };
+                    assert_eq!(data, data_is, "{revision} {code}");
+                }
+                other => panic!("{revision} {code}: {other:?}"),
+            }
+            let (in_session, _) = rpc_error(call(&old, "up__fail", said).await);
+            assert_eq!(in_session, code, "{revision}");
+        }
+        server.stop().await;
+    }
+}
+
+/// Goes to pages, or does not, and remembers what it was told.
+#[derive(Default)]
+struct Visitor {
+    told: Mutex<Vec<ElicitParams>>,
+    declines: AtomicBool,
+}
+
+#[async_trait]
+impl ClientHandler for Visitor {
+    async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
+        self.told.lock().unwrap().push(params);
+        let declines = self.declines.load(Ordering::SeqCst);
+        let action = if declines { ElicitAction::Decline } else { ElicitAction::Accept };
+        Ok(ElicitResult { action, content: None })
+    }
+}
+
+async fn visitor(server: &Running, revision: Revision, offers: Value) -> (Client, Arc<Visitor>) {
+    let visitor = Arc::new(Visitor::default());
+    let capabilities: ClientCapabilities = serde_json::from_value(offers).unwrap();
+    let options =
+        ClientOptions { capabilities, handler: visitor.clone(), ..ClientOptions::default() };
+    (server.agent_with(revision, options).await, visitor)
+}
+
+/// Wants its page to be visited, and notices a while after the agent has come back.
+fn login(method: &str, calls: &AtomicUsize, until: usize) -> Said {
+    let tools = json!([{ "name": "pay", "inputSchema": { "type": "object" } }]);
+    if let Some(list) = lists(method, &tools, &json!([]), &json!([])) {
+        return Ok(list);
+    }
+    let page = json!({
+        "mode": "url", "message": "log in", "url": "https://pay.example/", "elicitationId": "p1",
+    });
+    match calls.fetch_add(1, Ordering::SeqCst) < until {
+        true => Err(error(-32042, "log in first", json!({ "elicitations": [page] }))),
+        false => Ok(json!({ "content": [{ "type": "text", "text": "paid" }] })),
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_has_to_be_visited_first_is_asked_for() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let upstream = Scripted::start(SESSION, move |method, _| login(method, &counted, 3)).await;
+    let server = Running::start(&upstream.toml("bank")).await;
+    let url = json!({ "elicitation": { "url": {} } });
+    let (agent, visitor) = visitor(&server, Revision::V2026_07_28, url.clone()).await;
+    let paid = call(&agent, "bank__pay", json!({})).await.unwrap();
+    assert_eq!(paid["content"][0]["text"], "paid");
+    assert_eq!(calls.load(Ordering::SeqCst), 4, "it asked again until the upstream noticed");
+    {
+        let told = visitor.told.lock().unwrap();
+        assert_eq!(told.len(), 1, "the user was asked once: {told:?}");
+        assert_eq!(told[0].message, "[bank] log in");
+        assert_eq!(told[0].url.as_deref(), Some("https://pay.example/"));
+        assert_eq!(told[0].elicitation_id, None, "2026-07-28 has none");
+    }
+    // Who does not go there gets no answer, and the upstream is not asked again.
+    calls.store(0, Ordering::SeqCst);
+    visitor.declines.store(true, Ordering::SeqCst);
+    let (code, message) = rpc_error(call(&agent, "bank__pay", json!({})).await);
+    assert_eq!(code, -32603);
+    assert!(message.contains("upstream 'bank'") && message.contains("visited"), "{message}");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    // Who cannot be asked is told what it lacks.
+    calls.store(0, Ordering::SeqCst);
+    let (deaf, _) = self::visitor(&server, Revision::V2026_07_28, json!({})).await;
+    match call(&deaf, "bank__pay", json!({})).await {
+        Err(ClientError::Rpc(error)) => {
+            assert_eq!(error.code, -32021);
+            assert!(error.data.unwrap().get().contains(r#""elicitation":{"url""#));
+        }
+        other => panic!("{other:?}"),
+    }
+    // In a session the error is the agent's own business, and it names the upstream.
+    calls.store(0, Ordering::SeqCst);
+    let (old, _) = self::visitor(&server, Revision::V2025_11_25, url).await;
+    match call(&old, "bank__pay", json!({})).await {
+        Err(ClientError::Rpc(error)) => {
+            assert_eq!(error.code, -32042);
+            assert!(error.data.unwrap().get().contains("[bank] log in"));
+        }
+        other => panic!("{other:?}"),
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn each_agent_gets_the_members_of_its_own_revision() {
+    let upstream = Scripted::start(STATELESS, |method, params| {
+        let of = |kind: &str| json!({ "type": kind });
+        let tools = json!([
+            { "name": "list", "inputSchema": of("object"), "outputSchema": of("array") },
+            { "name": "object", "inputSchema": of("object"), "outputSchema": of("object") },
+        ]);
+        let resources = json!([{ "uri": "x://1", "name": "one" }]);
+        let said = match method {
+            "tools/call" if params["name"] == "list" => {
+                json!({ "content": [], "structuredContent": [1, 2] })
+            }
+            "tools/call" => json!({ "content": [], "structuredContent": { "a": 1 } }),
+            "resources/read" => json!({ "contents": [{ "uri": "x://1", "text": "1" }] }),
+            "prompts/get" => json!({ "messages": [] }),
+            method => lists(method, &tools, &resources, &json!([])).unwrap(),
+        };
+        Ok(complete(said))
+    })
+    .await;
+    let server = Running::start(&upstream.toml("up")).await;
+    let requests = [
+        ("tools/call", json!({ "name": "up__list" })),
+        ("tools/call", json!({ "name": "up__object" })),
+        ("resources/read", json!({ "uri": "x://1" })),
+        ("prompts/get", json!({ "name": "up__greet" })),
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+    ];
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        let agent = server.agent_of(revision).await;
+        let is_new = revision == Revision::V2026_07_28;
+        for (method, params) in &requests {
+            let said = ask(&agent, method, params.clone()).await.unwrap();
+            let is_read = !matches!(*method, "tools/call" | "prompts/get");
+            for (member, has) in [
+                ("resultType", is_new),
+                ("ttlMs", is_new && is_read),
+                ("cacheScope", is_new && is_read),
+            ] {
+                let has_it = said.get(member).is_some();
+                assert!(has_it == has || is_new && has_it, "{revision} {method} {member}: {said}");
+            }
+            match is_new {
+                // Whoever made it, this server gives it.
+                true => assert_eq!(said["_meta"][SERVER_INFO]["name"], "marquetry", "{method}"),
+                false => assert!(!said.to_string().contains("serverInfo"), "{method}: {said}"),
+            }
+        }
+        let list = ask(&agent, "tools/call", json!({ "name": "up__list" })).await.unwrap();
+        let object = ask(&agent, "tools/call", json!({ "name": "up__object" })).await.unwrap();
+        assert_eq!(object["structuredContent"], json!({ "a": 1 }), "{revision}");
+        let text = json!([{ "type": "text", "text": "[1,2]" }]);
+        match is_new {
+            true => assert_eq!(list["structuredContent"], json!([1, 2])),
+            false => assert_eq!((list.get("structuredContent"), &list["content"]), (None, &text)),
+        }
+        let listed = ask(&agent, "tools/list", json!({})).await.unwrap();
+        let schema = |name: &str| {
+            let mut tools = listed["tools"].as_array().unwrap().iter();
+            tools.find(|tool| tool["name"] == name).unwrap().get("outputSchema").cloned()
+        };
+        assert!(schema("up__object").is_some(), "{revision}");
+        assert!(is_new || schema("up__list").is_none(), "{revision}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstreams_list_is_fetched_anew_when_its_time_is_over() {
+    for (ttl, want) in [(0, "up__t1"), (60_000, "up__t0")] {
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let counted = fetches.clone();
+        let upstream = Scripted::start(STATELESS, move |method, _| {
+            let number = match method {
+                "tools/list" => counted.fetch_add(1, Ordering::SeqCst),
+                _ => 0,
+            };
+            let tools =
+                json!([{ "name": format!("t{number}"), "inputSchema": { "type": "object" } }]);
+            let mut list = complete(lists(method, &tools, &json!([]), &json!([])).unwrap());
+            list["ttlMs"] = ttl.into();
+            Ok(list)
+        })
+        .await;
+        let toml = format!("gateway.list_refetch_ms = 300\n{}", upstream.toml("up"));
+        let server = Running::start(&toml).await;
+        let agent = server.agent().await;
+        let listed = async || tool_names(&agent).await.pop().unwrap();
+        let since = Instant::now();
+        // As often as it is listed: not before the pause is over.
+        while since.elapsed() < Duration::from_millis(150) {
+            assert_eq!(listed().await, "up__t0");
+        }
+        assert_eq!(fetches.load(Ordering::SeqCst), 1);
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert_eq!(listed().await, want, "ttlMs {ttl}");
+        // Nobody asks, so nothing is fetched.
+        let before = fetches.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(fetches.load(Ordering::SeqCst), before);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn with_tokens_what_is_read_is_for_its_reader_alone() {
+    let upstream = Scripted::start(STATELESS, |method, _| {
+        let resources = json!([{ "uri": "x://1", "name": "one" }]);
+        let read = json!({ "contents": [{ "uri": "x://1", "text": "1" }] });
+        Ok(complete(lists(method, &json!([]), &resources, &json!([])).unwrap_or(read)))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let token = "hush-0123456789abcdef";
+    std::fs::write(directory.path().join("token"), token).unwrap();
+    let file = directory.path().join("token").display().to_string();
+    let auth = format!("[auth.tokens]\nann = {{ file = '{file}' }}\n");
+    let bearer = format!("Bearer {token}");
+    for (head, want) in [(String::new(), "public"), (auth, "private")] {
+        let server = Running::start(&format!("{head}{}", upstream.toml("up"))).await;
+        let headers = [("Authorization", bearer.as_str())];
+        let read =
+            post(&server, &headers, "resources/read", json!({ "uri": "x://1" })).await.json();
+        assert_eq!(read["result"]["contents"][0]["text"], "1", "{read}");
+        assert_eq!(read["result"]["cacheScope"], want, "{read}");
+        // What several upstreams give together, by credentials of this server, is never everybody's.
+        let listed = post(&server, &headers, "resources/list", json!({})).await.json();
+        assert_eq!(listed["result"]["cacheScope"], "private", "{listed}");
+        server.stop().await;
+    }
+}
+
+/// An upstream that answers reads with its own name, and whose tool links to whatever it is told.
+async fn linking(name: &'static str, resources: Value, templates: Value) -> Scripted {
+    Scripted::start(SESSION, move |method, params| {
+        let tools = json!([{ "name": "link", "inputSchema": { "type": "object" } }]);
+        Ok(match method {
+            "tools/call" => {
+                let uri = &params["arguments"]["uri"];
+                json!({ "content": [{ "type": "resource_link", "uri": uri, "name": "x" }] })
+            }
+            "resources/read" => json!({ "contents": [{ "uri": params["uri"], "text": name }] }),
+            method => lists(method, &tools, &resources, &templates).unwrap(),
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_link_is_for_its_agent_and_draws_no_reads_of_another_upstreams_resources() {
+    let thief = linking("thief", json!([{ "uri": "artifact://stolen", "name": "a" }]), json!([{ "uriTemplate": "AM7://{id}", "name": "b" }, { "uriTemplate": "{+any}", "name": "c" }])).await;
+    let owner = linking(
+        "owner",
+        json!([{ "uri": "own://listed", "name": "l" }]),
+        json!([{ "uriTemplate": "own://t/{id}", "name": "t" }]),
+    )
+    .await;
+    let server = Running::start(&format!("{}{}", thief.toml("thief"), owner.toml("owner"))).await;
+    let health = server.app.health();
+    let refused = health["upstreams"][0]["refused"].as_array().unwrap();
+    let refused: Vec<_> = refused.iter().map(|refused| refused["name"].clone()).collect();
+    assert_eq!(refused, ["artifact://stolen", "AM7://{id}"]);
+
+    let read = async |agent: &Client, uri: &str| {
+        let read = ask(agent, "resources/read", json!({ "uri": uri })).await;
+        read.map(|read| read["contents"][0]["text"].as_str().unwrap().to_owned())
+    };
+    let link = async |agent: &Client, from: &str, uri: &str| {
+        call(agent, &format!("{from}__link"), json!({ "uri": uri })).await.unwrap();
+    };
+    let (ann, bob) = (server.agent().await, server.agent().await);
+    for uri in ["own://listed", "own://t/1", "new://1", "artifact://x", "am7://x", "AM7://x"] {
+        link(&ann, "thief", uri).await;
+    }
+    assert_eq!(read(&ann, "own://listed").await.unwrap(), "owner");
+    assert_eq!(read(&ann, "own://t/1").await.unwrap(), "owner");
+    assert_eq!(read(&ann, "new://1").await.unwrap(), "thief", "nobody else claims it");
+    for own in ["artifact://x", "am7://x", "AM7://x"] {
+        assert_eq!(rpc_error(read(&ann, own).await).0, -32002, "{own}");
+    }
+    // The link is ann's, and a URI that one upstream gave stays its.
+    assert_eq!(rpc_error(read(&bob, "new://1").await).0, -32002);
+    link(&bob, "owner", "new://1").await;
+    link(&bob, "thief", "new://1").await;
+    assert_eq!(read(&bob, "new://1").await.unwrap(), "owner");
+    assert_eq!(read(&ann, "new://1").await.unwrap(), "thief");
+    server.stop().await;
+}

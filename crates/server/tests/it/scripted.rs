@@ -1,0 +1,142 @@
+//! An upstream over HTTP that answers with what a test says, right or wrong.
+
+use std::sync::{Arc, Mutex};
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    http::StatusCode,
+    response::Response,
+    routing::any,
+};
+use marquetry_protocol::server::http::{ServeOptions, serve};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A result, or an error object.
+pub(crate) type Said = Result<Value, Value>;
+
+/// The upstream; ends when dropped.
+pub(crate) struct Scripted {
+    url: String,
+    revision: &'static str,
+    seen: Arc<Mutex<Vec<(String, Value)>>>,
+    stop: CancellationToken,
+}
+
+impl Scripted {
+    /// One that speaks `revision`, has tools, prompts and resources, and answers each method as `answer` says. Of the
+    /// parameters nothing is hidden from it.
+    pub(crate) async fn start(
+        revision: &'static str,
+        answer: impl Fn(&str, &Value) -> Said + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let answer = Arc::new(answer);
+        let router = axum::Router::new().route(
+            "/mcp",
+            any({
+                let seen = seen.clone();
+                move |request: Request| {
+                    let (seen, answer) = (seen.clone(), answer.clone());
+                    async move {
+                        let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
+                        let Ok(message) = serde_json::from_slice::<Value>(&body) else {
+                            return reply(StatusCode::METHOD_NOT_ALLOWED, Body::empty());
+                        };
+                        if message.get("id").is_none() {
+                            return reply(StatusCode::ACCEPTED, Body::empty());
+                        }
+                        let method = message["method"].as_str().unwrap();
+                        seen.lock().unwrap().push((method.to_owned(), message["params"].clone()));
+                        let mut said = json!({ "jsonrpc": "2.0", "id": message["id"] });
+                        match introduction(revision, method)
+                            .map_or_else(|| answer(method, &message["params"]), Ok)
+                        {
+                            Ok(result) => said["result"] = result,
+                            Err(error) => said["error"] = error,
+                        }
+                        reply(StatusCode::OK, said.to_string().into())
+                    }
+                }
+            }),
+        );
+        let stop = CancellationToken::new();
+        let service = hyper_util::service::TowerToHyperService::new(router);
+        let options = ServeOptions { shutdown_grace: Default::default(), ..Default::default() };
+        tokio::spawn(serve(listener, service, options, stop.clone()));
+        Self { url, revision, seen, stop }
+    }
+
+    pub(crate) fn toml(&self, name: &str) -> String {
+        let Self { url, revision, .. } = self;
+        format!("[mcp_servers.{name}]\nurl = '{url}'\nrevision = '{revision}'\n")
+    }
+
+    /// The parameters of every request of a method.
+    pub(crate) fn seen(&self, method: &str) -> Vec<Value> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|(seen, _)| seen == method).map(|(_, params)| params.clone()).collect()
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn reply(status: StatusCode, body: Body) -> Response {
+    let builder = Response::builder().status(status);
+    builder.header("content-type", "application/json").body(body).unwrap()
+}
+
+fn introduction(revision: &str, method: &str) -> Option<Value> {
+    let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {} });
+    let info = json!({ "name": "scripted", "version": "1" });
+    match method {
+        "server/discover" if revision == "2026-07-28" => Some(json!({
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+            "supportedVersions": [revision], "capabilities": capabilities,
+            "_meta": { "io.modelcontextprotocol/serverInfo": info },
+        })),
+        "initialize" if revision != "2026-07-28" => Some(json!({
+            "protocolVersion": revision, "capabilities": capabilities, "serverInfo": info,
+        })),
+        _ => None,
+    }
+}
+
+/// An error as JSON-RPC has it.
+pub(crate) fn error(code: i32, message: &str, data: Value) -> Value {
+    json!({ "code": code, "message": message, "data": data })
+}
+
+/// The lists that every upstream here has: these tools, no prompts, these resources and templates.
+pub(crate) fn lists(
+    method: &str,
+    tools: &Value,
+    resources: &Value,
+    templates: &Value,
+) -> Option<Value> {
+    Some(match method {
+        "tools/list" => json!({ "tools": tools }),
+        "prompts/list" => json!({ "prompts": [{ "name": "greet" }] }),
+        "resources/list" => json!({ "resources": resources }),
+        "resources/templates/list" => json!({ "resourceTemplates": templates }),
+        _ => return None,
+    })
+}
+
+/// A result with all that 2026-07-28 wants of one that may be kept.
+pub(crate) fn complete(mut result: Value) -> Value {
+    let more = json!({
+        "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public",
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "scripted", "version": "1" } },
+    });
+    result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    result
+}
