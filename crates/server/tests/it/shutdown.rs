@@ -160,7 +160,14 @@ async fn stdio_ends_with_its_input() {
         marquetry_protocol::types::CallToolParams::new("local__echo", &json!({"text": "é"}))
             .unwrap();
     let echoed = within(agent.call_tool(&params, CallOptions::default())).await.unwrap();
-    assert_eq!(echoed.get(), r#"{"resultType":"complete","content":[{"type":"text","text":"é"}]}"#);
+    let version = env!("CARGO_PKG_VERSION");
+    let want = json!({
+        "resultType": "complete", "content": [{"type": "text", "text": "é"}],
+        "_meta": {"io.modelcontextprotocol/serverInfo": {
+            "name": "marquetry", "version": version, "title": "Marquetry",
+        }},
+    });
+    assert_eq!(echoed.get(), want.to_string());
     within(agent.close()).await;
     assert!(!is_alive(&pid));
 }
