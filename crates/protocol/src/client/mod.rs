@@ -254,10 +254,17 @@ impl Client {
         for _ in 0..defaults.max_rounds {
             let params = next.as_deref().or(params);
             let result = self.once(method, params, timeout, own, &mut authorizations).await?;
-            if self.inner.server.revision.era() == Era::Session
-                || ResultKind::of(&result) != ResultKind::InputRequired
-            {
+            if self.inner.server.revision.era() == Era::Session {
                 return Ok(result);
+            }
+            match ResultKind::of(&result) {
+                ResultKind::InputRequired => {}
+                ResultKind::Complete | ResultKind::Task => return Ok(result),
+                ResultKind::Unknown => {
+                    let why =
+                        format!("result of '{method}' has a type that this client does not know");
+                    return Err(ClientError::Protocol(why));
+                }
             }
             let asked: InputRequired = serde_json::from_str(result.get())
                 .map_err(|error| ClientError::Protocol(error.to_string()))?;

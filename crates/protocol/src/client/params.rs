@@ -68,12 +68,14 @@ pub(super) fn prepare(
 /// What a stateless server's result is (2026-07-28, `resultType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResultKind {
-    /// The answer, or something that we do not know.
+    /// The answer.
     Complete,
     /// A question.
     InputRequired,
     /// The promise of an answer.
     Task,
+    /// Something that we do not know, and must not take for an answer (2026-07-28, "ResultType").
+    Unknown,
 }
 
 impl ResultKind {
@@ -86,14 +88,20 @@ impl ResultKind {
         }
         // The cheap look first: results may be large.
         let text = result.get();
-        if !text.contains("input_required") && !text.contains("taskId") {
+        let names_no_other = || !text.contains("input_required") && !text.contains("taskId");
+        if text.starts_with(r#"{"resultType":"complete""#)
+            || text.contains(r#""resultType":"complete""#) && names_no_other()
+            || !text.contains("resultType")
+        {
             return Self::Complete;
         }
+        // Servers of older revisions have none.
         let kind = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
         match kind.as_deref() {
+            None | Some("complete") => Self::Complete,
             Some("input_required") => Self::InputRequired,
             Some("task") => Self::Task,
-            _ => Self::Complete,
+            Some(_) => Self::Unknown,
         }
     }
 }
@@ -167,6 +175,9 @@ mod tests {
             ),
             (r#"{"resultType":"complete","taskId":"task"}"#, ResultKind::Complete),
             (r#"{"content":[]}"#, ResultKind::Complete),
+            (r#"{"content":["resultType"]}"#, ResultKind::Complete),
+            (r#"{"content":[],"resultType":"complete"}"#, ResultKind::Complete),
+            (r#"{"content":[],"resultType":"hologram"}"#, ResultKind::Unknown),
         ] {
             assert_eq!(ResultKind::of(&raw(text)), kind, "{text}");
         }

@@ -4,7 +4,10 @@
 //! also says how long a list stays good: when it is shown after that time, it is fetched anew first.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,6 +42,8 @@ pub(crate) struct Freshness {
     some_wanted: Notify,
     /// How often wanted lists were fetched.
     fetched: watch::Sender<u64>,
+    /// An agent has waited in vain: until the lists come nobody else waits.
+    is_late: AtomicBool,
     /// The least time between two fetches.
     pause: Duration,
 }
@@ -51,6 +56,7 @@ impl Freshness {
             wanted: Mutex::default(),
             some_wanted: Notify::new(),
             fetched: watch::Sender::new(0),
+            is_late: AtomicBool::new(false),
             pause,
         }
     }
@@ -76,7 +82,7 @@ impl Freshness {
         lock(&self.stale_from)[list as usize].is_some_and(|from| from <= Instant::now())
     }
 
-    /// Waits until a list was fetched anew that is not fresh any more.
+    /// Waits until a list was fetched anew that is not fresh any more, or too long has passed.
     async fn refreshed(&self, list: List) {
         if !self.is_stale(list) {
             return;
@@ -84,7 +90,12 @@ impl Freshness {
         let mut fetched = self.fetched.subscribe();
         lock(&self.wanted)[list as usize] = true;
         self.some_wanted.notify_one();
-        _ = fetched.changed().await;
+        if self.is_late.load(Ordering::Relaxed) {
+            return;
+        }
+        if timeout(WAIT, fetched.changed()).await.is_err() {
+            self.is_late.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Waits until an agent wants lists that are not fresh any more. Safe to drop half-way.
@@ -106,6 +117,7 @@ impl Freshness {
         for &list in lists.iter().filter(|list| self.is_stale(**list)) {
             self.note(list, Some(CacheHint::default()));
         }
+        self.is_late.store(false, Ordering::Relaxed);
         self.fetched.send_modify(|fetched| *fetched += 1);
     }
 }
@@ -114,11 +126,7 @@ impl Gateway {
     /// Fetches anew what of a list is not fresh any more. What does not come in time is shown as it was.
     pub(crate) async fn refreshed(&self, list: List) {
         let ready = self.upstreams.iter().filter(|it| matches!(it.state(), State::Ready(_)));
-        let stale: Vec<_> = ready.filter(|upstream| upstream.freshness.is_stale(list)).collect();
-        if !stale.is_empty() {
-            let all = join_all(stale.iter().map(|upstream| upstream.freshness.refreshed(list)));
-            _ = timeout(WAIT, all).await;
-        }
+        join_all(ready.map(|upstream| upstream.freshness.refreshed(list))).await;
     }
 }
 
@@ -167,5 +175,20 @@ mod tests {
         };
         tokio::join!(freshness.refreshed(List::Tools), fetching);
         assert!(!freshness.is_stale(List::Tools));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_does_not_come_keeps_one_waiting_and_then_nobody() {
+        let freshness = Freshness::new(Duration::ZERO);
+        freshness.note(List::Tools, Some(CacheHint::default()));
+        let waited = async || {
+            let since = Instant::now();
+            freshness.refreshed(List::Tools).await;
+            since.elapsed()
+        };
+        assert_eq!(waited().await, WAIT);
+        assert_eq!(waited().await, Duration::ZERO);
+        freshness.done(&[]);
+        assert_eq!(waited().await, WAIT);
     }
 }

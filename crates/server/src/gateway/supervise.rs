@@ -129,6 +129,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     warn_of_unknown_tools(upstream, &listing);
     upstream.set_listing(listing.clone());
     upstream.in_flight.begin_anew();
+    upstream.freshness.done(&[]);
     // Ready before its names appear: whoever sees a name can call it.
     upstream.set_state(State::Ready(client.clone()));
     gateway.relist();

@@ -116,7 +116,10 @@ pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) ->
     match era {
         Era::Stateless if is_reserved => {
             let message = format!("upstream '{}' refused: {}", upstream.name, error.message);
-            let data = json!({"upstream": upstream.name, "code": code, "data": error.data});
+            let mut data = json!({"upstream": upstream.name, "code": code});
+            if let Some(said) = error.data {
+                data["data"] = json!(said);
+            }
             RpcError::internal(message).with_data(&data)
         }
         Era::Session if is_page(&error) => with_name(upstream, error),

@@ -418,3 +418,22 @@ async fn a_link_is_for_its_agent_and_draws_no_reads_of_another_upstreams_resourc
     assert_eq!(read(&ann, "new://1").await.unwrap(), "thief");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_result_of_a_type_that_nobody_knows_is_no_answer() {
+    let upstream = Scripted::start(STATELESS, |method, _| {
+        let tools = json!([{ "name": "show", "inputSchema": { "type": "object" } }]);
+        let shown = json!({ "content": [], "resultType": "hologram" });
+        Ok(lists(method, &tools, &json!([]), &json!([])).map_or(shown, complete))
+    })
+    .await;
+    let server = Running::start(&upstream.toml("up")).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let agent = server.agent_of(revision).await;
+        let said = call(&agent, "up__show", json!({})).await.unwrap();
+        assert_eq!(said["isError"], true, "{revision}: {said}");
+        let text = said["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("upstream 'up'") && text.contains("type"), "{revision}: {text}");
+    }
+    server.stop().await;
+}
