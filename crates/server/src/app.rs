@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Extension, Router};
 use marquetry_artifacts::{
     ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, Scope, SeededIds,
 };
@@ -22,14 +22,15 @@ use crate::{
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind, TestingConfig},
     front::Front,
     gateway::{Changes, Gateway},
-    health,
-    http::{MESSAGES, Site, router},
+    health::{Faults, Health},
+    http::{MESSAGES, OnLoopback, Site, router},
     knowledge::{
         self, Library, SEARCH_RESOURCES,
         chat::{CREATE_MESSAGE, Chat},
     },
     rest::{McpV1, Rest},
     tools::{Artifacts, BuiltIns, Diagrams, KnowledgeTools},
+    watched_store::WatchedStore,
 };
 
 /// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone;
@@ -58,6 +59,7 @@ struct Inner {
     server: Server,
     gateway: Arc<Gateway>,
     library: Arc<Library>,
+    health: Arc<Health>,
     router: Router,
     serve_options: ServeOptions,
     stop: CancellationToken,
@@ -106,14 +108,17 @@ impl App {
         AppBuilder { config, store: None }
     }
 
-    /// Serves `/mcp`, `/sse` with `/messages`, `/api/tools`, `/api/tools/{name}` and `/healthz` until [`App::shutdown`].
+    /// Serves `/mcp`, `/sse` with `/messages`, `/mcp/v1`, `/api/tools`, `/healthz`, `/livez`, `/readyz` and a page at `/` until
+    /// [`App::shutdown`].
     ///
     /// # Errors
     ///
     /// The listener fails; errors of one connection end that connection.
     pub async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
         let options = self.inner.serve_options.clone();
-        let service = hyper_util::service::TowerToHyperService::new(self.inner.router.clone());
+        let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let router = self.inner.router.clone().layer(Extension(OnLoopback(is_loopback)));
+        let service = hyper_util::service::TowerToHyperService::new(router);
         let stop = self.inner.stop.clone();
         let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
         self.inner.serving.track_future(serve).await
@@ -138,10 +143,10 @@ impl App {
         self.inner.gateway.settled().await;
     }
 
-    /// What `GET /healthz` answers.
+    /// What `GET /healthz` answers those who may know everything.
     #[must_use]
     pub fn health(&self) -> serde_json::Value {
-        health::report(&self.inner.gateway)
+        self.inner.health.report()
     }
 
     /// Stops serving: nothing new is accepted, calls under way may finish within `server.shutdown_grace_ms` and are cancelled after it, then the
@@ -184,6 +189,8 @@ impl AppBuilder {
             Some(store) => store,
             None => open_store(&config.artifacts)?,
         };
+        let faults = Arc::new(Faults::default());
+        let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
         let scope = Scope::local();
         let capturer = capturer(store.clone(), &config.testing);
         let changes = Arc::new(Changes::default());
@@ -225,17 +232,20 @@ impl AppBuilder {
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
+        let health = Arc::new(Health::new(gateway.clone(), faults, stop.clone()));
         let router = router(Site {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
             guard,
             auth,
-            gateway: gateway.clone(),
+            health: health.clone(),
+            endpoint: config.auth.resource.clone(),
             mcp_v1: Arc::new(McpV1::new(server.clone(), library.clone(), config.limits.clone())),
             rest: Arc::new(Rest { diagrams, limits: config.limits }),
         });
         let serving = TaskTracker::new();
-        let inner = Inner { server, gateway, library, router, serve_options, stop, serving };
+        let inner =
+            Inner { server, gateway, library, health, router, serve_options, stop, serving };
         Ok(App { inner: Arc::new(inner) })
     }
 }

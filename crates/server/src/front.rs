@@ -26,6 +26,9 @@ use crate::{
     tools::{Artifacts, BuiltIns, LIST, READ, SEARCH},
 };
 
+/// The key of a failed call's `_meta` that says which upstream failed, and how.
+pub(crate) const UPSTREAM: &str = "marquetry/upstream";
+
 /// The handler of the one MCP server that agents see.
 pub(crate) struct Front {
     pub(crate) gateway: Arc<Gateway>,
@@ -337,7 +340,7 @@ impl Front {
 /// A failed tool call rather than an error of the protocol: those are for unknown tools and malformed requests, while what a model can act on
 /// (try later, use another tool) belongs in a result, which every client shows it (2025-11-25, "Tools", "Error Handling").
 fn unreachable_tool(unreachable: &Unreachable) -> Result<Reply, RpcError> {
-    let meta = json!({"marquetry/upstream": unreachable.data()});
+    let meta = json!({UPSTREAM: unreachable.data()});
     let result = CallToolResult::error(unreachable.to_string());
     Reply::json(&CallToolResult { meta: meta.as_object().cloned(), ..result })
 }

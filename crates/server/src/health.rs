@@ -1,43 +1,209 @@
-//! `GET /healthz`
+//! `GET /healthz`, `/livez` and `/readyz`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::gateway::{Gateway, State};
+use crate::gateway::{Gateway, Rate, State};
 
-/// The server's state: `degraded` when an upstream that should be there is not.
-pub(crate) fn report(gateway: &Gateway) -> Value {
-    /// Refused names shown of one upstream; a log line told each.
-    const MOST_REFUSED: usize = 20;
-    let catalog = gateway.catalog();
-    let mut degraded = false;
-    let upstreams = gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
-        let state = upstream.state();
-        degraded |= !matches!(state, State::Ready(_) | State::Disabled);
-        let mut report = state.report();
-        report["name"] = json!(upstream.name);
-        report["transport"] = json!(upstream.config.transport.kind());
-        report["tools"] = json!(catalog.tools_of(index));
-        report["restarts"] = json!(upstream.restarts());
-        let refused = catalog.refused.iter().filter(|refused| refused.upstream == index);
-        let refused: Vec<Value> = refused
-            .take(MOST_REFUSED)
-            .map(|refused| json!({"kind": refused.kind, "name": refused.name, "why": refused.why.to_string()}))
-            .collect();
-        if !refused.is_empty() {
-            report["refused"] = json!(refused);
+/// The scope of a token that may see the whole of `/healthz`.
+pub(crate) const ADMIN: &str = "admin";
+
+/// How the server is.
+pub(crate) struct Health {
+    gateway: Arc<Gateway>,
+    faults: Arc<Faults>,
+    /// Cancelled when the server shuts down.
+    stop: CancellationToken,
+}
+
+/// The one word that everybody may know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Everything works.
+    Ok,
+    /// Something does not work, and the rest does.
+    Degraded,
+    /// None of the upstreams works, or the server is shutting down.
+    Down,
+}
+
+impl Status {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Degraded => "degraded",
+            Self::Down => "down",
         }
-        let listing = upstream.listing();
-        if !listing.left_out.is_empty() {
-            let lists = listing.left_out.iter();
-            let lists = lists.map(|(list, problem)| json!({"list": list, "problem": problem}));
-            report["left_out"] = lists.collect();
+    }
+}
+
+/// Why requests should not be sent here now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotReady {
+    /// Some upstreams have neither been started nor failed yet.
+    Starting,
+    /// A part that requests need does not work; `/healthz` says which.
+    Failing,
+    /// The server is shutting down.
+    Stopping,
+}
+
+impl NotReady {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Failing => "failing",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// Parts of the server that failed when they were last used, each with its problem.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    problems: Mutex<BTreeMap<&'static str, String>>,
+    logged: Rate,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { problems: Mutex::default(), logged: Rate::new(1) }
+    }
+}
+
+impl Faults {
+    /// Notes that a part fails, and logs it.
+    pub(crate) fn raise(&self, part: &'static str, problem: String) {
+        if let Some(suppressed) = self.logged.admit() {
+            tracing::error!(part, problem, suppressed, "a part of the server fails");
+        }
+        self.problems().insert(part, problem);
+    }
+
+    /// Notes that a part works.
+    pub(crate) fn clear(&self, part: &'static str) {
+        if self.problems().remove(part).is_some() {
+            tracing::info!(part, "a part of the server works again");
+        }
+    }
+
+    fn list(&self) -> Vec<(&'static str, String)> {
+        self.problems().iter().map(|(part, problem)| (*part, problem.clone())).collect()
+    }
+
+    fn problems(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Health {
+    pub(crate) fn new(gateway: Arc<Gateway>, faults: Arc<Faults>, stop: CancellationToken) -> Self {
+        Self { gateway, faults, stop }
+    }
+
+    /// The one word.
+    pub(crate) fn status(&self) -> Status {
+        let (mut started, mut failing) = (0, 0);
+        for upstream in self.gateway.upstreams() {
+            let state = upstream.state();
+            started += usize::from(!matches!(state, State::Disabled));
+            failing += usize::from(match state {
+                State::Disabled | State::Starting => false,
+                State::Ready(_) => upstream.doubt().is_some(),
+                State::BackingOff { .. } | State::Failed { .. } | State::Stopped => true,
+            });
+        }
+        let is_starting = self
+            .gateway
+            .upstreams()
+            .iter()
+            .any(|upstream| matches!(upstream.state(), State::Starting));
+        if self.stop.is_cancelled() || (started > 0 && failing == started) {
+            Status::Down
+        } else if failing > 0 || is_starting || !self.faults.list().is_empty() {
+            Status::Degraded
+        } else {
+            Status::Ok
+        }
+    }
+
+    /// Whether requests should be sent here.
+    pub(crate) fn readiness(&self) -> Result<(), NotReady> {
+        if self.stop.is_cancelled() {
+            Err(NotReady::Stopping)
+        } else if !self.gateway.is_settled() {
+            Err(NotReady::Starting)
+        } else if !self.faults.list().is_empty() {
+            Err(NotReady::Failing)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Everything, for those who may know it.
+    pub(crate) fn report(&self) -> Value {
+        /// Refused names shown of one upstream; a log line told each.
+        const MOST_REFUSED: usize = 20;
+        let catalog = self.gateway.catalog();
+        let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
+            let state = upstream.state();
+            let mut report = match (&state, upstream.doubt()) {
+                (State::Ready(_), Some(problem)) => json!({"state": "suspect", "problem": problem}),
+                _ => state.report(),
+            };
+            report["name"] = json!(upstream.name);
+            report["transport"] = json!(upstream.config.transport.kind());
+            report["tools"] = json!(catalog.tools_of(index));
+            report["restarts"] = json!(upstream.restarts());
+            let refused = catalog.refused.iter().filter(|refused| refused.upstream == index);
+            let refused: Vec<Value> = refused
+                .take(MOST_REFUSED)
+                .map(|refused| json!({"kind": refused.kind, "name": refused.name, "why": refused.why.to_string()}))
+                .collect();
+            if !refused.is_empty() {
+                report["refused"] = json!(refused);
+            }
+            let listing = upstream.listing();
+            if !listing.left_out.is_empty() {
+                let lists = listing.left_out.iter();
+                let lists = lists.map(|(list, problem)| json!({"list": list, "problem": problem}));
+                report["left_out"] = lists.collect();
+            }
+            report
+        });
+        let upstreams: Vec<Value> = upstreams.collect();
+        let mut report = json!({
+            "status": self.status().name(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "upstreams": upstreams,
+        });
+        let faults = self.faults.list();
+        if !faults.is_empty() {
+            let faults = faults.iter();
+            let faults = faults.map(|(part, problem)| json!({"part": part, "problem": problem}));
+            report["faults"] = faults.collect();
         }
         report
-    });
-    let upstreams: Vec<Value> = upstreams.collect();
-    json!({
-        "status": if degraded { "degraded" } else { "ok" },
-        "version": env!("CARGO_PKG_VERSION"),
-        "upstreams": upstreams,
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_lasts_until_its_part_works() {
+        let faults = Faults::default();
+        faults.raise("artifacts", "disk is full".to_owned());
+        faults.raise("artifacts", "disk is full".to_owned());
+        faults.clear("knowledge");
+        assert_eq!(faults.list(), [("artifacts", "disk is full".to_owned())]);
+        faults.clear("artifacts");
+        assert_eq!(faults.list(), []);
+    }
 }

@@ -3,24 +3,27 @@
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, Method, Response, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
-use marquetry_protocol::server::{
-    auth::ResourceServer,
-    http::{Authenticator as _, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+use marquetry_protocol::{
+    error_code,
+    server::{
+        auth::ResourceServer,
+        http::{Authenticator as _, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+    },
 };
 use serde_json::json;
-
 use tracing::Instrument as _;
 
 use crate::{
-    gateway::Gateway,
-    health,
+    gateway::Rate,
+    health::{ADMIN, Health},
+    home,
     rest::{self, McpV1, Rest, RestError, json_response},
 };
 
@@ -38,15 +41,29 @@ pub(crate) struct Site {
     pub(crate) sse: LegacySseEndpoint,
     pub(crate) guard: HostGuard,
     pub(crate) auth: Option<Arc<ResourceServer>>,
-    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) health: Arc<Health>,
     pub(crate) rest: Arc<Rest>,
     pub(crate) mcp_v1: Arc<McpV1>,
+    /// The URL of `/mcp` as the configuration names it.
+    pub(crate) endpoint: Option<String>,
 }
 
-/// `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, and metadata for clients that have to log in.
+/// Whether only this machine reaches the listener that a request came by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnLoopback(pub(crate) bool);
+
+/// What a request must pass before it reaches a route.
+struct Door {
+    guard: HostGuard,
+    refusals: Rate,
+}
+
+/// `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, and metadata for clients
+/// that have to log in.
 pub(crate) fn router(site: Site) -> Router {
-    let Site { mcp, sse, guard, auth, gateway, rest, mcp_v1 } = site;
+    let Site { mcp, sse, guard, auth, health, rest, mcp_v1, endpoint } = site;
     let messages = sse.clone();
+    let wants_token = auth.is_some();
     let mut router = Router::new();
     for path in metadata_paths(auth.as_deref()) {
         let auth = auth.clone();
@@ -75,12 +92,12 @@ pub(crate) fn router(site: Site) -> Router {
             }),
         )
         .route(
-            "/healthz",
-            get(move || {
-                let gateway = gateway.clone();
-                async move { json_response(StatusCode::OK, &health::report(&gateway)) }
+            "/",
+            get(async move |headers: HeaderMap| {
+                home::answer(&headers, endpoint.as_deref(), wants_token)
             }),
         )
+        .merge(health_routes(health, auth.clone()))
         .merge(
             rest::routes(rest)
                 .merge(rest::mcp_v1_routes(mcp_v1))
@@ -90,7 +107,60 @@ pub(crate) fn router(site: Site) -> Router {
         .method_not_allowed_fallback(async |request: Request| {
             refusal(request.uri().path(), &RestError::MethodNotAllowed)
         })
-        .layer(from_fn_with_state(Arc::new(guard), check))
+        .layer(from_fn_with_state(Arc::new(Door { guard, refusals: Rate::new(REFUSALS) }), check))
+}
+
+/// Refused requests that are logged in a second.
+const REFUSALS: u32 = 5;
+
+/// `/healthz`, `/livez`, `/readyz`. All are open; only who may know more is told more.
+fn health_routes(health: Arc<Health>, auth: Option<Arc<ResourceServer>>) -> Router {
+    let ready = health.clone();
+    Router::new()
+        .route("/livez", get(async || json_response(StatusCode::OK, &json!({"status": "alive"}))))
+        .route(
+            "/readyz",
+            get(async move || match ready.readiness() {
+                Ok(()) => json_response(StatusCode::OK, &json!({"status": "ready"})),
+                Err(why) => {
+                    let body = json!({"status": why.name()});
+                    json_response(StatusCode::SERVICE_UNAVAILABLE, &body)
+                }
+            }),
+        )
+        .route(
+            "/healthz",
+            get(async move |here: Option<Extension<OnLoopback>>, headers: HeaderMap| {
+                let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
+                match may_know_more(is_here, &headers, auth.as_deref()).await {
+                    Ok(true) => json_response(StatusCode::OK, &health.report()),
+                    Ok(false) => {
+                        let body = json!({"status": health.status().name()});
+                        json_response(StatusCode::OK, &body)
+                    }
+                    Err(denial) => denied("/healthz", denial),
+                }
+            }),
+        )
+}
+
+/// Whether a request gets the whole of `/healthz`: with `[auth]` one with a token of the scope `admin`, without it one of this machine.
+async fn may_know_more(
+    is_here: bool,
+    headers: &HeaderMap,
+    auth: Option<&ResourceServer>,
+) -> Result<bool, Denial> {
+    let Some(auth) = auth else {
+        // A proxy on this machine lets others in, by a name of theirs.
+        let is_named_here = HostGuard::loopback().check(headers).is_ok();
+        let is_forwarded =
+            ["forwarded", "x-forwarded-for"].iter().any(|name| headers.contains_key(*name));
+        return Ok(is_here && is_named_here && !is_forwarded);
+    };
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return Ok(false);
+    }
+    Ok(auth.authenticate(headers).await?.has_scope(ADMIN))
 }
 
 /// A refusal in the form that the path's own errors have.
@@ -112,7 +182,7 @@ fn metadata(auth: Option<&ResourceServer>) -> Response<Body> {
     }
 }
 
-/// Lets in who shows a good token. The MCP endpoints do so for themselves.
+/// Authenticates by bearer token. The MCP endpoints do so for themselves.
 async fn authenticate(
     State(auth): State<Option<Arc<ResourceServer>>>,
     mut request: Request,
@@ -125,47 +195,47 @@ async fn authenticate(
             request.extensions_mut().insert(principal);
             next.run(request).await
         }
-        Err(denial) => {
-            let challenge = denial.www_authenticate();
-            let mut response = refusal(request.uri().path(), &RestError::from(denial));
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            response
-        }
+        Err(denial) => denied(request.uri().path(), denial),
     }
 }
 
+/// The answer to a token that is not good.
+fn denied(path: &str, denial: Denial) -> Response<Body> {
+    let challenge = denial.www_authenticate();
+    let mut response = refusal(path, &RestError::from(denial));
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
 /// Refuses foreign hosts and pages, and tells browsers which pages may read the answers.
-async fn check(
-    State(guard): State<Arc<HostGuard>>,
-    request: Request,
-    next: Next,
-) -> Response<Body> {
-    // The MCP endpoints check for themselves, and refuse in JSON-RPC.
-    if ![MCP, SSE, MESSAGES].contains(&request.uri().path())
-        && let Err(refusal) = guard.check(request.headers())
-    {
-        tracing::warn!(%refusal, "request refused");
-        let error = match refusal {
-            Refusal::Origin(_) => RestError::OriginNotAllowed,
-            _ => RestError::HostNotAllowed,
+async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response<Body> {
+    let guard = &door.guard;
+    if let Err(refusal) = guard.check(request.headers()) {
+        let error = match &refusal {
+            Refusal::Origin(origin) => RestError::OriginNotAllowed(origin.clone()),
+            Refusal::Host(host) => RestError::HostNotAllowed(host.clone()),
+            _ => RestError::HostNotAllowed(String::new()),
         };
-        return self::refusal(request.uri().path(), &error);
+        if let Some(suppressed) = door.refusals.admit() {
+            let (.., advice) = error.parts();
+            tracing::warn!(suppressed, "request refused: {advice}");
+        }
+        return refused(&request, &error);
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let allowed = guard.check(request.headers()).is_ok();
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("http", %method, path);
     let started = Instant::now();
-    let mut response = if is_preflight && allowed {
+    let mut response = if is_preflight {
         preflight(&request)
     } else {
         next.run(request).instrument(span.clone()).await
     };
     let ms = started.elapsed().as_millis() as u64;
     tracing::debug!(parent: &span, status = response.status().as_u16(), ms, "answered");
-    if let Some(origin) = origin.filter(|_| allowed) {
+    if let Some(origin) = origin {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
@@ -174,6 +244,21 @@ async fn check(
             HeaderValue::from_static("Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate"),
         );
     }
+    response
+}
+
+/// The answer to a request from a foreign host or page, in the form of its path: a JSON-RPC error where MCP is spoken.
+fn refused(request: &Request, error: &RestError) -> Response<Body> {
+    let path = request.uri().path();
+    let mut response = if [MCP, SSE, MESSAGES].contains(&path) {
+        let (status, _, message) = error.parts();
+        let error = json!({"code": error_code::INVALID_REQUEST, "message": message});
+        json_response(status, &json!({"jsonrpc": "2.0", "id": null, "error": error}))
+    } else {
+        refusal(path, error)
+    };
+    // Its body stays unread, and must not be taken for the next request.
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -29,11 +29,13 @@ mod config;
 mod front;
 mod gateway;
 mod health;
+mod home;
 mod http;
 mod knowledge;
 mod logging;
 mod rest;
 mod tools;
+mod watched_store;
 
 pub use crate::{
     app::{App, AppBuilder, StartError},

@@ -1,6 +1,12 @@
-//! Logs on standard error, as text or JSON.
+//! Logs and messages on standard error, as text or as JSON with one object a line.
 
-use std::io;
+use std::{
+    io::{self, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
+    time::SystemTime,
+};
+
+use serde_json::{Value, json};
 
 use tracing_subscriber::{
     Layer as _,
@@ -16,9 +22,53 @@ pub(crate) fn check_level(level: &str) -> Result<(), String> {
     targets(level).map(drop)
 }
 
+/// Whether messages are JSON. Of the whole process, as standard error and the panic hook are.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Makes everything JSON that is said from now on, panics included.
+pub(crate) fn use_json() {
+    if JSON.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string);
+        let message = panic.payload_as_str().unwrap_or("panic");
+        emit("ERROR", message, &[("panicked_at", json!(place))]);
+    }));
+}
+
+/// Whether messages are JSON.
+pub(crate) fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
+/// Writes a JSON line like those of the log, whatever the level of the log is.
+pub(crate) fn emit(level: &str, message: &str, fields: &[(&str, Value)]) {
+    let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+    let mut line = json!({"timestamp": timestamp, "level": level, "message": message});
+    if let Some(line) = line.as_object_mut() {
+        line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        line.insert("target".to_owned(), json!("marquetry"));
+    }
+    // Nobody may be reading any more.
+    _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Warns the user of something before the log is started, or in a command without a log.
+pub(crate) fn warn(message: &str) {
+    if is_json() {
+        emit("WARN", message, &[]);
+    } else {
+        _ = writeln!(io::stderr().lock(), "warning: {message}");
+    }
+}
+
 /// Starts logging for the whole process. Does nothing when a subscriber is set already, as in a test that has its own.
 pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
     let targets = targets(&config.level)?;
+    if config.format == LogFormat::Json {
+        use_json();
+    }
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let layer = match config.format {
         LogFormat::Text => layer.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).boxed(),

@@ -6,7 +6,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{CallOptions, Client, ClientError};
+use super::{CallOptions, Client, ClientError, seldom::Seldom};
 use crate::{
     Era, Revision, error_code,
     types::{CacheHint, CacheScope, JsonObject, Prompt, Resource, ResourceTemplate, Tool},
@@ -197,10 +197,14 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
+    let unreadable = Seldom::default();
     let items = items.into_iter().filter_map(|item| {
-        T::deserialize(&item)
-            .inspect_err(|error| tracing::warn!(%error, member, "an item cannot be read"))
-            .ok()
+        let warn = |error: &serde_json::Error| {
+            if let Some(count) = unreadable.count() {
+                tracing::warn!(%error, member, count, "an item cannot be read");
+            }
+        };
+        T::deserialize(&item).inspect_err(warn).ok()
     });
     Ok(Page { items: items.collect(), next: next_cursor, hint: hint_of(&rest) })
 }

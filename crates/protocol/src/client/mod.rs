@@ -21,6 +21,7 @@ mod params;
 mod pipe;
 #[cfg(feature = "schema")]
 mod results;
+mod seldom;
 #[cfg(feature = "skills")]
 mod skills;
 #[cfg(feature = "http-client")]

@@ -18,6 +18,7 @@ use super::{
     handshake::listen_params,
     link::{CloseReason, Outgoing, Progress, Shared, each},
     params::{self, Asks},
+    seldom::Seldom,
 };
 use crate::{
     EnvelopeError, Era, Message, RequestId, envelope,
@@ -97,6 +98,7 @@ impl PipeLink {
             pending: pending.clone(),
             outbound: outbound.downgrade(),
             most: options.max_message_bytes,
+            nonsense: Seldom::default(),
         };
         let (ended, stopped) = (shared.clone(), stop.clone());
         tokio::spawn(async move {
@@ -260,6 +262,8 @@ struct Reading {
     pending: Arc<Pending>,
     outbound: mpsc::WeakSender<Bytes>,
     most: usize,
+    /// Lines that were no messages.
+    nonsense: Seldom,
 }
 
 impl Reading {
@@ -323,7 +327,11 @@ impl Reading {
                     _ = waiting.answer.send(Err(ClientError::Protocol(error.to_string())))
                 }
                 // Servers print to their standard output by mistake; that is no reason to leave them.
-                None => tracing::warn!(%error, "server sent a line that is no message"),
+                None => {
+                    if let Some(count) = self.nonsense.count() {
+                        tracing::warn!(%error, count, "server sent a line that is no message");
+                    }
+                }
             },
         }
     }

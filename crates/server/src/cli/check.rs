@@ -1,18 +1,23 @@
 //! `marquetry check`
 
-use super::{Failure, ServeArgs, print};
-use crate::config::{
-    AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
-    KnowledgePlace, Transport, UpstreamConfig,
+use super::{Failure, ServeArgs, say};
+use crate::{
+    config::{
+        AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
+        KnowledgePlace, Loaded, Transport, UpstreamConfig,
+    },
+    logging,
 };
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
-    let (config, warnings) = arguments.load()?;
+    let Loaded { config, file, warnings } = arguments.load()?;
     let chat = config.knowledge.chat.warning().filter(|_| config.knowledge.enabled);
     for warning in warnings.iter().chain(&chat) {
-        eprintln!("warning: {warning}");
+        logging::warn(warning);
     }
-    print(&summary(&config))
+    let file =
+        file.map_or("the defaults; there is no file".to_owned(), |file| file.display().to_string());
+    say(&format!("settings   {file}\n{}", summary(&config)))
 }
 
 /// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.

@@ -23,7 +23,7 @@ use super::{
     Failure,
     knowledge::{KnowledgeArgs, print_json},
     print, printable_line,
-    serve::{on_runtime, signalled},
+    serve::{EndSignal, on_runtime, signalled},
 };
 use crate::{config::KnowledgePlace, knowledge::Knowledge};
 
@@ -100,16 +100,20 @@ pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
         // What is finished is still kept. Each file has all its chunks or none, whenever this ends.
         tokio::select! {
             done = work => done?,
-            Ok(_) = signalled() => {
-                return Err(Failure::new("ended by a second signal, without waiting"));
+            Ok(second) = signalled() => {
+                return Err(second.failure("ended by a second signal, without waiting"));
             }
         }
         if arguments.watch {
-            return Ok(());
+            // A signal is how watching ends.
+            return match signal {
+                EndSignal::Interrupt => Err(signal.failure("")),
+                EndSignal::Terminate => Ok(()),
+            };
         }
-        Err(Failure::new(format!(
-            "ended by {signal}; what was finished is kept, index again to go on"
-        )))
+        let name = signal.name();
+        Err(signal
+            .failure(format!("ended by {name}; what was finished is kept, index again to go on")))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use clap::{Args, ValueEnum};
@@ -10,13 +10,15 @@ use marquetry_rag::{PipelineError, RecordError, RecordStoreError, SearchRequest,
 
 use super::{Failure, print};
 use crate::{
-    config::{Config, ConfigError, KnowledgePlace},
+    config::{self, Config, ConfigError, KnowledgePlace},
     knowledge::{self, ErrorCode, Knowledge, KnowledgeError},
+    logging,
 };
 
 #[derive(Args)]
 pub(super) struct KnowledgeArgs {
-    /// Settings in TOML, of which [knowledge] counts here; ./marquetry.toml when there is one and this is not given.
+    /// Settings in TOML, of which [knowledge] counts here. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml,
+    /// /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where knowledge is kept: a file, or the URL of a PostgreSQL database.
@@ -49,14 +51,8 @@ impl KnowledgeArgs {
     }
 
     pub(super) fn load(&self) -> Result<Config, ConfigError> {
-        let file = match &self.config {
-            Some(file) => Some(file.as_path()),
-            None => Some(Path::new("marquetry.toml")).filter(|file| file.exists()),
-        };
-        let mut config = match file {
-            Some(file) => Config::from_toml_file(file)?,
-            None => Config::default(),
-        };
+        let config::Loaded { mut config, warnings, .. } = config::load(self.config.as_deref())?;
+        warnings.iter().for_each(|warning| logging::warn(warning));
         if let Some(database) = &self.database {
             config.knowledge.database = Some(database.clone());
         }

@@ -6,13 +6,18 @@ use marquetry_protocol::client::{
     Client, ClientOptions, HttpTarget,
     oauth::{CredentialStore as _, DirectoryStore, LoopbackBrowser},
 };
+use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::{Failure, LoginArgs, print, serve::on_runtime};
-use crate::config::Transport;
+use super::{Failure, LoginArgs, say, serve::on_runtime};
+use crate::{
+    config::{Loaded, Transport},
+    logging,
+};
 
 pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
-    let (config, _) = arguments.config.load()?;
+    let Loaded { config, warnings, .. } = arguments.config.load()?;
+    warnings.iter().for_each(|warning| logging::warn(warning));
     let name = &arguments.server;
     let Some(upstream) = config.mcp_servers.get(name) else {
         let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
@@ -30,7 +35,12 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     on_runtime(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Failure::new)?;
         let browser = LoopbackBrowser::new(listener, |page| {
-            eprintln!("Log in on this page, in a browser on this machine:\n\n  {page}\n");
+            const ASK: &str = "Log in on this page, in a browser on this machine:";
+            if logging::is_json() {
+                logging::emit("INFO", ASK, &[("page", json!(page.to_string()))]);
+            } else {
+                eprintln!("{ASK}\n\n  {page}\n");
+            }
         });
         let browser = Arc::new(browser.map_err(Failure::new)?);
         let directory = config.gateway.credentials();
@@ -55,6 +65,6 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
                 format!("; add `auth = {{}}` to [mcp_servers.{name}], so that the server uses it")
             }
         };
-        print(&format!("{name} lets us in{hint}\n"))
+        say(&format!("{name} lets us in{hint}\n"))
     })
 }

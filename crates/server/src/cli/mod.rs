@@ -1,9 +1,11 @@
 //! The command line.
 //!
-//! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault.
+//! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault, 130 when
+//! Ctrl-C (SIGINT) ended it.
 
 mod check;
 mod children;
+mod completions;
 mod diagram;
 #[cfg(target_os = "linux")]
 mod guard;
@@ -19,7 +21,7 @@ use std::{
     ffi::OsString,
     fmt::Display,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -27,18 +29,31 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     app::StartError,
-    config::{Config, ConfigError, LogFormat, parse_listen},
+    config::{self, Config, ConfigError, Loaded, LogFormat, parse_listen},
     logging,
 };
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if wants_json(&arguments) {
+        logging::use_json();
+    }
+    let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
-        Err(error) => {
+        Err(error) if error.use_stderr() => {
+            if logging::is_json() {
+                let message = error.render().to_string();
+                logging::emit("ERROR", message.trim_start_matches("error: ").trim_end(), &[]);
+            } else {
+                _ = error.print();
+            }
+            return ExitCode::from(2);
+        }
+        Err(help) => {
             // Help and version are "errors" that belong on standard output. A closed pipe there is nobody's fault.
-            _ = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+            _ = help.print();
+            return ExitCode::SUCCESS;
         }
     };
     let outcome = match command {
@@ -51,6 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Index(arguments) => index::index(&arguments),
         Command::Search(arguments) => search::search(&arguments),
         Command::Records(arguments) => records::records(&arguments),
+        Command::Completions(arguments) => completions::completions(&arguments),
         #[cfg(target_os = "linux")]
         Command::Guard(arguments) => match guard::guard(&arguments) {
             Ok(code) => return ExitCode::from(code),
@@ -60,10 +76,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", printable(&failure.message));
+            if failure.message.is_empty() {
+                // It was said already.
+            } else if logging::is_json() {
+                logging::emit("ERROR", &printable(&failure.message), &[]);
+            } else {
+                eprintln!("error: {}", printable(&failure.message));
+            }
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Whether the arguments ask for JSON, so that even what is wrong with the others is said in it.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let arguments = arguments.iter().take_while(|argument| *argument != "--");
+    let arguments: Vec<&OsString> = arguments.collect();
+    arguments.iter().any(|argument| *argument == "--log-format=json")
+        || arguments.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
 }
 
 /// The one MCP server that an agent connects to instead of its MCP servers.
@@ -85,7 +115,12 @@ Examples:
   marquetry search how is bread made          finds passages by words and meaning
   echo 'A -> B' | marquetry encode            a diagram's URL
 
-Exit codes: 0 all went well, 1 something failed, 2 the command line or the configuration is at fault.";
+Settings are read from the first of these that is there; none is read from the current directory unless it is named:
+  --config FILE, $MARQUETRY_CONFIG, $XDG_CONFIG_HOME/marquetry/marquetry.toml (~/.config/marquetry/marquetry.toml),
+  /etc/marquetry/marquetry.toml
+
+Exit codes: 0 all went well, 1 something failed, 2 the command line or the configuration is at fault,
+130 ended by Ctrl-C.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -93,7 +128,7 @@ enum Command {
     #[command(after_help = "\
 Examples:
   marquetry serve --mcp-config mcp.json
-  marquetry serve --config marquetry.toml --mcp-config ~/.cursor/mcp.json --listen 127.0.0.1:8080
+  marquetry serve --config marquetry.toml --mcp-config ~/.cursor/mcp.json --listen 8080
   marquetry serve --listen 127.0.0.1:0 --log debug --log-format json")]
     Serve(ServeArgs),
     /// Serve MCP over standard input and output until the input ends.
@@ -156,6 +191,13 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(records::RecordsArgs),
+    /// Print a script that completes this command line in a shell.
+    #[command(after_help = "\
+Examples:
+  marquetry completions bash > ~/.local/share/bash-completion/completions/marquetry
+  marquetry completions zsh > ~/.zfunc/_marquetry          with ~/.zfunc in $fpath
+  marquetry completions fish > ~/.config/fish/completions/marquetry.fish")]
+    Completions(completions::CompletionsArgs),
     /// Run an upstream's program, and end all that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -164,7 +206,7 @@ Examples:
 
 #[derive(Args)]
 struct ConfigArgs {
-    /// Settings in TOML; ./marquetry.toml when there is one and this is not given.
+    /// Settings in TOML. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// MCP servers as other clients keep them ("mcpServers", or VS Code's "servers"); may be given several times.
@@ -173,7 +215,7 @@ struct ConfigArgs {
     /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry::gateway=debug".
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// How log lines are written to standard error.
+    /// How everything is written that the program says: as text, or as JSON with one object a line.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -182,7 +224,7 @@ struct ConfigArgs {
 struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Address and port to listen on; port 0 takes a free one.
+    /// Address and port to listen on, or a port of 127.0.0.1 alone; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     /// Listen on an address that other machines reach, though nothing asks them who they are.
@@ -241,8 +283,8 @@ struct DecodeArgs {
 
 impl ServeArgs {
     /// The configuration of all sources, and what in them is worth a warning; one that must not be served is an error.
-    fn load(&self) -> Result<(Config, Vec<String>), ConfigError> {
-        let (mut config, warnings) = self.config.load()?;
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let Loaded { mut config, file, warnings } = self.config.load()?;
         let mut exposure = Config::check_exposure(&config);
         if let Some(listen) = &self.listen {
             let at_fault = |problem| flag_error("--listen", problem);
@@ -252,29 +294,16 @@ impl ServeArgs {
         if !self.insecure {
             exposure?;
         }
-        Ok((config, warnings))
+        Ok(Loaded { config, file, warnings })
     }
 }
 
 impl ConfigArgs {
     /// The configuration of all sources, and what in them is worth a warning.
-    fn load(&self) -> Result<(Config, Vec<String>), ConfigError> {
-        let file = match &self.config {
-            Some(file) => Some(file.as_path()),
-            None => Some(Path::new("marquetry.toml")).filter(|file| file.exists()),
-        };
-        let mut config = match file {
-            Some(file) => Config::from_toml_file(file)?,
-            None => Config::default(),
-        };
-        let mut warnings = Vec::new();
-        if self.config.is_none() && !config.mcp_servers.is_empty() {
-            // Whoever starts programs because of a file in the current directory should know.
-            warnings
-                .push("servers of ./marquetry.toml are started, as no --config was given".into());
-        }
-        for file in &self.mcp_config {
-            warnings.extend(config.add_mcp_json_file(file)?);
+    fn load(&self) -> Result<Loaded, ConfigError> {
+        let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
+        for servers in &self.mcp_config {
+            warnings.extend(config.add_mcp_json_file(servers)?);
         }
         if let Some(level) = &self.log {
             logging::check_level(level).map_err(|problem| flag_error("--log", problem))?;
@@ -283,8 +312,11 @@ impl ConfigArgs {
         if let Some(format) = self.log_format {
             config.log.format = format;
         }
+        if config.log.format == LogFormat::Json {
+            logging::use_json();
+        }
         config.check()?;
-        Ok((config, warnings))
+        Ok(Loaded { config, file, warnings })
     }
 }
 
@@ -302,11 +334,23 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes to standard output what people read, or the same as a JSON line where all is JSON.
+fn say(text: &str) -> Result<(), Failure> {
+    if logging::is_json() {
+        return print(&format!("{}\n", serde_json::json!({"message": text.trim_end()})));
+    }
+    print(text)
+}
+
 /// What ends the program early, and with which exit code.
 struct Failure {
     code: u8,
+    /// What is said of it; empty where it was said already.
     message: String,
 }
+
+/// The exit code of a program that SIGINT ended, as shells tell it.
+const INTERRUPTED: u8 = 130;
 
 impl Failure {
     fn new(problem: impl Display) -> Self {
@@ -352,7 +396,22 @@ fn escaped(message: &str, steers: impl Fn(char) -> bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{printable, printable_line};
+    use super::{printable, printable_line, wants_json};
+
+    #[test]
+    fn json_is_asked_for_before_the_other_arguments_are_understood() {
+        for (line, wants) in [
+            ("serve --log-format json", true),
+            ("serve --wrong --log-format=json", true),
+            ("serve --log-format text", false),
+            ("serve --log-format", false),
+            ("guard -- x --log-format json", false),
+            ("serve json", false),
+        ] {
+            let arguments: Vec<_> = line.split(' ').map(Into::into).collect();
+            assert_eq!(wants_json(&arguments), wants, "{line}");
+        }
+    }
 
     #[test]
     fn a_message_steers_no_terminal() {

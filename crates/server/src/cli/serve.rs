@@ -3,39 +3,40 @@
 use std::{
     future::Future,
     io,
-    net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
+use serde_json::json;
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Runtime},
 };
 
-use super::{ConfigArgs, Failure, ServeArgs, flag_error};
+use super::{ConfigArgs, Failure, INTERRUPTED, ServeArgs, flag_error};
 use crate::{
     app::App,
-    config::{AuthConfig, Config},
+    config::{AuthConfig, Config, Loaded},
     logging,
 };
 
 pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
-    let (mut config, warnings) = arguments.load()?;
+    let Loaded { mut config, file, warnings } = arguments.load()?;
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
         // The address itself is a name that nobody else can point elsewhere.
         config.server.allowed_hosts.push(bracketed(address.ip()));
     }
     config.gateway.guard = guard();
-    start_logging(&config, &warnings)?;
+    start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
-        let (names, access) = (described(&config), admitted(&config.auth));
+        let greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
-        eprint!("{}", greeting(bound, &names, &access));
+        greeting.say();
         if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
@@ -44,9 +45,9 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
-    let (mut config, warnings) = arguments.load()?;
+    let Loaded { mut config, file, warnings } = arguments.load()?;
     config.gateway.guard = guard();
-    start_logging(&config, &warnings)?;
+    start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
         let app = App::builder(config).start().await?;
         tracing::info!("serving MCP on standard input and output");
@@ -61,8 +62,11 @@ fn guard() -> Option<PathBuf> {
     cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
 }
 
-fn start_logging(config: &Config, warnings: &[String]) -> Result<(), Failure> {
+fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {
     logging::start(&config.log).map_err(|problem| flag_error("log.level", problem))?;
+    if let Some(file) = file {
+        tracing::info!(file = %file.display(), "settings are read");
+    }
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(())
 }
@@ -87,13 +91,21 @@ async fn until_told(
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
         signal = signalled() => {
-            tracing::info!(signal = signal.map_err(Failure::new)?, "shutting down");
+            let signal = signal.map_err(Failure::new)?;
+            tracing::info!(signal = signal.name(), "shutting down");
             let ended = async { tokio::join!(serving, app.shutdown()) };
             tokio::select! {
-                (outcome, ()) = ended => return outcome.map_err(Failure::new),
-                Ok(_) = signalled() => {
+                (outcome, ()) = ended => {
+                    outcome.map_err(Failure::new)?;
+                    // Service managers ask with SIGTERM, and take what they asked for as success.
+                    return match signal {
+                        EndSignal::Interrupt => Err(signal.failure("")),
+                        EndSignal::Terminate => Ok(()),
+                    };
+                }
+                Ok(second) = signalled() => {
                     super::children::kill();
-                    return Err(Failure::new("ended by a second signal, without waiting"));
+                    return Err(second.failure("ended by a second signal, without waiting"));
                 }
             }
         }
@@ -102,21 +114,48 @@ async fn until_told(
     outcome.map_err(Failure::new)
 }
 
+/// A signal that asks the process to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndSignal {
+    /// SIGINT, or Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+impl EndSignal {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "SIGINT",
+            Self::Terminate => "SIGTERM",
+        }
+    }
+
+    /// The end of a program by this signal before its work was done.
+    pub(super) fn failure(self, message: impl Into<String>) -> Failure {
+        let code = match self {
+            Self::Interrupt => INTERRUPTED,
+            Self::Terminate => 1,
+        };
+        Failure { code, message: message.into() }
+    }
+}
+
 /// The next signal that asks the process to end.
 #[cfg(unix)]
-pub(super) async fn signalled() -> io::Result<&'static str> {
+pub(super) async fn signalled() -> io::Result<EndSignal> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     Ok(tokio::select! {
-        _ = interrupt.recv() => "SIGINT",
-        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => EndSignal::Interrupt,
+        _ = terminate.recv() => EndSignal::Terminate,
     })
 }
 
 #[cfg(not(unix))]
-pub(super) async fn signalled() -> io::Result<&'static str> {
-    tokio::signal::ctrl_c().await.map(|()| "Ctrl-C")
+pub(super) async fn signalled() -> io::Result<EndSignal> {
+    tokio::signal::ctrl_c().await.map(|()| EndSignal::Interrupt)
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -163,22 +202,120 @@ fn admitted(auth: &AuthConfig) -> String {
     if admitted.is_empty() { "everybody who reaches it".to_owned() } else { admitted.join(", ") }
 }
 
-fn greeting(address: SocketAddr, servers: &str, access: &str) -> String {
-    format!(
-        "\
-marquetry {} listens on http://{address}/mcp
-  servers   {servers}
+/// What a person has to know once the server listens.
+struct Greeting {
+    /// The address of the server, without a path, for clients on this machine.
+    base: String,
+    /// The same for clients elsewhere, by the names that `Host` may have.
+    others: Vec<String>,
+    /// The server may be reached by a name that it will refuse.
+    refuses_names: bool,
+    servers: String,
+    access: String,
+}
+
+impl Greeting {
+    fn new(bound: SocketAddr, config: &Config) -> Self {
+        // 0.0.0.0 and [::] are every address of the machine, and none that a client could connect to.
+        let (ip, is_every) = match bound.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => (IpAddr::V4(Ipv4Addr::LOCALHOST), true),
+            IpAddr::V6(ip) if ip.is_unspecified() => (IpAddr::V6(Ipv6Addr::LOCALHOST), true),
+            ip => (ip, false),
+        };
+        let here = bracketed(ip);
+        let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
+        let others = names.filter_map(|host| match host.rsplit_once(':') {
+            // The port of a proxy is not ours.
+            Some((_, port)) if !host.ends_with(']') => {
+                (port.parse() == Ok(bound.port())).then(|| format!("http://{host}"))
+            }
+            _ => Some(format!("http://{host}:{}", bound.port())),
+        });
+        let others: Vec<String> = others.collect();
+        Self {
+            base: format!("http://{here}:{}", bound.port()),
+            refuses_names: is_every && config.server.allowed_hosts.is_empty(),
+            others,
+            servers: described(config),
+            access: admitted(&config.auth),
+        }
+    }
+
+    /// Says it, whatever the level of the log is: with port 0, nothing else names the port.
+    fn say(&self) {
+        if logging::is_json() {
+            let fields = [
+                ("url", json!(format!("{}/mcp", self.base))),
+                ("other_urls", json!(self.other_urls())),
+                ("servers", json!(self.servers)),
+                ("access", json!(self.access)),
+                ("version", json!(env!("CARGO_PKG_VERSION"))),
+            ];
+            logging::emit("INFO", "listening", &fields);
+        } else {
+            eprint!("{}", self.text());
+        }
+        if self.refuses_names {
+            tracing::warn!(
+                "other machines are refused until server.allowed_hosts has the names or addresses by which they reach this one"
+            );
+        }
+    }
+
+    fn other_urls(&self) -> Vec<String> {
+        self.others.iter().map(|base| format!("{base}/mcp")).collect()
+    }
+
+    fn text(&self) -> String {
+        let Self { base, servers, access, .. } = self;
+        let also = match &*self.other_urls() {
+            [] => String::new(),
+            urls => format!("  also      {}\n", urls.join("  ")),
+        };
+        format!(
+            "\
+marquetry {} listens on {base}/mcp
+{also}  servers   {servers}
   access    {access}
-  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"http://{address}/mcp\"}}}}}}
-  more      http://{address}/healthz  http://{address}/api/tools
+  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"}}}}}}
+  more      {base}/  {base}/healthz  {base}/api/tools
 ",
-        env!("CARGO_PKG_VERSION")
-    )
+            env!("CARGO_PKG_VERSION")
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_greeting_names_urls_that_work() {
+        let of = |bound: &str, hosts: &[&str]| {
+            let mut config = Config::default();
+            config.server.allowed_hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+            let greeting = Greeting::new(bound.parse().unwrap(), &config);
+            assert!(greeting.text().contains(&format!("listens on {}/mcp\n", greeting.base)));
+            (greeting.base.clone(), greeting.other_urls().join(" "), greeting.refuses_names)
+        };
+        let said =
+            |base: &str, others: &str, refuses| (base.to_owned(), others.to_owned(), refuses);
+        assert_eq!(of("127.0.0.1:3001", &["127.0.0.1"]), said("http://127.0.0.1:3001", "", false));
+        assert_eq!(of("0.0.0.0:3001", &[]), said("http://127.0.0.1:3001", "", true));
+        assert_eq!(of("[::]:3001", &[]), said("http://[::1]:3001", "", true));
+        assert_eq!(
+            of(
+                "0.0.0.0:3001",
+                &["tools.example", "b.example:3001", "proxy.example:443", "[fe80::1]"]
+            ),
+            said(
+                "http://127.0.0.1:3001",
+                "http://tools.example:3001/mcp http://b.example:3001/mcp http://[fe80::1]:3001/mcp",
+                false
+            )
+        );
+        assert_eq!(of("192.0.2.1:80", &["192.0.2.1"]), said("http://192.0.2.1:80", "", false));
+    }
 
     #[test]
     fn the_greeting_says_who_may_come_in() {

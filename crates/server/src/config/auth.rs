@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::expand::Variables;
 
 /// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
-/// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/healthz` and the metadata for clients stay open.
+/// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/`, `/livez`, `/readyz`, the one word of `/healthz` and the metadata
+/// for clients stay open. The whole of `/healthz` is for tokens with the scope `admin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]

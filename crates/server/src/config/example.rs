@@ -11,8 +11,11 @@ use super::Config;
 const HEAD: &str = "\
 # Every setting of Marquetry with its default.
 #
-# marquetry serve --config marquetry.toml        (./marquetry.toml is read without being named)
-# marquetry check                                 says whether a file is right, and what it would start.
+# marquetry serve --config marquetry.toml
+# marquetry check --config marquetry.toml         says whether a file is right, and what it would start.
+#
+# Without --config the first of these is read: $MARQUETRY_CONFIG, $XDG_CONFIG_HOME/marquetry/marquetry.toml (or
+# ~/.config/marquetry/marquetry.toml), /etc/marquetry/marquetry.toml. A file that others may write is refused.
 #
 # A setting without a default, and every upstream, stands here as a comment.
 # This file is made from the program's own types: `MARQUETRY_UPDATE=1 cargo test -p marquetry example`.

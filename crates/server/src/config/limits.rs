@@ -1,6 +1,6 @@
 //! Every bound of the server in one place.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,8 @@ pub struct Limits {
     pub max_url_elicitations: NonZeroUsize,
     /// Size of one message from an upstream, in bytes; a tool answer is one message, with its images in base64.
     pub max_upstream_message_bytes: NonZeroUsize,
+    /// Lines of an upstream's standard error that are logged in a second, and ten times as many at once after a silence; the others are counted.
+    pub max_log_lines_per_second: NonZeroU32,
     /// Size of a REST body, in bytes: a diagram of 50 KiB with every character escaped as `\uXXXX`, and its envelope.
     pub max_rest_body_bytes: NonZeroUsize,
     /// Entries in one list of an upstream. A longer list of tools keeps the upstream from starting; a longer list of prompts, resources or
@@ -101,6 +103,7 @@ impl Default for Limits {
             max_parked_calls: n(256),
             max_url_elicitations: n(1_000),
             max_upstream_message_bytes: n(64 << 20),
+            max_log_lines_per_second: NonZeroU32::new(20).expect("20 is more than zero"),
             max_rest_body_bytes: n(6 * 51_200 + 4_096),
             max_upstream_list: n(10_000),
             max_resource_routes: n(10_000),

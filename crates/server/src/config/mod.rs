@@ -16,6 +16,7 @@ mod locate;
 mod login;
 mod mcp_json;
 mod sections;
+mod source;
 mod upstream;
 
 #[cfg(test)]
@@ -44,11 +45,17 @@ pub use self::{
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
-    capture::Level, embedding::EmbeddingChoice, error::nearest, expand::environment,
-    gateway::is_name_char, knowledge::KnowledgePlace, sections::parse_listen,
+    capture::Level,
+    embedding::EmbeddingChoice,
+    error::nearest,
+    expand::environment,
+    gateway::is_name_char,
+    knowledge::KnowledgePlace,
+    sections::parse_listen,
+    source::{Loaded, load},
 };
 
-use self::{expand::Variables, upstream::UpstreamTable};
+use self::{expand::Variables, source::Writers, upstream::UpstreamTable};
 
 /// Everything that can be set, with its defaults.
 ///
@@ -68,7 +75,8 @@ pub struct Config {
     /// How the server is reached.
     pub server: ServerConfig,
     /// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
-    /// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/healthz` and the metadata for clients stay open.
+    /// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/`, `/livez`, `/readyz`, the one word of `/healthz` and the metadata
+    /// for clients stay open. The whole of `/healthz` is for tokens with the scope `admin`.
     pub auth: AuthConfig,
     /// What is written to standard error.
     pub log: LogConfig,
@@ -123,9 +131,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`], or the file cannot be read.
+    /// As [`Config::from_toml`], or the file cannot be read, or (on Unix) it belongs to neither this user nor root, or others may write it.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
-        let (text, file) = read(path)?;
+        let (text, file, _) = source::read(path, Writers::Owner)?;
         Self::from_toml(&text, &file)
     }
 
@@ -145,10 +153,11 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::add_mcp_json`], or the file cannot be read.
+    /// As [`Config::add_mcp_json`], or the file cannot be read, or (on Unix) everybody may write it.
     pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
-        let (text, file) = read(path)?;
-        self.add_mcp_json(&text, &file)
+        let (text, file, mut warnings) = source::read(path, Writers::Trusted)?;
+        warnings.extend(self.add_mcp_json(&text, &file)?);
+        Ok(warnings)
     }
 
     /// Says what is missing or cannot work when every source was read.
@@ -326,14 +335,6 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<(String, String), ConfigError> {
-    let file = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok((text, file)),
-        Err(error) => Err(ConfigError::of_file(&file, format!("cannot be read: {error}"))),
-    }
-}
-
 /// A serde error of TOML with its key's path, and a better word for an unknown name.
 fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
     let path = error.span().map(|span| locate::toml_path_at(text, &span)).unwrap_or_default();
@@ -414,7 +415,7 @@ mod tests {
             &[
                 "[servr]\n",
                 "[server]\nlisten_on = '127.0.0.1:1'\n",
-                "[limits]\n\n  colour = 1\n",
+                "[log]\n\n  colour = 1\n",
                 "[mcp_servers.a]\ncomand = 'x'\n",
                 "[mcp_servers.a]\ncommand = 'x'\n[mcp_servers.a.tools.t]\ncapture = { oversized = 'withhold' }\n",
                 "[artifacts]\nstore = 'directroy'\n",
@@ -422,7 +423,7 @@ mod tests {
             expect![[r#"
                 m.toml:1:2: servr: unknown key; did you mean "server"?
                 m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
-                m.toml:3:3: limits.colour: unknown key; expected one of "max_request_bytes", "max_nesting", "max_connections", "max_head_ms", "max_body_ms", "max_write_ms", "max_in_flight", "max_sessions", "session_idle_ms", "replay_bytes", "replay_total_bytes", "replay_ms", "max_queued_messages", "max_queued_notifications", "max_subscriptions", "question_ms", "max_questions_per_call", "max_parked_calls", "max_url_elicitations", "max_upstream_message_bytes", "max_rest_body_bytes", "max_upstream_list", "max_resource_routes", "max_resource_routes_per_agent", "list_page_size", "max_instructions_bytes", "read_artifact_default_bytes", "read_artifact_max_bytes", "max_resource_bytes", "max_resource_reads_bytes"
+                m.toml:3:3: log.colour: unknown key; expected one of "level", "format"
                 m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
                 m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
                 m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?
@@ -434,7 +435,8 @@ mod tests {
     fn wrong_values_name_place_key_and_expectation() {
         check(
             &[
-                "[server]\nlisten = 3001\n",
+                "[server]\nlisten = true\n",
+                "[server]\nlisten = 70000\n",
                 "[server]\nlisten = 'here'\n",
                 "[limits]\nmax_nesting = 0\n",
                 "[limits]\nmax_nesting = -1\n",
@@ -451,8 +453,9 @@ mod tests {
                 "[server]\nallowed_hosts = ['']\n",
             ],
             expect![[r#"
-                m.toml:2:10: server.listen: invalid type: integer `3001`, expected a string
-                m.toml:2:10: server.listen: "here" is not an address with a port; expected one like "127.0.0.1:3001"
+                m.toml:2:10: server.listen: invalid type: boolean `true`, expected an address with a port such as "127.0.0.1:3001", or a port
+                m.toml:2:10: server.listen: 70000 is not a port; expected 0 to 65535
+                m.toml:2:10: server.listen: "here" is not an address with a port; expected one like "127.0.0.1:3001", or a port alone
                 m.toml:2:15: limits.max_nesting: invalid value: integer `0`, expected a whole number from 1 on
                 m.toml:2:15: limits.max_nesting: invalid value: integer `-1`, expected a whole number from 1 on
                 m.toml:2:13: gateway.separator: "/" cannot separate names; expected 1 to 8 of letters, digits, _ - .

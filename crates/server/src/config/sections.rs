@@ -1,10 +1,13 @@
 //! The sections of the configuration that have no rules of their own.
 
-use std::{net::SocketAddr, time::SystemTime};
+use std::{fmt, net::SocketAddr, time::SystemTime};
 
 use marquetry_plantuml::Server;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
 
 use crate::logging;
 
@@ -13,7 +16,7 @@ use crate::logging;
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Address and port to listen on; port 0 takes a free one.
+    /// Address and port to listen on; a port alone means 127.0.0.1, and port 0 takes a free one.
     /// An address that is not loopback is refused unless `[auth]` is set up, or `--insecure` is given.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(with = "String")]
@@ -41,7 +44,27 @@ impl Default for ServerConfig {
 }
 
 fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    parse_listen(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    struct Listen;
+    impl Visitor<'_> for Listen {
+        type Value = SocketAddr;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an address with a port such as \"127.0.0.1:3001\", or a port")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<SocketAddr, E> {
+            parse_listen(text).map_err(E::custom)
+        }
+
+        fn visit_i64<E: Error>(self, port: i64) -> Result<SocketAddr, E> {
+            loopback(&port.to_string()).map_err(E::custom)
+        }
+
+        fn visit_u64<E: Error>(self, port: u64) -> Result<SocketAddr, E> {
+            loopback(&port.to_string()).map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_any(Listen)
 }
 
 fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -79,15 +102,27 @@ fn is_authority(text: &str) -> bool {
     !text.contains(['@', '*']) && text.parse::<http::uri::Authority>().is_ok()
 }
 
-/// `ADDRESS:PORT`, where the address may be `localhost`.
+/// Parses `ADDRESS:PORT`, where the address may be `localhost`, or a port alone, which is one of 127.0.0.1.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return loopback(text);
+    }
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
     numeric.parse().map_err(|_| {
-        format!("{text:?} is not an address with a port; expected one like \"127.0.0.1:3001\"")
+        format!(
+            "{text:?} is not an address with a port; expected one like \"127.0.0.1:3001\", or a port alone"
+        )
     })
+}
+
+/// A port of 127.0.0.1.
+fn loopback(port: &str) -> Result<SocketAddr, String> {
+    let port: u16 =
+        port.parse().map_err(|_| format!("{port} is not a port; expected 0 to 65535"))?;
+    Ok(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 /// What is written to standard error while the server runs.
@@ -170,4 +205,34 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>
 
 fn rfc3339<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(|time| humantime::format_rfc3339(time).to_string()).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_loopback() {
+        for (text, want) in [
+            ("3950", Ok("127.0.0.1:3950")),
+            ("0", Ok("127.0.0.1:0")),
+            ("localhost:3950", Ok("127.0.0.1:3950")),
+            ("0.0.0.0:3950", Ok("0.0.0.0:3950")),
+            ("[::1]:3950", Ok("[::1]:3950")),
+            ("65536", Err("65536 is not a port")),
+            ("99999999999999999999", Err("99999999999999999999 is not a port")),
+            ("", Err("\"\" is not an address")),
+            ("+3950", Err("\"+3950\" is not an address")),
+            (":3950", Err("\":3950\" is not an address")),
+            ("127.0.0.1", Err("\"127.0.0.1\" is not an address")),
+        ] {
+            match (parse_listen(text), want) {
+                (Ok(found), Ok(want)) => assert_eq!(found.to_string(), want),
+                (Err(found), Err(want)) => assert!(found.starts_with(want), "{found}"),
+                (found, want) => panic!("{text}: {found:?}, expected {want:?}"),
+            }
+        }
+        let config: ServerConfig = toml::from_str("listen = 3950").unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:3950");
+    }
 }

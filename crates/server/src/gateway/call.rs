@@ -50,8 +50,22 @@ pub(crate) struct Unreachable {
     pub(crate) upstream: String,
     /// The state's name, for programs.
     pub(crate) state: &'static str,
+    /// How the call failed, for programs.
+    pub(crate) kind: FailureKind,
     /// What happened, reading on after the upstream's name.
     pub(crate) what: String,
+}
+
+/// How an upstream failed to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FailureKind {
+    /// It is not there, or was lost during the call.
+    Unreachable,
+    /// It gave no answer in time.
+    Timeout,
+    /// It refuses this server's credentials.
+    Unauthorized,
 }
 
 /// A call that has no answer of the upstream's tool.
@@ -242,10 +256,12 @@ impl Gateway {
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {
+                upstream.trust();
                 tracing::debug!(ms, bytes = result.get().len(), "answered");
                 Ok((client, result))
             }
             Err(ClientError::Rpc(error)) => {
+                upstream.trust();
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
                 self.pages.required(index, &error, cx.announcer());
                 let era = cx.revision().era();
@@ -253,10 +269,15 @@ impl Gateway {
             }
             Err(ClientError::Unauthorized(refusal)) => {
                 tracing::warn!(ms, %refusal, "not authorized");
+                upstream.distrust(format!("refuses this server: {refusal}"));
                 Err(CallFailure::Rpc(unauthorized(upstream, &refusal)))
             }
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
+                // Before the caller hears of it, so that health never contradicts what a caller was told.
+                if matches!(upstream.state(), State::Ready(_)) {
+                    upstream.distrust(format!("the last call got no answer: {error}"));
+                }
                 if matches!(
                     error,
                     ClientError::Io { .. } | ClientError::Http { .. } | ClientError::Timeout(_)
@@ -306,6 +327,7 @@ fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
     let challenges = refusal.challenges.iter().map(ToString::to_string);
     RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
         "upstream": upstream.name,
+        "kind": FailureKind::Unauthorized,
         "status": refusal.status,
         "wwwAuthenticate": challenges.collect::<Vec<_>>(),
     }))
@@ -336,7 +358,12 @@ fn names_uri(error: &RpcError) -> bool {
 
 impl Unreachable {
     pub(super) fn of(upstream: &Upstream, state: &State) -> Self {
-        Self { upstream: upstream.name.clone(), state: state.name(), what: state.to_string() }
+        Self {
+            upstream: upstream.name.clone(),
+            state: state.name(),
+            kind: FailureKind::Unreachable,
+            what: state.to_string(),
+        }
     }
 
     pub(super) fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
@@ -350,12 +377,16 @@ impl Unreachable {
         if let State::BackingOff { retry_in_ms, .. } = state {
             what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
         }
-        Self { upstream: upstream.name.clone(), state: state.name(), what }
+        let kind = match error {
+            ClientError::Timeout(_) => FailureKind::Timeout,
+            _ => FailureKind::Unreachable,
+        };
+        Self { upstream: upstream.name.clone(), state: state.name(), kind, what }
     }
 
     /// The facts for programs.
     pub(crate) fn data(&self) -> serde_json::Value {
-        json!({"upstream": self.upstream, "state": self.state})
+        json!({"upstream": self.upstream, "state": self.state, "kind": self.kind})
     }
 }
 

@@ -15,6 +15,7 @@ mod levels;
 mod names;
 mod news;
 mod parked;
+mod rate;
 mod routes;
 mod state;
 mod subscriptions;
@@ -37,9 +38,10 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
-    call::{CallFailure, ToolAnswer, UNKNOWN_TOOL, Unreachable},
+    call::{CallFailure, FailureKind, ToolAnswer, UNKNOWN_TOOL, Unreachable},
     catalog::{Catalog, Refused},
     freshness::List,
+    rate::Rate,
     state::State,
     upstream::Upstream,
 };
@@ -156,6 +158,11 @@ impl Gateway {
     /// Waits a little, soon after the start, so that a client that lists once sees the upstreams that start quickly.
     pub(crate) async fn settled_or_late(&self) {
         _ = timeout_at(self.list_deadline, self.settled()).await;
+    }
+
+    /// Whether the first start of every upstream is over, well or badly.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.upstreams.iter().all(|upstream| upstream.is_settled())
     }
 
     /// Begins to end every upstream, and does not wait.

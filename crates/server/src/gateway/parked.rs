@@ -12,10 +12,12 @@ use std::{
 
 use marquetry_protocol::RpcError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::bridge::Call;
+use crate::knowledge::{ErrorCode, KIND};
 
 /// The calls that wait: so many at a time, each for so long.
 pub(crate) struct Parked {
@@ -123,6 +125,8 @@ impl Room {
             RpcError::too_many_requests(format!(
                 "more than {most} calls wait for answers of their clients (limits.max_parked_calls)"
             ))
+            // It may work later, unlike what exceeds a limit of size.
+            .with_data(&json!({ KIND: ErrorCode::Unavailable.as_str() }))
         })?;
         *mine = Some(permit);
         Ok(())

@@ -160,6 +160,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
                         return Some(format!("gave no sign of life within {ms} ms after a call without an answer"));
                     }
                 }
+                upstream.trust();
                 Stale { tools: true, ..Stale::default() }
             }
             lists = upstream.freshness.wanted() => {

@@ -21,7 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     bridge, catalog::Listing, connection::Connection, environment, freshness::Freshness,
-    in_flight::InFlight, names::Namer, state::State,
+    in_flight::InFlight, names::Namer, rate::Rate, state::State,
 };
 use crate::config::{Config, Limits, Transport, UpstreamConfig};
 
@@ -57,6 +57,10 @@ pub(crate) struct Upstream {
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// The level of log messages that was set, if any was.
     level: Mutex<Option<LogLevel>>,
+    /// Why it may not be as ready as its state says: its last call got no answer.
+    doubt: Mutex<Option<String>>,
+    /// Lines of its standard error that are logged in a second.
+    log_lines: u32,
 }
 
 impl AsRef<Self> for Upstream {
@@ -99,6 +103,8 @@ impl Upstream {
             in_flight: Arc::default(),
             subscribing: tokio::sync::Mutex::default(),
             level: Mutex::default(),
+            doubt: Mutex::default(),
+            log_lines: all.limits.max_log_lines_per_second.get(),
         }
     }
 
@@ -134,7 +140,28 @@ impl Upstream {
     }
 
     pub(super) fn set_state(&self, state: State) {
+        self.trust();
         self.state.send_replace(state);
+    }
+
+    /// Why it may not be as ready as its state says, if anything is known against it.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A call failed. Until one succeeds, or the upstream shows that it is alive, health says so.
+    pub(super) fn distrust(&self, problem: String) {
+        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+    }
+
+    /// The upstream works.
+    pub(super) fn trust(&self) {
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Whether its first start is over, well or badly.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_started() || self.first_start.is_cancelled()
     }
 
     /// What it last listed; empty before its first start.
@@ -213,10 +240,8 @@ impl Upstream {
                 program.cwd.clone_from(cwd);
                 program.stop_grace = self.stop_grace;
                 program.children = Some(children.clone());
-                let name = self.name.clone();
-                program.stderr = Stderr::Lines(Arc::new(move |line| {
-                    tracing::info!(target: "marquetry::upstream", upstream = name, "{line}");
-                }));
+                let said = Said { upstream: self.name.clone(), rate: Rate::new(self.log_lines) };
+                program.stderr = Stderr::Lines(Arc::new(move |line| said.log(line)));
                 #[cfg(unix)]
                 if let Some(guard) = &self.guard {
                     super::guard::stand_before(&mut program, guard)?;
@@ -239,6 +264,37 @@ impl Upstream {
                 Err(ClientError::Protocol("nothing says how to reach it".into()))
             }
         }
+    }
+}
+
+/// Logs what a program says on standard error, at a bounded rate.
+struct Said {
+    upstream: String,
+    rate: Rate,
+}
+
+impl Said {
+    fn log(&self, line: &str) {
+        let Some(suppressed) = self.rate.admit() else { return };
+        self.tell_suppressed(suppressed);
+        tracing::info!(target: "marquetry::upstream", upstream = self.upstream, "{line}");
+    }
+
+    fn tell_suppressed(&self, suppressed: u64) {
+        if suppressed > 0 {
+            let upstream = &self.upstream;
+            tracing::warn!(
+                upstream,
+                suppressed,
+                "lines of the upstream's standard error are not logged: more than limits.max_log_lines_per_second"
+            );
+        }
+    }
+}
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        self.tell_suppressed(self.rate.take_suppressed());
     }
 }
 

@@ -17,7 +17,7 @@ use marquetry_rag::{Caller, Pipeline, RecordError, Records, StoreError};
 use self::open::Use;
 
 pub(crate) use self::{
-    failure::{ErrorCode, Failure},
+    failure::{ErrorCode, Failure, KIND},
     library::{Access, Library},
     open::KnowledgeError,
     resource::{RECORD_META, SEARCH_RESOURCES, completed_by_us, search_resources, templates},

@@ -31,10 +31,10 @@ pub(crate) enum RestError {
     MethodNotAllowed,
     /// Nothing is at that path.
     NotFound,
-    /// `Host` names neither this machine nor a configured host.
-    HostNotAllowed,
-    /// `Origin` is neither a page on this machine nor a configured origin.
-    OriginNotAllowed,
+    /// `Host` is this one, and names neither this machine nor a configured host.
+    HostNotAllowed(String),
+    /// `Origin` is this one, and neither a page on this machine nor a configured origin.
+    OriginNotAllowed(String),
     /// There is no good token, with the reason.
     Unauthorized(String),
     /// The token does not allow it, with the reason.
@@ -42,6 +42,9 @@ pub(crate) enum RestError {
     /// Nobody can tell now whether the token is good.
     NoKeys(String),
 }
+
+/// When to come back, in seconds, where nothing better is known.
+pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 impl RestError {
     /// Status, code and message; specs: PlantUML "Edges", and seed 002, scenarios 3, 4, 6 and 7.
@@ -85,15 +88,21 @@ impl RestError {
             Self::NotFound => {
                 (StatusCode::NOT_FOUND, "NOT_FOUND", "Nothing is at this path".into())
             }
-            Self::HostNotAllowed => (
+            Self::HostNotAllowed(host) => (
                 StatusCode::FORBIDDEN,
                 "HOST_NOT_ALLOWED",
-                "Host is neither this machine nor one of server.allowed_hosts".into(),
+                format!(
+                    "Host '{host}' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost"
+                )
+                .into(),
             ),
-            Self::OriginNotAllowed => (
+            Self::OriginNotAllowed(origin) => (
                 StatusCode::FORBIDDEN,
                 "ORIGIN_NOT_ALLOWED",
-                "Origin is neither a page on this machine nor one of server.allowed_origins".into(),
+                format!(
+                    "Origin '{origin}' is neither a page on this machine nor one of server.allowed_origins; add it there if it may call"
+                )
+                .into(),
             ),
             Self::Unauthorized(why) => {
                 (StatusCode::UNAUTHORIZED, "UNAUTHORIZED", why.clone().into())
@@ -114,6 +123,9 @@ impl RestError {
         let mut response = json_response(status, &body);
         if *self == Self::BodyTimeout {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
     }
@@ -157,8 +169,8 @@ mod tests {
             RestError::ToolNameRequired,
             RestError::MethodNotAllowed,
             RestError::NotFound,
-            RestError::HostNotAllowed,
-            RestError::OriginNotAllowed,
+            RestError::HostNotAllowed("far.example".into()),
+            RestError::OriginNotAllowed("https://far.example".into()),
             RestError::Unauthorized("why".into()),
             RestError::InsufficientScope("why".into()),
             RestError::NoKeys("why".into()),
@@ -183,8 +195,8 @@ mod tests {
                     | RestError::ToolNameRequired
                     | RestError::MethodNotAllowed
                     | RestError::NotFound
-                    | RestError::HostNotAllowed
-                    | RestError::OriginNotAllowed
+                    | RestError::HostNotAllowed(_)
+                    | RestError::OriginNotAllowed(_)
                     | RestError::Unauthorized(_)
                     | RestError::InsufficientScope(_)
                     | RestError::NoKeys(_) => {}
@@ -207,8 +219,8 @@ mod tests {
             400 TOOL_NAME_REQUIRED: Tool name is required
             405 METHOD_NOT_ALLOWED: Method not allowed here; the Allow header lists those that are
             404 NOT_FOUND: Nothing is at this path
-            403 HOST_NOT_ALLOWED: Host is neither this machine nor one of server.allowed_hosts
-            403 ORIGIN_NOT_ALLOWED: Origin is neither a page on this machine nor one of server.allowed_origins
+            403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
+            403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither a page on this machine nor one of server.allowed_origins; add it there if it may call
             401 UNAUTHORIZED: why
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why

@@ -2,17 +2,31 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     net::TcpListener,
     path::Path,
     process::{Command, Output},
 };
 
 use expect_test::{Expect, expect};
+use serde_json::Value;
 
 fn marquetry(directory: &Path, arguments: &[&str]) -> Output {
+    command(directory, arguments).output().unwrap()
+}
+
+/// The program, which knows no settings and no data but those below `directory`.
+fn command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
-    command.args(arguments).current_dir(directory).env_remove("MARQUETRY_NOT_SET");
-    command.output().unwrap()
+    command.args(arguments).current_dir(directory);
+    command.env_remove("MARQUETRY_NOT_SET").env_remove("MARQUETRY_CONFIG");
+    command.env("HOME", directory).env("XDG_CONFIG_HOME", directory.join("config"));
+    command.env("XDG_DATA_HOME", directory.join("data"));
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// Runs the program and compares exit code and standard error.
@@ -59,10 +73,10 @@ fn configuration_errors_name_the_place_and_exit_2() {
     );
     check(
         path,
-        &["serve", "--listen", "3001"],
+        &["serve", "--listen", "here"],
         expect![[r#"
         exit 2
-        error: command line: --listen: "3001" is not an address with a port; expected one like "127.0.0.1:3001"
+        error: command line: --listen: "here" is not an address with a port; expected one like "127.0.0.1:3001", or a port alone
     "#]],
     );
     check(
@@ -116,16 +130,91 @@ fn configuration_errors_name_the_place_and_exit_2() {
         "#]],
         );
     }
-    // A file of the usual name is read without being named.
+}
+
+/// Every command that has settings, with what else it needs. None gets so far as to do anything.
+const WITH_SETTINGS: [&[&str]; 8] = [
+    &["serve", "--listen", "127.0.0.1:99999"],
+    &["stdio"],
+    &["check"],
+    &["login", "nobody"],
+    &["index", "none.txt"],
+    &["search", "anything"],
+    &["records", "list"],
+    &["records", "delete", "am7://default/data.data/1"],
+];
+
+#[test]
+fn no_command_reads_the_current_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
     fs::write(path.join("marquetry.toml"), "[log]\nlevel = 'loud'\n").unwrap();
+    for arguments in WITH_SETTINGS {
+        let stderr = text(&marquetry(path, arguments).stderr);
+        assert!(!stderr.contains("loud"), "{arguments:?}: {stderr}");
+        let is_told = stderr.lines().filter(|line| line.contains("./marquetry.toml is not read"));
+        // A port that is none is found out first.
+        let want = usize::from(arguments[0] != "serve");
+        assert_eq!(is_told.count(), want, "{arguments:?}: {stderr}");
+
+        let named = marquetry(path, &[arguments, &["--config", "marquetry.toml"]].concat());
+        let stderr = text(&named.stderr);
+        assert!(stderr.contains("marquetry.toml:2:9: log.level: \"loud\" is not"), "{stderr}");
+        assert_eq!(named.status.code(), Some(2));
+        let mut by_variable = command(path, arguments);
+        let stderr =
+            text(&by_variable.env("MARQUETRY_CONFIG", "marquetry.toml").output().unwrap().stderr);
+        assert!(stderr.contains("log.level") && stderr.contains("$MARQUETRY_CONFIG"), "{stderr}");
+    }
     check(
         path,
-        &["check"],
+        &["check", "--listen", "3950"],
         expect![[r#"
-        exit 2
-        error: marquetry.toml:2:9: log.level: "loud" is not a log level; expected error, warn, info, debug, trace, off, or a list such as "info,marquetry=debug"
-    "#]],
+            exit 0
+            warning: ./marquetry.toml is not read: a file of the current directory may be somebody else's; to use it, add --config marquetry.toml or set MARQUETRY_CONFIG
+        "#]],
     );
+    let listens = text(&marquetry(path, &["check", "--listen", "3950"]).stdout);
+    assert!(listens.contains("\nlisten     http://127.0.0.1:3950/mcp\n"), "{listens}");
+}
+
+#[test]
+fn settings_of_the_user_are_found_without_being_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let output = text(&marquetry(path, &["check"]).stdout);
+    assert!(output.starts_with("settings   the defaults; there is no file\n"), "{output}");
+    fs::create_dir_all(path.join("config/marquetry")).unwrap();
+    let file = path.join("config/marquetry/marquetry.toml");
+    fs::write(&file, "server.listen = 3950\n").unwrap();
+    let output = text(&marquetry(path, &["check"]).stdout);
+    assert!(output.starts_with(&format!("settings   {}\n", file.display())), "{output}");
+    assert!(output.contains("127.0.0.1:3950"), "{output}");
+}
+
+#[cfg(unix)]
+#[test]
+fn every_command_refuses_settings_that_others_may_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("m.toml"), "").unwrap();
+    fs::set_permissions(path.join("m.toml"), fs::Permissions::from_mode(0o666)).unwrap();
+    for arguments in WITH_SETTINGS {
+        check(
+            path,
+            &[arguments, &["--config", "m.toml"]].concat(),
+            expect![[r#"
+                exit 2
+                error: m.toml: others may write it (mode 0666) and so choose which programs are started and where keys are sent; forbid that with `chmod go-w m.toml`
+            "#]],
+        );
+    }
+    fs::write(path.join("mcp.json"), "{}").unwrap();
+    fs::set_permissions(path.join("mcp.json"), fs::Permissions::from_mode(0o666)).unwrap();
+    let output = marquetry(path, &["check", "--mcp-config", "mcp.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("chmod go-w mcp.json"), "{output:?}");
 }
 
 #[test]
@@ -152,6 +241,7 @@ fn check_says_what_would_be_started() {
     fs::write(path.join("k.toml"), "[knowledge]\ndatabase = 'new/k.db'\n").unwrap();
     let output = marquetry(path, &["check", "--config", "k.toml", "--mcp-config", "mcp.json"]);
     expect![[r#"
+        settings   k.toml
         listen     http://127.0.0.1:3001/mcp
         auth       none; whoever reaches it comes in
         artifacts  memory; saved above 2048 bytes, shown up to 4096 bytes
@@ -167,19 +257,6 @@ fn check_says_what_would_be_started() {
     "#]]
     .assert_eq(&String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success());
-
-    // Servers that nobody named are worth a warning.
-    fs::write(path.join("marquetry.toml"), "[mcp_servers.web]\nurl = 'http://127.0.0.1:1/mcp'\n")
-        .unwrap();
-    let output = marquetry(path, &["check"]);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        stderr,
-        "warning: servers of ./marquetry.toml are started, as no --config was given\n"
-    );
-    assert!(
-        String::from_utf8(output.stdout).unwrap().contains("web  http   http://127.0.0.1:1/mcp")
-    );
 }
 
 #[test]
@@ -268,6 +345,7 @@ fn help_has_examples_and_the_version_is_known() {
         &["encode", "--help"],
         &["decode", "--help"],
         &["check", "--help"],
+        &["completions", "--help"],
     ] {
         let output = marquetry(directory.path(), command);
         let help = String::from_utf8(output.stdout).unwrap();
@@ -277,6 +355,111 @@ fn help_has_examples_and_the_version_is_known() {
     let want = format!("marquetry {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(String::from_utf8(version.stdout).unwrap(), want);
     assert_eq!(marquetry(directory.path(), &["sreve"]).status.code(), Some(2));
+}
+
+#[test]
+fn shells_complete_the_command_line() {
+    let directory = tempfile::tempdir().unwrap();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = marquetry(directory.path(), &["completions", shell]);
+        let script = text(&output.stdout);
+        assert!(output.status.success() && script.contains("mcp-config"), "{shell}: {script}");
+        assert!(!script.contains("guard"), "{shell} shows what is hidden: {script}");
+    }
+    assert_eq!(marquetry(directory.path(), &["completions", "tcsh"]).status.code(), Some(2));
+}
+
+/// The objects of a text of which each line must be JSON.
+#[track_caller]
+fn json_lines(text: &str) -> Vec<Value> {
+    let parsed = text.lines().map(|line| serde_json::from_str(line));
+    parsed.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn with_json_everything_that_is_said_is_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    fs::write(path.join("marquetry.toml"), "").unwrap();
+    fs::write(path.join("json.toml"), "log.format = 'json'\nserver.listen = '0.0.0.0:0'\n")
+        .unwrap();
+    for (arguments, code, said) in [
+        (&["serve", "--log-format", "json", "--listen", &taken][..], 1, "cannot listen on"),
+        (&["serve", "--log-format=json", "--listen", "here"], 2, "--listen"),
+        (&["serve", "--log-format=json", "--config", "none.toml"], 2, "cannot be read"),
+        (&["serve", "--log-format=json", "--wrong"], 2, "unexpected argument '--wrong'"),
+        (&["stdio", "--log-format=json"], 0, "./marquetry.toml is not read"),
+        (&["check", "--log-format=json"], 0, "./marquetry.toml is not read"),
+        (&["check", "--config", "json.toml"], 2, "can be reached from other machines"),
+        (&["login", "nobody", "--log-format=json"], 2, "there is no server"),
+    ] {
+        let output = marquetry(path, arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        let lines = json_lines(&stderr);
+        let is_said = |line: &Value| line["message"].as_str().is_some_and(|it| it.contains(said));
+        assert!(lines.iter().any(is_said), "{arguments:?}: {stderr}");
+        assert!(
+            lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string())
+        );
+        json_lines(&text(&output.stdout));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_is_130_and_floods_of_upstreams_are_not_logged() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let noisy = "[gateway]\nstop_grace_ms = 100\n[mcp_servers.noisy]\ncommand = 'sh'\nargs = ['-c', 'seq 5000 >&2; sleep 0.2; echo enough >&2; exec sleep 30']\n";
+    fs::write(path.join("m.toml"), noisy).unwrap();
+    let arguments = ["serve", "--config", "m.toml", "--listen", "0", "--log-format", "json"];
+    let mut serving =
+        command(path, &arguments).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(serving.stderr.take().unwrap()).lines();
+    let mut said = Vec::new();
+    // It ends when the upstream has said its last.
+    for line in lines.by_ref() {
+        said.push(line.unwrap());
+        if said.iter().any(|line| line.contains("\"enough\"")) {
+            break;
+        }
+    }
+    interrupt(serving.id());
+    said.extend(lines.map(Result::unwrap));
+    assert_eq!(serving.wait().unwrap().code(), Some(130));
+    let said = json_lines(&said.join("\n"));
+    let listening = said.iter().find(|line| line["message"] == "listening").unwrap();
+    assert!(listening["url"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{listening}");
+    assert!(said.iter().any(|line| line["signal"] == "SIGINT"), "{said:?}");
+    let logged = said.iter().filter(|line| line["target"] == "marquetry::upstream").count();
+    assert!((100..400).contains(&logged), "{logged} of 5001 lines");
+    let suppressed = said.iter().filter_map(|line| line["suppressed"].as_u64()).sum::<u64>();
+    assert_eq!(suppressed + logged as u64, 5_001);
+}
+
+#[cfg(unix)]
+#[test]
+fn watching_ends_by_ctrl_c_with_130() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir(path.join("notes")).unwrap();
+    let mut watching = command(path, &["index", "notes", "--watch", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    interrupt(watching.id());
+    assert_eq!(watching.wait().unwrap().code(), Some(130));
+}
+
+#[cfg(unix)]
+fn interrupt(process: u32) {
+    let sent = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 #[test]

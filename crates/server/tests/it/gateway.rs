@@ -149,7 +149,7 @@ async fn a_crash_answers_the_call_and_the_upstream_returns() {
         assert_eq!(answer["isError"], true);
         assert!(text.starts_with("upstream 'local' ended during the call"), "{text}");
         assert!(text.ends_with("; it is started again within 1 s"), "{text}");
-        let facts = json!({"upstream": "local", "state": "backing_off"});
+        let facts = json!({"upstream": "local", "state": "backing_off", "kind": "unreachable"});
         assert_eq!(answer["_meta"]["marquetry/upstream"], facts);
     }
     until("the upstream is back", async || {

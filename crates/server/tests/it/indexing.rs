@@ -35,6 +35,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
         command.args(arguments).current_dir(self.folder.path());
         command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.folder.path());
+        command.env("XDG_CONFIG_HOME", self.path("config")).env_remove("MARQUETRY_CONFIG");
         command.env_remove("RUST_BACKTRACE");
         command
     }

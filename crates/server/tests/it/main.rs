@@ -9,6 +9,7 @@ mod embedding;
 mod environment;
 mod gateway;
 mod gateway_rules;
+mod health;
 mod indexing;
 mod knowledge;
 mod rest;

@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, within};
+use crate::{
+    asking::AskingOverHttp,
+    support::{Running, until},
+    upstream::HttpUpstream,
+};
 
 const DIAGRAM: &str = "@startuml\nactor Writer1\nactor Writer2\nrectangle \"Front Buffer\" as Front\nWriter1 --> Front\nWriter2 --> Front\n@enduml\n";
 
@@ -130,7 +134,8 @@ async fn paths_and_methods_are_checked() {
         ("DELETE", "/api/tools/", 405, "METHOD_NOT_ALLOWED", Some("POST")),
         ("POST", "/api/tools", 405, "METHOD_NOT_ALLOWED", Some("GET,HEAD")),
         ("POST", "/healthz", 405, "METHOD_NOT_ALLOWED", Some("GET,HEAD")),
-        ("GET", "/", 404, "NOT_FOUND", None),
+        ("POST", "/", 405, "METHOD_NOT_ALLOWED", Some("GET,HEAD")),
+        ("POST", "/livez", 405, "METHOD_NOT_ALLOWED", Some("GET,HEAD")),
         ("GET", "/api", 404, "NOT_FOUND", None),
     ] {
         let answer = server.http(method, path, &[], b"").await;
@@ -197,8 +202,21 @@ async fn only_known_hosts_and_pages_are_let_in() {
         assert_eq!(answer.refusal(), (403, "ORIGIN_NOT_ALLOWED".to_owned()));
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
-    let mcp = server.http("POST", "/mcp", &[("Origin", "https://evil.example")], b"{}").await;
-    assert_eq!((mcp.status, &mcp.json()["jsonrpc"]), (403, &json!("2.0")));
+    for (header, value, setting) in [
+        ("Origin", "https://evil.example", "server.allowed_origins"),
+        ("Host", "evil.example:3001", "server.allowed_hosts"),
+    ] {
+        for path in
+            ["/mcp", "/sse", "/messages", "/mcp/v1/tools/list", "/api/tools", "/", "/healthz"]
+        {
+            let answer = server.http("POST", path, &[(header, value)], b"{}").await;
+            assert_eq!(answer.status, 403, "{path}");
+            assert_eq!(answer.header("connection"), Some("close"), "{path}");
+            assert!(answer.body.contains(setting) && answer.body.contains(value), "{answer:?}");
+            let is_json_rpc = answer.json()["jsonrpc"] == "2.0";
+            assert_eq!(is_json_rpc, ["/mcp", "/sse", "/messages"].contains(&path), "{answer:?}");
+        }
+    }
     server.stop().await;
 }
 
@@ -229,13 +247,74 @@ async fn browsers_may_ask_first() {
 }
 
 #[tokio::test]
-async fn health_names_version_and_upstreams() {
-    let server = Running::start("mcp_servers.off = { command = 'x', disabled = true }").await;
-    let answer = within(server.http("GET", "/healthz", &[], b"")).await;
-    let want: Value = json!({
-        "status": "ok", "version": env!("CARGO_PKG_VERSION"),
-        "upstreams": [{"name": "off", "transport": "stdio", "state": "disabled", "tools": 0, "restarts": 0}],
-    });
-    assert_eq!((answer.status, answer.json()), (200, want));
+async fn a_browser_gets_a_page_and_a_program_json() {
+    let server = Running::start("server.allowed_hosts = ['tools.example']").await;
+    let accept =
+        [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"), ("Host", "tools.example:8080")];
+    let page = server.http("GET", "/", &accept, b"").await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert!(page.body.contains("http://tools.example:8080/mcp"), "{}", page.body);
+    for load in ["<script", "<img", "<link", "src=", "@import", "url("] {
+        assert!(!page.body.contains(load), "{load}: {}", page.body);
+    }
+    let answer = server.http("GET", "/", &[("Accept", "*/*")], b"").await.json();
+    let endpoint = format!("http://{}/mcp", server.address);
+    assert_eq!((&answer["endpoint"], &answer["token"]), (&json!(endpoint), &json!(false)));
+    server.stop().await;
+}
+
+/// A call of a tool by plain HTTP: its status, its code, and when to come again.
+async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String, bool) {
+    let body = json!({"name": tool, "arguments": arguments}).to_string();
+    let answer = server.http("POST", "/mcp/v1/tools/call", &[], body.as_bytes()).await;
+    let code = answer.json()["code"].as_str().unwrap_or_default().to_owned();
+    (answer.status, code, answer.header("retry-after").is_some())
+}
+
+#[tokio::test]
+async fn what_an_upstream_fails_at_has_a_status_of_its_own() {
+    let (web, refusing) = (HttpUpstream::start().await, AskingOverHttp::start().await);
+    let toml = format!(
+        "gateway.restart_delay_ms = 60000\nlimits.max_request_bytes = 2000\n[mcp_servers.dead]\ncommand = '/no/such/program'\n{}call_timeout_ms = 150\n{}",
+        web.toml("web"),
+        refusing.toml("refusing", "2025-11-25")
+    );
+    let server = Running::start(&toml).await;
+    let failed = |status: u16, code: &str| (status, code.to_owned(), false);
+    assert_eq!(called(&server, "web__echo", json!({"text": "a"})).await.0, 200);
+    // A tool that answers has answered, and a failure of its own is no failure of HTTP.
+    assert_eq!(called(&server, "web__fail", json!({})).await.0, 200);
+    assert_eq!(called(&server, "dead__any", json!({})).await, failed(502, "upstream_unreachable"));
+    let slow = called(&server, "web__slow", json!({"ms": 5_000})).await;
+    assert_eq!(slow, failed(504, "upstream_timeout"));
+    refusing.asking.refuse();
+    let refused = called(&server, "refusing__pid", json!({})).await;
+    assert_eq!(refused, failed(502, "upstream_unauthorized"));
+    let large = called(&server, "web__echo", json!({"text": "a".repeat(3_000)})).await;
+    assert_eq!(large, failed(413, "limit_exceeded"));
+    web.stop().await;
+    let read = json!({"uri": "test://static"}).to_string();
+    let read = server.http("POST", "/mcp/v1/resources/read", &[], read.as_bytes()).await;
+    assert_eq!((read.status, &read.json()["code"]), (502, &json!("upstream_unreachable")));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_for_load_says_when_to_come_again() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("limits.max_in_flight = 1\n{}", web.toml("web"))).await;
+    let address = server.address;
+    let body = json!({"name": "web__slow", "arguments": {"ms": 60_000}}).to_string();
+    let mut slow = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /mcp/v1/tools/call HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    tokio::io::AsyncWriteExt::write_all(&mut slow, head.as_bytes()).await.unwrap();
+    until("the call is under way", async || web.upstream.slow_is_running()).await;
+    let busy = called(&server, "web__echo", json!({"text": "a"})).await;
+    assert_eq!(busy, (429, "too_many_requests".to_owned(), true));
+    drop(slow);
     server.stop().await;
 }

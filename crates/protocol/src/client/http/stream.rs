@@ -15,6 +15,7 @@ use crate::{
         ClientError,
         authorizer::authorized_by,
         link::{Outgoing, Own, Progress, each},
+        seldom::Seldom,
         sse::{Event, SseParser, TooLong},
     },
 };
@@ -162,6 +163,7 @@ impl Endpoint {
     ) -> Result<(), ClientError> {
         let mut body = response.into_body();
         let mut more = true;
+        let nonsense = Seldom::default();
         while more {
             let Some(frame) = body.frame().await else { break };
             let frame = frame
@@ -175,7 +177,11 @@ impl Endpoint {
                 each(data, |message| match message {
                     Ok(message @ Message::Response(_)) => more = more && go_on(message),
                     Ok(message) => self.heard(revision, message, of),
-                    Err(error) => tracing::warn!(%error, "server sent an event that is no message"),
+                    Err(error) => {
+                        if let Some(count) = nonsense.count() {
+                            tracing::warn!(%error, count, "server sent an event that is no message");
+                        }
+                    }
                 });
             });
             if parsed == Err(TooLong) {

@@ -4,14 +4,15 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
-use marquetry_protocol::{RpcError, error_code};
+use marquetry_protocol::{RpcError, error_code, types::CallToolResult};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{RestError, json_response};
+use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{
     config::Limits,
-    gateway::UNKNOWN_TOOL,
+    front::UPSTREAM,
+    gateway::{FailureKind, UNKNOWN_TOOL},
     knowledge::{ErrorCode, Failure},
 };
 
@@ -56,6 +57,29 @@ impl Problem {
         Some(Self::of_code(known, message.to_owned()))
     }
 
+    /// A tool call that its upstream did not answer; None for any other result.
+    pub(super) fn of_upstream(failed: &CallToolResult) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Data {
+            kind: FailureKind,
+        }
+        let data = failed.meta.as_ref()?.get(UPSTREAM)?;
+        let Data { kind } = Data::deserialize(data).ok()?;
+        let message = failed.content.first().and_then(|item| item.as_text());
+        Some(Self::of_failure(kind, message.unwrap_or_default().to_owned()))
+    }
+
+    /// An upstream that did not answer. This server is a gateway, and says so (RFC 9110, sections 15.6.3 and 15.6.5).
+    fn of_failure(kind: FailureKind, message: String) -> Self {
+        let (status, code) = match kind {
+            FailureKind::Unreachable => (502, "upstream_unreachable"),
+            // A 401 of ours would send the caller to log in here.
+            FailureKind::Unauthorized => (502, "upstream_unauthorized"),
+            FailureKind::Timeout => (504, "upstream_timeout"),
+        };
+        Self::new(status, code, message)
+    }
+
     fn of_code(code: ErrorCode, message: String) -> Self {
         let status = match code {
             ErrorCode::InvalidParams => 400,
@@ -72,8 +96,12 @@ impl Problem {
     pub(super) fn response(&self) -> Response<Body> {
         let body = json!({"code": self.code, "message": self.message});
         let mut response = json_response(self.status, &body);
+        let headers = response.headers_mut();
         if self.status == StatusCode::REQUEST_TIMEOUT {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&self.status) {
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
     }
@@ -92,15 +120,22 @@ impl From<Failure> for Problem {
 
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
-        /// What a [`Failure`] says of itself, by its own name.
+        /// What a [`Failure`] says of itself, by its own name; or what is said of an upstream that did not answer.
         #[derive(Deserialize)]
         struct Data {
             #[serde(rename = "marquetry/failure")]
-            code: String,
+            code: Option<String>,
+            upstream: Option<String>,
+            kind: Option<FailureKind>,
         }
         let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
-        if let Some(problem) = data.and_then(|Data { code }| Self::of_tool(&code, &error.message)) {
-            return problem;
+        if let Some(Data { code, upstream, kind }) = data {
+            if let Some(problem) = code.and_then(|code| Self::of_tool(&code, &error.message)) {
+                return problem;
+            }
+            if let (Some(_), Some(kind)) = (upstream, kind) {
+                return Self::of_failure(kind, error.message);
+            }
         }
         let (status, code) = match error.code {
             error_code::INVALID_PARAMS if error.message.starts_with(UNKNOWN_TOOL) => {
@@ -146,6 +181,15 @@ mod tests {
         );
         let foreign = json!({ "code": "forbidden" });
         all.push(RpcError::internal("an upstream's").with_data(&foreign).into());
+        for kind in [FailureKind::Unreachable, FailureKind::Timeout, FailureKind::Unauthorized] {
+            let data = json!({"upstream": "files", "kind": kind});
+            all.push(RpcError::internal("no answer").with_data(&data).into());
+            let failed = CallToolResult {
+                meta: json!({ UPSTREAM: data }).as_object().cloned(),
+                ..CallToolResult::error("no answer of a tool")
+            };
+            all.extend(Problem::of_upstream(&failed));
+        }
         all.push(Problem::of_body(&RestError::BodyTooLarge, 7));
         all.push(Problem::of_body(&RestError::BodyTimeout, 7));
         all.push(Problem::of_rest(&RestError::Unauthorized("why".into())));
@@ -180,6 +224,12 @@ mod tests {
             429 too_many_requests: why
             500 internal: why
             500 internal: an upstream's
+            502 upstream_unreachable: no answer
+            502 upstream_unreachable: no answer of a tool
+            504 upstream_timeout: no answer
+            504 upstream_timeout: no answer of a tool
+            502 upstream_unauthorized: no answer
+            502 upstream_unauthorized: no answer of a tool
             413 limit_exceeded: the body is larger than limits.max_request_bytes (7)
             408 request_timeout: Request body did not arrive in time
             401 unauthorized: why

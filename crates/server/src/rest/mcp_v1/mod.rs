@@ -159,6 +159,11 @@ fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
     let text = reply.get().get();
     if method == "tools/call" {
         let failed: CallToolResult = serde_json::from_str(text).unwrap_or_default();
+        if failed.is_error()
+            && let Some(problem) = Problem::of_upstream(&failed)
+        {
+            return Err(problem);
+        }
         let code = failed.meta.as_ref().and_then(|meta| meta.get(ERROR)?.get("code")?.as_str());
         if let Some(problem) = code.filter(|_| failed.is_error()).and_then(|code| {
             let message = failed.content.first().and_then(|item| item.as_text());

@@ -1,0 +1,346 @@
+//! Which configuration file is read, and who else could have written it.
+//!
+//! A configuration starts programs, and says where texts and keys are sent. So none is read from the current directory unless it is named: a
+//! cloned repository must not configure the program of whoever looks into it.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use super::{Config, ConfigError};
+
+/// The environment variable that names a configuration file.
+pub(crate) const VARIABLE: &str = "MARQUETRY_CONFIG";
+
+/// The name of the file in the directories that are searched.
+const FILE: &str = "marquetry.toml";
+
+/// The directory of the machine's own configuration.
+const SYSTEM: &str = "/etc/marquetry";
+
+/// Most bytes of a configuration file. The example with every setting has 30 KiB.
+const MAX_BYTES: u64 = 8 << 20;
+
+/// The configuration of a run, before the command line changes it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// The file that it was read from; none where all settings are the defaults.
+    pub(crate) file: Option<PathBuf>,
+    /// What the user should know, one sentence each.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the file `named`, or else the first of `$MARQUETRY_CONFIG`, the user's and the machine's file that is there.
+///
+/// # Errors
+///
+/// The file cannot be read, others may write it, or it is no configuration.
+pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
+    let search =
+        Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
+    search.load(named)
+}
+
+/// Where files are looked for.
+struct Search<'a> {
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The machine's directory.
+    system: &'a Path,
+    /// The file in the current directory, which is not read.
+    here: &'a str,
+}
+
+impl Search<'_> {
+    fn load(&self, named: Option<&Path>) -> Result<Loaded, ConfigError> {
+        if let Some(file) = named {
+            let config = Config::from_toml_file(file)?;
+            return Ok(Loaded { config, file: Some(file.to_owned()), warnings: Vec::new() });
+        }
+        if let Some(file) = (self.variable)(VARIABLE).filter(|file| !file.is_empty()) {
+            let file = PathBuf::from(file);
+            let config = Config::from_toml_file(&file).map_err(|mut error| {
+                error.problem.push_str(" (this file is named by $MARQUETRY_CONFIG)");
+                error
+            })?;
+            return Ok(Loaded { config, file: Some(file), warnings: Vec::new() });
+        }
+        let file = self.candidates().into_iter().find(|file| exists(file));
+        let config = match &file {
+            Some(file) => Config::from_toml_file(file)?,
+            None => Config::default(),
+        };
+        Ok(Loaded { config, warnings: self.ignored(file.as_deref()).into_iter().collect(), file })
+    }
+
+    /// The user's file and the machine's.
+    fn candidates(&self) -> Vec<PathBuf> {
+        // A relative path in these variables does not count (XDG Base Directory Specification).
+        let folder =
+            |name| (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let user =
+            folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
+        let user = user.map(|folder| folder.join("marquetry"));
+        user.into_iter().chain([self.system.to_owned()]).map(|folder| folder.join(FILE)).collect()
+    }
+
+    /// Says that the file of the current directory is not read, if there is one and `read` is another.
+    fn ignored(&self, read: Option<&Path>) -> Option<String> {
+        let here = Path::new(self.here).canonicalize().ok()?;
+        if read.and_then(|read| read.canonicalize().ok()).is_some_and(|read| read == here) {
+            return None;
+        }
+        Some(format!(
+            "./{FILE} is not read: a file of the current directory may be somebody else's; to use it, add --config {FILE} or set {VARIABLE}"
+        ))
+    }
+}
+
+/// Whether something is there. What cannot be looked at is there, so that its error is told and not passed over.
+fn exists(file: &Path) -> bool {
+    let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    !file.symlink_metadata().is_err_and(|error| missing.contains(&error.kind()))
+}
+
+/// How strictly the writers of a file are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writers {
+    /// This user and root alone: settings.
+    Owner,
+    /// Refuses a file that everybody may write, warns of other writers: an `mcp.json`, which other programs write and which is always named.
+    Trusted,
+}
+
+/// Reads a text file; returns its text, its name, and what is suspicious about its permissions.
+pub(super) fn read(
+    path: &Path,
+    writers: Writers,
+) -> Result<(String, String, Vec<String>), ConfigError> {
+    let file = path.display().to_string();
+    let unreadable =
+        |error: io::Error| ConfigError::of_file(&file, format!("cannot be read: {error}"));
+    let opened = File::open(path).map_err(unreadable)?;
+    // Of the open file, so that it cannot be replaced between the check and the reading.
+    let warning = check_writers(path, &opened.metadata().map_err(unreadable)?, writers)
+        .map_err(|problem| ConfigError::of_file(&file, problem))?;
+    let mut text = String::new();
+    opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_BYTES {
+        let problem = format!("is larger than {MAX_BYTES} bytes, and no configuration");
+        return Err(ConfigError::of_file(&file, problem));
+    }
+    let warnings = warning.map(|warning| format!("{file}: {warning}"));
+    Ok((text, file, warnings.into_iter().collect()))
+}
+
+#[cfg(unix)]
+fn check_writers(
+    path: &Path,
+    metadata: &std::fs::Metadata,
+    writers: Writers,
+) -> Result<Option<String>, String> {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+
+    const GROUP_OR_WORLD: u32 = 0o022;
+    const WORLD: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    // A device such as /dev/null holds nothing that anybody could have written.
+    if metadata.file_type().is_char_device() {
+        return Ok(None);
+    }
+    let shown = path.display();
+    let us = rustix::process::geteuid().as_raw();
+    let mode = metadata.mode();
+    let danger = "and so choose which programs are started and where keys are sent";
+    let mut problem = None;
+    if metadata.uid() != us && metadata.uid() != 0 {
+        problem = Some(format!(
+            "belongs to user {}, who may change it {danger}; make it yours with `chown {us} {shown}`, or use a copy of your own",
+            metadata.uid()
+        ));
+    } else if mode & GROUP_OR_WORLD != 0 {
+        problem = Some(format!(
+            "others may write it (mode {:04o}) {danger}; forbid that with `chmod go-w {shown}`",
+            mode & 0o7777
+        ));
+    }
+    if let Some(problem) = problem {
+        return match writers {
+            Writers::Trusted if mode & WORLD == 0 => Ok(Some(problem)),
+            _ => Err(problem),
+        };
+    }
+    // Who may write the directory may put another file in its place.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let replaceable =
+        |folder: std::fs::Metadata| folder.mode() & WORLD != 0 && folder.mode() & STICKY == 0;
+    if metadata.is_file() && folder.metadata().is_ok_and(replaceable) {
+        let folder = folder.display();
+        return Err(format!(
+            "everybody may write its directory {folder}, put another file in its place {danger}; forbid that with `chmod o-w {folder}`"
+        ));
+    }
+    Ok(None)
+}
+
+#[cfg(not(unix))]
+fn check_writers(
+    _path: &Path,
+    _metadata: &std::fs::Metadata,
+    _writers: Writers,
+) -> Result<Option<String>, String> {
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A home, a machine's directory and a current directory, each with a file that names itself.
+    struct World {
+        folder: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { folder: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        /// Makes a configuration that is known by its `log.level`.
+        fn write(&self, name: &str, mark: &str) {
+            std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            std::fs::write(self.path(name), format!("log.level = 'marquetry={mark}'\n")).unwrap();
+            #[cfg(unix)]
+            set_mode(&self.path(name), 0o644);
+        }
+
+        fn load(
+            &self,
+            named: Option<&str>,
+            variables: &[(&str, &str)],
+        ) -> Result<Loaded, ConfigError> {
+            let variable = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value.replace('@', self.root())))
+            };
+            let here = self.path("here/marquetry.toml").display().to_string();
+            let search =
+                Search { variable: &variable, system: &self.path("etc/marquetry"), here: &here };
+            search.load(named.map(|name| self.path(name)).as_deref())
+        }
+
+        /// Which file was read.
+        fn mark(&self, named: Option<&str>, variables: &[(&str, &str)]) -> String {
+            self.load(named, variables).unwrap().config.log.level
+        }
+
+        fn root(&self) -> &str {
+            self.folder.path().to_str().unwrap()
+        }
+    }
+
+    #[cfg(unix)]
+    fn set_mode(path: &Path, mode: u32) {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    const HOME: (&str, &str) = ("HOME", "@/home");
+
+    #[test]
+    fn the_current_directory_is_not_read_and_the_order_holds() {
+        let world = World::new();
+        world.write("here/marquetry.toml", "error");
+        let nothing = world.load(None, &[HOME]).unwrap();
+        assert_eq!((nothing.config, nothing.file), (Config::default(), None));
+        assert_eq!(nothing.warnings.len(), 1);
+        assert!(nothing.warnings[0].contains("--config marquetry.toml"), "{:?}", nothing.warnings);
+
+        world.write("etc/marquetry/marquetry.toml", "warn");
+        assert_eq!(world.mark(None, &[]), "marquetry=warn");
+        world.write("home/.config/marquetry/marquetry.toml", "info");
+        assert_eq!(world.mark(None, &[HOME]), "marquetry=info");
+        world.write("xdg/marquetry/marquetry.toml", "debug");
+        let xdg = ("XDG_CONFIG_HOME", "@/xdg");
+        assert_eq!(world.mark(None, &[HOME, xdg]), "marquetry=debug");
+        // A relative one would be a file of the current directory by another way.
+        for relative in ["", "xdg", "."] {
+            assert_eq!(world.mark(None, &[HOME, ("XDG_CONFIG_HOME", relative)]), "marquetry=info");
+        }
+        world.write("named.toml", "trace");
+        let named = ("MARQUETRY_CONFIG", "@/named.toml");
+        assert_eq!(world.mark(None, &[HOME, xdg, named]), "marquetry=trace");
+        assert_eq!(world.mark(None, &[HOME, xdg, ("MARQUETRY_CONFIG", "")]), "marquetry=debug");
+        let here = world.load(Some("here/marquetry.toml"), &[HOME, xdg, named]).unwrap();
+        assert_eq!(here.config.log.level, "marquetry=error");
+        assert_eq!(here.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_that_is_named_must_be_there() {
+        let world = World::new();
+        let error = world.load(None, &[("MARQUETRY_CONFIG", "@/none.toml")]).unwrap_err();
+        assert!(error.problem.starts_with("cannot be read: No such file"), "{error}");
+        assert!(error.problem.ends_with("(this file is named by $MARQUETRY_CONFIG)"), "{error}");
+        assert!(world.load(Some("none.toml"), &[]).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        let world = World::new();
+        world.write("a/m.toml", "info");
+        for mode in [0o600, 0o644, 0o444, 0o755] {
+            set_mode(&world.path("a/m.toml"), mode);
+            assert_eq!(world.mark(Some("a/m.toml"), &[]), "marquetry=info", "{mode:o}");
+        }
+        for mode in [0o666, 0o664, 0o646, 0o622] {
+            set_mode(&world.path("a/m.toml"), mode);
+            let error = world.load(Some("a/m.toml"), &[]).unwrap_err().to_string();
+            let advice = format!("`chmod go-w {}`", world.path("a/m.toml").display());
+            assert!(error.contains(&format!("(mode {mode:04o})")), "{error}");
+            assert!(error.ends_with(&advice), "{error}");
+        }
+        // So is one that is found without being named.
+        world.write("etc/marquetry/marquetry.toml", "info");
+        set_mode(&world.path("etc/marquetry/marquetry.toml"), 0o666);
+        assert!(world.load(None, &[]).is_err());
+
+        set_mode(&world.path("a/m.toml"), 0o600);
+        set_mode(&world.path("a"), 0o777);
+        let error = world.load(Some("a/m.toml"), &[]).unwrap_err().to_string();
+        assert!(error.contains("everybody may write its directory"), "{error}");
+        set_mode(&world.path("a"), 0o1777);
+        assert_eq!(world.mark(Some("a/m.toml"), &[]), "marquetry=info");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_mcp_json_that_a_group_may_write_is_worth_a_warning() {
+        let world = World::new();
+        world.write("mcp.json", "info");
+        let read = |mode| {
+            set_mode(&world.path("mcp.json"), mode);
+            read(&world.path("mcp.json"), Writers::Trusted).map(|(_, _, warnings)| warnings.len())
+        };
+        assert_eq!((read(0o644), read(0o664)), (Ok(0), Ok(1)));
+        assert!(read(0o666).unwrap_err().problem.contains("others may write it"));
+    }
+
+    #[test]
+    fn a_configuration_has_an_end() {
+        let world = World::new();
+        world.write("m.toml", "info");
+        std::fs::write(world.path("m.toml"), vec![b'\n'; MAX_BYTES as usize + 1]).unwrap();
+        let error = world.load(Some("m.toml"), &[]).unwrap_err();
+        assert!(error.problem.starts_with("is larger than"), "{error}");
+    }
+}

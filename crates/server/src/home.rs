@@ -1,0 +1,134 @@
+//! `GET /`: says what this is and how to connect, to browsers as a page and to programs as JSON.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+};
+use serde_json::json;
+
+use crate::rest::json_response;
+
+/// The page loads nothing, runs nothing, and is shown in no frame.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// Answers `GET /`. `endpoint` is the configured URL of the MCP endpoint; without one it is what the request's `Host` makes of it.
+pub(crate) fn answer(
+    headers: &HeaderMap,
+    endpoint: Option<&str>,
+    wants_token: bool,
+) -> Response<Body> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let endpoint = match endpoint {
+        Some(url) => url.to_owned(),
+        None => format!("http://{}/mcp", host.unwrap_or("127.0.0.1")),
+    };
+    if !is_browser(headers) {
+        let routes = json!({
+            "mcp": "/mcp", "sse": "/sse", "rest": "/mcp/v1/{method}", "tools": "/api/tools",
+            "health": "/healthz", "live": "/livez", "ready": "/readyz",
+        });
+        let body = json!({"name": "marquetry", "endpoint": endpoint, "token": wants_token, "routes": routes});
+        return json_response(StatusCode::OK, &body);
+    }
+    let mut response = Response::new(Body::from(page(&endpoint, wants_token)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// Whether HTML is asked for by name; `*/*` alone is what programs send.
+fn is_browser(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut ranges = accept.flat_map(|value| value.split(','));
+    ranges.any(|range| {
+        range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+    })
+}
+
+fn page(endpoint: &str, wants_token: bool) -> String {
+    let mut server = json!({"type": "http", "url": endpoint});
+    if wants_token {
+        server["headers"] = json!({"Authorization": "Bearer YOUR_TOKEN"});
+    }
+    let config = json!({"mcpServers": {"marquetry": server}});
+    let config = escaped(&serde_json::to_string_pretty(&config).unwrap_or_default());
+    let endpoint = escaped(endpoint);
+    let access = if wants_token {
+        "It wants a bearer token."
+    } else {
+        "It wants no token, and answers this machine."
+    };
+    format!(
+        "<!doctype html>
+<html lang=\"en\">
+<meta charset=\"utf-8\">
+<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
+<title>Marquetry</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem }}
+code, pre {{ font-family: ui-monospace, monospace; background: #8882; border-radius: .3rem }}
+code {{ padding: .1rem .3rem }} pre {{ padding: .8rem; overflow-x: auto }}
+</style>
+<h1>Marquetry</h1>
+<p>One MCP server that an agent connects to instead of its MCP servers. This page is for people; agents use the endpoint</p>
+<pre>{endpoint}</pre>
+<p>{access} Add it to your client's <code>mcp.json</code>:</p>
+<pre>{config}</pre>
+<p>For a look by hand: <code>npx @modelcontextprotocol/inspector</code> with the transport <em>Streamable HTTP</em> and the endpoint above.</p>
+<ul>
+<li><a href=\"/healthz\">/healthz</a> says how the server and the servers behind it are, <a href=\"/livez\">/livez</a> and <a href=\"/readyz\">/readyz</a> tell machines.</li>
+<li><code>POST /mcp/v1/tools/list</code> and other methods answer plain HTTP; <a href=\"/api/tools\">/api/tools</a> lists the diagram tools.</li>
+</ul>
+</html>
+"
+    )
+}
+
+/// Text as HTML.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_ask_for_html_and_programs_do_not() {
+        for (accept, want) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("TEXT/HTML;level=1", true),
+            ("*/*", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().unwrap());
+            assert_eq!(is_browser(&headers), want, "{accept}");
+        }
+        assert!(!is_browser(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_host_is_text_and_no_markup() {
+        let page = page("http://<script>alert(1)</script>/mcp", true);
+        assert!(!page.contains("<script"), "{page}");
+        assert!(page.contains("Bearer YOUR_TOKEN"), "{page}");
+    }
+}
