@@ -1,4 +1,7 @@
-//! Scenarios can fail: with a defect put into the server's work, those that it touches do.
+//! Scenarios can fail: those that a defect touches do.
+//!
+//! Defects of artifacts are put into the server's store. The others are put between the server and those who ask it, by a proxy that damages
+//! what goes through: what the runner compares came over the wire so. That the server itself computes a wrong answer is not tried here.
 
 use std::{collections::BTreeSet, process::Command};
 

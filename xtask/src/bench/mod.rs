@@ -8,6 +8,7 @@ mod protocol;
 mod rag;
 mod report;
 mod sessions;
+mod start;
 mod stdio;
 
 use std::{
@@ -27,6 +28,7 @@ Examples:
   cargo xtask bench protocol --quick   one short round: whether it runs, not what it says
   cargo xtask bench protocol --write   puts the table into docs/benchmarks.md
   cargo xtask bench sessions           what 10,000 idle sessions cost in memory
+  cargo xtask bench start              cold start to ready, idle memory, size of tools/list
   cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are, beside others
   cargo xtask bench rag --quick        10,000 chunks alone
   cargo xtask bench context-blocks     how fast text is searched for blocks
@@ -40,6 +42,8 @@ pub(crate) enum Bench {
     Protocol(protocol::Options),
     /// Idle sessions: what one costs in memory, ours and rmcp's.
     Sessions(sessions::Options),
+    /// Cold start to ready, idle memory, and size of tools/list of the built server.
+    Start(start::Options),
     /// Retrieval: quality on a collection, speed of writing, opening and searching a database.
     Rag(rag::Options),
     /// Context blocks: finding, filtering and neutralising them.
@@ -50,6 +54,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     match bench {
         Bench::Protocol(options) => protocol::run(options),
         Bench::Sessions(options) => sessions::run(options),
+        Bench::Start(options) => start::run(options),
         Bench::Rag(options) => rag::run(options),
         Bench::ContextBlocks(options) => blocks::run(options),
     }

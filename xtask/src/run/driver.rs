@@ -12,8 +12,7 @@ use super::{
     failure::Failure,
     http::{Exchange, Unread, exchange, send_unread},
     report::Status,
-    store::Sabotage,
-    world::{ServerKind, Setting, World, WorldError},
+    world::{Setting, World, WorldError},
 };
 use crate::scenario::{
     Action, Context, Expect, HttpRequest, Matcher, Mismatch, Step, compare::show, vars::Vars,
@@ -37,22 +36,11 @@ pub(crate) async fn run(case: Case, setting: Setting, limit: Duration) -> Status
         Ok(Err(error)) => return Status::Failed(Failure::text(error.to_string())),
         Err(_) => return Status::Failed(over(limit, "the server did not start")),
     };
-    let sabotage = match setting.server {
-        ServerKind::InProcess(sabotage) => sabotage,
-        ServerKind::Binary(_) => None,
-    };
     let mut vars = Vars::default();
     // Requests that a scenario writes itself name the revision in a header.
     vars.set("revision", case.cell.revision.to_string().into());
-    let mut run = Run {
-        case: &case,
-        world,
-        vars,
-        unread: Vec::new(),
-        reports: Reports::default(),
-        sabotage,
-        at: None,
-    };
+    let mut run =
+        Run { case: &case, world, vars, unread: Vec::new(), reports: Reports::default(), at: None };
     let left = limit.saturating_sub(started.elapsed());
     let mut outcome = match timeout(left, run.steps()).await {
         Ok(outcome) => outcome,
@@ -83,8 +71,6 @@ struct Run<'a> {
     /// Answers that nobody reads.
     unread: Vec<Unread>,
     reports: Reports,
-    /// What is to be wrong with outcomes.
-    sabotage: Option<Sabotage>,
     /// The step that is being done.
     at: Option<(usize, u64, String)>,
 }
@@ -126,10 +112,7 @@ impl Run<'_> {
         let started = Instant::now();
         loop {
             let calls = self.world.calls(name);
-            let mut calls = calls.map_err(|error| Failure::text(error.to_string()))?;
-            if self.sabotage == Some(Sabotage::LostNews) {
-                calls.retain(|call| call.get("tool").is_some());
-            }
+            let calls = calls.map_err(|error| Failure::text(error.to_string()))?;
             let at = format!("upstreams/{name}/calls");
             let found = self.context().compare(&at, expected, Some(&Value::from(calls)));
             if found.is_empty() || started.elapsed() > NEWS {
@@ -154,10 +137,7 @@ impl Run<'_> {
 
     async fn attempt(&mut self, step: &Step) -> Result<(), Failure> {
         let started = Instant::now();
-        let mut outcome = self.act(step).await.map_err(Failure::text)?;
-        if let Some(sabotage) = self.sabotage {
-            falsify(&mut outcome, sabotage);
-        }
+        let outcome = self.act(step).await.map_err(Failure::text)?;
         let elapsed = started.elapsed();
         if let Some(capture) = outcome.get("capture") {
             self.reports.note(capture);
@@ -273,57 +253,6 @@ impl Run<'_> {
 
     fn context(&self) -> Context<'_> {
         Context { vars: &self.vars, folder: &self.case.loaded.folder }
-    }
-}
-
-/// Makes an outcome wrong, as if the server had sent it so.
-fn falsify(outcome: &mut Value, sabotage: Sabotage) {
-    let is_captured = outcome.get("capture").is_some();
-    match sabotage {
-        Sabotage::WrongStatus => {
-            if let Some(status) = outcome.pointer_mut("/capture/status") {
-                *status = "sabotaged".into();
-            }
-            if let Some(status) = outcome.get_mut("status") {
-                *status = 299.into();
-            }
-        }
-        Sabotage::ChangedByte
-        | Sabotage::MissingArtifact
-        | Sabotage::ExtraArtifact
-        | Sabotage::WrongMimeType
-        | Sabotage::LostNews => {}
-        Sabotage::LostMessage => {
-            for messages in ["events", "body"] {
-                outcome.get_mut(messages).and_then(Value::as_array_mut).map(Vec::pop);
-            }
-        }
-        Sabotage::ExtraContent
-        | Sabotage::MissingContent
-        | Sabotage::WrongNotice
-        | Sabotage::WrongText => {
-            let Some(content) = outcome.get_mut("content").and_then(Value::as_array_mut) else {
-                return;
-            };
-            match sabotage {
-                Sabotage::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
-                Sabotage::MissingContent => drop(content.pop()),
-                // The notice is the last item.
-                Sabotage::WrongNotice if is_captured => {
-                    content.pop();
-                    content.push(json!({"type": "text", "text": "[All is well.]"}));
-                }
-                Sabotage::WrongText => {
-                    let texts = content.len() - usize::from(is_captured);
-                    for item in &mut content[..texts] {
-                        if let Some(text) = item.get("text").and_then(Value::as_str) {
-                            item["text"] = format!("{text}!").into();
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
     }
 }
 

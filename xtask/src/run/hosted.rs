@@ -26,8 +26,8 @@ pub(crate) struct Hosted {
 }
 
 impl Hosted {
-    /// Starts it from its configuration, as the program does; only faults of the store come from
-    /// outside.
+    /// Starts it from its configuration, as the program does; only faults of the store, a sabotaged one
+    /// included, come from outside.
     pub(crate) async fn start(
         config: &str,
         case: &Case,
@@ -36,6 +36,7 @@ impl Hosted {
         let config = Config::from_toml(config, "the scenario's configuration")
             .map_err(|error| error.to_string())?;
         let faults = &case.scenario().given.store;
+        let sabotage = sabotage.filter(|sabotage| sabotage.is_of_store());
         let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() && sabotage.is_none() {
             None
         } else {

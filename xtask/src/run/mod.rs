@@ -5,6 +5,7 @@ mod agent;
 mod artifacts;
 mod binary;
 mod case;
+mod damage;
 mod driver;
 mod failure;
 mod hosted;
@@ -69,8 +70,8 @@ pub(crate) struct Options {
     /// Keeps knowledge in a PostgreSQL of the run's own instead of a file.
     #[arg(long)]
     postgres: bool,
-    /// Puts a defect into the server's work: scenarios that it touches must fail, and those that do
-    /// not prove too little.
+    /// Puts a defect into the server's store, or into what the server says and hears over HTTP: scenarios
+    /// that it touches must fail, and those that do not prove too little.
     #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
     sabotage: Option<Sabotage>,
     /// The longest that one case may take.

@@ -25,7 +25,7 @@ pub(crate) struct FaultyStore {
     sabotage: Option<Sabotage>,
 }
 
-/// A defect put into the server's work, which every scenario that it touches must notice.
+/// A defect put into the server's store, or by a proxy into what the server says and hears. Every scenario that it touches must notice it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sabotage {
     /// One bit of every artifact differs.
@@ -50,6 +50,25 @@ pub(crate) enum Sabotage {
     LostMessage,
     /// Upstreams never learn that a call was given up, nor what an agent has answered.
     LostNews,
+}
+
+impl Sabotage {
+    /// Whether it is a defect of the store; otherwise a proxy puts it between the server and its clients.
+    pub(crate) fn is_of_store(self) -> bool {
+        match self {
+            Self::ChangedByte
+            | Self::MissingArtifact
+            | Self::ExtraArtifact
+            | Self::WrongMimeType => true,
+            Self::WrongStatus
+            | Self::ExtraContent
+            | Self::MissingContent
+            | Self::WrongNotice
+            | Self::WrongText
+            | Self::LostMessage
+            | Self::LostNews => false,
+        }
+    }
 }
 
 impl FaultyStore {

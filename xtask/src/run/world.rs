@@ -17,6 +17,7 @@ use super::{
     agent::{self, Agent},
     binary::Binary,
     case::Case,
+    damage::{Proxy, Side},
     hosted::Hosted,
     http::{Exchange, exchange},
     store::Sabotage,
@@ -51,6 +52,8 @@ pub(crate) struct Setting {
 pub(crate) struct World {
     pub(crate) agent: Agent,
     server: Server,
+    /// What puts a defect between the server and those who ask it: the agent's, and that of requests which a scenario writes itself.
+    proxies: Option<(Proxy, Proxy)>,
     upstreams: BTreeMap<String, Upstream>,
     /// What the server's chat model is.
     model: Option<ScriptedProvider>,
@@ -109,14 +112,28 @@ impl World {
         let config = config(case, &upstreams, model.as_ref(), folder.path(), &database)?;
 
         let options = agent::answering(case.cell.revision, &given.agent);
+        let mut proxies = None;
         let (server, client) = match &setting.server {
             ServerKind::InProcess(sabotage) => {
                 let mut hosted =
                     Hosted::start(&config, case, *sabotage).await.map_err(WorldError::Server)?;
                 let client = match case.cell.transport {
                     Transport::Http | Transport::Sse => {
-                        let address = hosted.serve_http().await?;
+                        let mut address = hosted.serve_http().await?;
+                        if let Some(defect) = sabotage.filter(|sabotage| !sabotage.is_of_store()) {
+                            let agent = Proxy::start(address, defect, Side::Agent).await?;
+                            let http = Proxy::start(address, defect, Side::Http).await?;
+                            address = agent.address;
+                            proxies = Some((agent, http));
+                        }
                         Client::http(target(address, case), options).await
+                    }
+                    Transport::Stdio
+                        if sabotage.is_some_and(|sabotage| !sabotage.is_of_store()) =>
+                    {
+                        return Err(WorldError::NotHere(
+                            "this defect is put into HTTP, and there is none over stdio".into(),
+                        ));
                     }
                     Transport::Stdio => {
                         let (reader, writer) = hosted.serve_stdio()?;
@@ -154,11 +171,14 @@ impl World {
         let agent = Agent::new(client);
         // As every agent does first; the answer waits for upstreams that are still starting.
         agent.request("tools/list", Value::Null).await.map_err(WorldError::Agent)?;
-        Ok(Self { agent, server, upstreams, model, scenario_folder, _folder: folder })
+        Ok(Self { agent, server, proxies, upstreams, model, scenario_folder, _folder: folder })
     }
 
     /// Where the server is reached over HTTP.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
+        if let Some((_, http)) = &self.proxies {
+            return Some(http.address);
+        }
         match &self.server {
             Server::Hosted(hosted) => hosted.address(),
             Server::Binary(binary) => binary.address().ok(),
@@ -220,6 +240,7 @@ impl World {
     /// Ends the server in good order. It is an error when it does not end so, or leaves a child behind.
     pub(crate) async fn end(self) -> Result<(), String> {
         self.agent.close().await;
+        drop(self.proxies);
         let mut ended = self.server.end().await;
         for (name, upstream) in self.upstreams {
             match upstream {

@@ -1,0 +1,384 @@
+//! Defects put into what a server says and hears: a proxy in front of it that damages what goes through.
+//!
+//! The runner judges what came over the wire, and knows nothing of the defect.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::{Body, Frame, Incoming},
+    client::conn::http1 as client,
+    server::conn::http1 as server,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::store::Sabotage;
+
+/// The key of the capture report in an answer's `_meta`.
+const CAPTURE: &str = "marquetry/capture";
+
+/// A status that no answer has.
+const WRONG_STATUS: u16 = 299;
+
+/// Who is on the other side of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The scenario's agent, which speaks MCP.
+    Agent,
+    /// Requests that a scenario writes itself.
+    Http,
+}
+
+/// A running proxy; it ends when dropped.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    _stop: DropGuard,
+}
+
+/// What a proxy needs to know.
+#[derive(Clone)]
+struct Defect {
+    server: SocketAddr,
+    sabotage: Sabotage,
+    side: Side,
+    stop: CancellationToken,
+}
+
+impl Proxy {
+    /// Starts one in front of `server`.
+    pub(crate) async fn start(
+        server: SocketAddr,
+        sabotage: Sabotage,
+        side: Side,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let defect = Defect { server, sabotage, side, stop: stop.clone() };
+        tokio::spawn(async move {
+            loop {
+                let accepted = tokio::select! {
+                    () = defect.stop.cancelled() => return,
+                    accepted = listener.accept() => accepted,
+                };
+                let Ok((stream, _)) = accepted else { return };
+                tokio::spawn(serve(stream, defect.clone()));
+            }
+        });
+        Ok(Self { address, _stop: stop.drop_guard() })
+    }
+}
+
+async fn serve(stream: TcpStream, defect: Defect) {
+    _ = stream.set_nodelay(true);
+    let stop = defect.stop.clone();
+    let service = service_fn(move |request| {
+        let defect = defect.clone();
+        async move { Ok::<_, Infallible>(defect.answer(request).await) }
+    });
+    let connection = server::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        // A client that goes away ends its connection, as without a proxy.
+        _ = connection => {}
+    }
+}
+
+impl Defect {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Piped> {
+        let forwarded = if self.sabotage == Sabotage::LostNews {
+            // The exchange goes on when the client has gone: that it has is news, too.
+            let (defect, stop) = (self.clone(), self.stop.clone());
+            let going_on = tokio::spawn(async move {
+                tokio::select! {
+                    () = stop.cancelled() => Err(io::Error::other("the proxy ends")),
+                    forwarded = defect.forward(request) => forwarded,
+                }
+            });
+            going_on.await.map_err(io::Error::other).flatten()
+        } else {
+            self.forward(request).await
+        };
+        forwarded.unwrap_or_else(|error| {
+            let mut response = Response::new(Piped::whole(error.to_string().into()));
+            *response.status_mut() = StatusCode::BAD_GATEWAY;
+            response
+        })
+    }
+
+    async fn forward(&self, request: Request<Incoming>) -> io::Result<Response<Piped>> {
+        let (mut head, body) = request.into_parts();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let Some(body) = self.heard(body) else {
+            let mut response = Response::new(Piped::whole(Bytes::new()));
+            *response.status_mut() = StatusCode::ACCEPTED;
+            return Ok(response);
+        };
+        set_length(&mut head.headers, &body);
+        let stream = TcpStream::connect(self.server).await?;
+        stream.set_nodelay(true)?;
+        let (mut sender, connection) =
+            client::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = connection => {}
+            }
+        });
+        let request = Request::from_parts(head, Full::new(body));
+        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let (mut head, body) = response.into_parts();
+        if self.sabotage == Sabotage::WrongStatus && self.side == Side::Http {
+            head.status = StatusCode::from_u16(WRONG_STATUS).map_err(io::Error::other)?;
+        }
+        let kind = head.headers.get(header::CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            let (sender, receiver) = mpsc::channel(16);
+            let (defect, stop) = (self.clone(), self.stop.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = defect.pump(body, sender) => {}
+                }
+            });
+            return Ok(Response::from_parts(head, Piped(receiver)));
+        }
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let body = self.said(body);
+        if head.headers.contains_key(header::CONTENT_LENGTH) {
+            set_length(&mut head.headers, &body);
+        }
+        Ok(Response::from_parts(head, Piped::whole(body)))
+    }
+
+    /// What the server gets of a request's body; none where the request is lost.
+    fn heard(&self, body: Bytes) -> Option<Bytes> {
+        if self.sabotage != Sabotage::LostNews {
+            return Some(body);
+        }
+        let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return Some(body) };
+        let is_answer = message.get("method").is_none() && message.get("id").is_some();
+        if is_answer || message["method"] == "notifications/cancelled" {
+            return None;
+        }
+        let params = message.get_mut("params").and_then(Value::as_object_mut);
+        match params.and_then(|params| params.remove("inputResponses")) {
+            Some(_) => Some(message.to_string().into()),
+            None => Some(body),
+        }
+    }
+
+    /// What the client gets of an answer's body.
+    fn said(&self, body: Bytes) -> Bytes {
+        let Ok(mut messages) = serde_json::from_slice::<Value>(&body) else { return body };
+        let intact = messages.clone();
+        match &mut messages {
+            Value::Array(messages) => {
+                if self.loses_messages() {
+                    messages.pop();
+                }
+                messages.iter_mut().for_each(|message| self.damage(message));
+            }
+            message => self.damage(message),
+        }
+        if messages == intact { body } else { messages.to_string().into() }
+    }
+
+    fn loses_messages(&self) -> bool {
+        self.sabotage == Sabotage::LostMessage && self.side == Side::Http
+    }
+
+    /// Hands on the events of a stream, damaged; a client that goes away ends it, unless that is lost.
+    async fn pump(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
+        let mut buffer = BytesMut::new();
+        let mut held: Option<Bytes> = None;
+        loop {
+            let frame = tokio::select! {
+                () = sender.closed(), if self.sabotage != Sabotage::LostNews => return,
+                frame = body.frame() => frame,
+            };
+            let Some(Ok(frame)) = frame else { break };
+            let Ok(data) = frame.into_data() else { continue };
+            buffer.extend_from_slice(&data);
+            while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let event = buffer.split_to(end + 2).freeze();
+                let event = self.event(event);
+                // The last event is not known for the last before the end.
+                let event = if self.loses_messages() { held.replace(event) } else { Some(event) };
+                if let Some(event) = event {
+                    _ = sender.send(event).await;
+                }
+            }
+        }
+        if !self.loses_messages() {
+            _ = sender.send(buffer.freeze()).await;
+        }
+    }
+
+    /// An event with its data damaged, which this server writes on one line.
+    fn event(&self, event: Bytes) -> Bytes {
+        let Ok(text) = std::str::from_utf8(&event) else { return event };
+        let lines = text.split_inclusive('\n').map(|line| match line.strip_prefix("data: ") {
+            Some(data) => {
+                let said = self.said(Bytes::copy_from_slice(data.trim_end().as_bytes()));
+                format!("data: {}\n", String::from_utf8_lossy(&said))
+            }
+            None => line.to_owned(),
+        });
+        lines.collect::<String>().into()
+    }
+
+    /// Damages one message to an agent.
+    fn damage(&self, message: &mut Value) {
+        if self.side != Side::Agent {
+            return;
+        }
+        let Some(result) = message.get_mut("result") else { return };
+        let capture = result.get_mut("_meta").and_then(|meta| meta.get_mut(CAPTURE));
+        let is_captured = capture.is_some();
+        if self.sabotage == Sabotage::WrongStatus
+            && let Some(status) = capture.and_then(|capture| capture.get_mut("status"))
+        {
+            *status = "sabotaged".into();
+        }
+        let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) else {
+            return;
+        };
+        match self.sabotage {
+            Sabotage::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
+            Sabotage::MissingContent => drop(content.pop()),
+            // The notice is the last item.
+            Sabotage::WrongNotice if is_captured => {
+                content.pop();
+                content.push(json!({"type": "text", "text": "[All is well.]"}));
+            }
+            Sabotage::WrongText => {
+                let texts = content.len() - usize::from(is_captured);
+                for item in &mut content[..texts] {
+                    if let Some(text) = item.get("text").and_then(Value::as_str) {
+                        item["text"] = format!("{text}!").into();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn set_length(headers: &mut HeaderMap, body: &Bytes) {
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    headers.remove(header::TRANSFER_ENCODING);
+}
+
+/// A body that comes from a channel.
+struct Piped(mpsc::Receiver<Bytes>);
+
+impl Piped {
+    fn whole(body: Bytes) -> Self {
+        let (sender, receiver) = mpsc::channel(1);
+        if !body.is_empty() {
+            _ = sender.try_send(body);
+        }
+        Self(receiver)
+    }
+}
+
+impl Body for Piped {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defect(sabotage: Sabotage, side: Side) -> Defect {
+        let server = SocketAddr::from(([127, 0, 0, 1], 1));
+        Defect { server, sabotage, side, stop: CancellationToken::new() }
+    }
+
+    #[track_caller]
+    fn check(defect: &Defect, before: Value, after: Value) {
+        let said = defect.said(before.to_string().into());
+        assert_eq!(serde_json::from_slice::<Value>(&said).unwrap(), after);
+    }
+
+    #[test]
+    fn answers_to_agents_are_damaged_and_nothing_else() {
+        let result = |content: Value| json!({"id": 1, "result": {"content": content}});
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let of = |sabotage| defect(sabotage, Side::Agent);
+        let before = result(json!([text("a"), text("b")]));
+        check(&of(Sabotage::WrongText), before.clone(), result(json!([text("a!"), text("b!")])));
+        check(&of(Sabotage::MissingContent), before.clone(), result(json!([text("a")])));
+        let more = result(json!([text("a"), text("b"), text("more")]));
+        check(&of(Sabotage::ExtraContent), before.clone(), more);
+        check(&of(Sabotage::WrongNotice), before.clone(), before.clone());
+        check(&defect(Sabotage::WrongText, Side::Http), before.clone(), before);
+        let captured = |status: &str, notice: &str| {
+            let meta = json!({CAPTURE: {"status": status}});
+            json!({"result": {"content": [text("a"), text(notice)], "_meta": meta}})
+        };
+        let before = captured("processed", "[notice]");
+        check(&of(Sabotage::WrongStatus), before.clone(), captured("sabotaged", "[notice]"));
+        check(&of(Sabotage::WrongNotice), before, captured("processed", "[All is well.]"));
+        check(
+            &of(Sabotage::WrongText),
+            json!({"result": {"tools": []}}),
+            json!({"result": {"tools": []}}),
+        );
+    }
+
+    #[test]
+    fn messages_are_lost_at_the_end_of_a_batch() {
+        let lost = defect(Sabotage::LostMessage, Side::Http);
+        check(&lost, json!([{"id": 1}, {"id": 2}]), json!([{"id": 1}]));
+        check(&lost, json!({"id": 1}), json!({"id": 1}));
+    }
+
+    #[test]
+    fn news_of_an_agent_are_lost() {
+        let lost = defect(Sabotage::LostNews, Side::Agent);
+        let heard = |message: Value| {
+            let heard = lost.heard(message.to_string().into());
+            heard.map(|heard| serde_json::from_slice::<Value>(&heard).unwrap())
+        };
+        assert_eq!(heard(json!({"id": 1, "result": {}})), None);
+        assert_eq!(heard(json!({"method": "notifications/cancelled"})), None);
+        let call = |params: Value| json!({"id": 1, "method": "tools/call", "params": params});
+        let answered = call(json!({"name": "a", "inputResponses": {"q": 1}}));
+        assert_eq!(heard(answered), Some(call(json!({"name": "a"}))));
+    }
+
+    #[test]
+    fn an_event_keeps_its_form() {
+        let wrong = defect(Sabotage::MissingContent, Side::Agent);
+        let event = "id: 7\ndata: {\"result\":{\"content\":[1]}}\n\n";
+        let damaged = wrong.event(Bytes::from(event));
+        assert_eq!(damaged, "id: 7\ndata: {\"result\":{\"content\":[]}}\n\n");
+        assert_eq!(wrong.event(Bytes::from(": alive\n\n")), ": alive\n\n");
+    }
+}
