@@ -9,4 +9,5 @@ mod diagrams;
 mod knowledge;
 mod matrix;
 mod programs;
+mod seven;
 mod upstreams;

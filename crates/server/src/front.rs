@@ -66,7 +66,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
-        self.gateway.settled_or_late().await;
+        self.gateway.started(List::Tools).await;
         self.gateway.refreshed(List::Tools).await;
         let catalog = self.gateway.catalog();
         let own = self.built_ins.listed();
@@ -113,7 +113,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
-        self.gateway.settled_or_late().await;
+        self.gateway.started(List::Resources).await;
         self.gateway.refreshed(List::Resources).await;
         // The upstreams' resources first, then our artifacts and records, whose lists may grow long. A cursor says which of them it belongs to.
         const ARTIFACTS: &str = "a:";
@@ -171,7 +171,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
-        self.gateway.settled_or_late().await;
+        self.gateway.started(List::Resources).await;
         self.gateway.refreshed(List::Resources).await;
         let catalog = self.gateway.catalog();
         let mut own = vec![Artifacts::template()];
@@ -256,7 +256,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
-        self.gateway.settled_or_late().await;
+        self.gateway.started(List::Prompts).await;
         self.gateway.refreshed(List::Prompts).await;
         let catalog = self.gateway.catalog();
         let own = if self.library.is_enabled() {

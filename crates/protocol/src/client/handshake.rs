@@ -1,5 +1,7 @@
 //! How client and server find a revision that both speak.
 
+use std::pin::pin;
+
 use serde::Deserialize;
 use serde_json::{
     json,
@@ -18,27 +20,64 @@ use crate::{
     },
 };
 
-/// Introduces us: with `server/discover`, and where that is not understood with `initialize`.
+/// Introduces this client: with `server/discover`, and where the server does not understand that, with `initialize`.
 pub(super) async fn introduce(
     link: &Link,
     options: &ClientOptions,
 ) -> Result<ServerPeer, ClientError> {
-    match options.revision {
-        RevisionChoice::Only(revision) if revision.era() == Era::Stateless => {
-            discover(link, options, revision)
-                .await?
-                .ok_or_else(|| ClientError::Revision(revision.to_string()))
+    let limit = options.connect_timeout;
+    let introduction = async {
+        match options.revision {
+            RevisionChoice::Only(revision) if revision.era() == Era::Stateless => {
+                discover(link, options, revision)
+                    .await?
+                    .ok_or_else(|| ClientError::Revision(revision.to_string()))
+            }
+            RevisionChoice::Only(revision) => initialize(link, options, revision).await,
+            RevisionChoice::Auto => negotiate(link, options).await,
         }
-        RevisionChoice::Only(revision) => initialize(link, options, revision).await,
-        RevisionChoice::Auto => match discover(link, options, Revision::LATEST).await? {
+    };
+    tokio::time::timeout(limit, introduction)
+        .await
+        .unwrap_or_else(|_| Err(ClientError::Timeout(limit)))
+}
+
+/// Finds out which era the server belongs to.
+///
+/// A server that is still starting (`uvx` and `npx` download it first) is as silent as one that ignores
+/// `server/discover`. So after [`ClientOptions::probe_timeout`] `initialize` is sent as well, and an answer to either is
+/// taken: a stateless server, which refuses `initialize`, has answered `server/discover` before.
+async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
+    let initialize = || initialize(link, options, Revision::LATEST_SESSION);
+    let mut discovery = pin!(discover(link, options, Revision::LATEST));
+    match tokio::time::timeout(options.probe_timeout, &mut discovery).await {
+        Ok(Ok(Some(server))) => return Ok(server),
+        Ok(Ok(None)) => return initialize().await,
+        Ok(Err(error)) => return Err(error),
+        Err(_) => {}
+    }
+    let mut initialization = pin!(initialize());
+    tokio::select! {
+        biased;
+        discovered = &mut discovery => match discovered? {
             Some(server) => Ok(server),
-            None => initialize(link, options, Revision::LATEST_SESSION).await,
+            None => initialization.await,
+        },
+        initialized = &mut initialization => match initialized {
+            // The server is there by now, so its answer to the earlier request is on its way.
+            Err(refusal @ (ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) => {
+                match tokio::time::timeout(options.probe_timeout, discovery).await {
+                    Ok(Ok(Some(server))) => Ok(server),
+                    _ => Err(refusal),
+                }
+            }
+            initialized => initialized,
         },
     }
 }
 
-/// None when the server is not of the stateless era: it knows no such method, refuses the request in some other way,
-/// or says nothing (2026-07-28, "Backward Compatibility").
+/// None when the server is not of the stateless era: it knows no such method, or refuses the request in some other way
+/// (2026-07-28, "Backward Compatibility"). Waits for as long as the server says nothing.
 async fn discover(
     link: &Link,
     options: &ClientOptions,
@@ -87,17 +126,13 @@ async fn discover_once(
     };
     let own = Own::default();
     let request = link.request(&unknown, options, "server/discover", None, &own);
-    let result = match tokio::time::timeout(options.probe_timeout, request).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(
-            error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. }),
-        )) => {
+    let result = match request.await {
+        Ok(result) => result,
+        Err(error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. })) => {
             return Err(error);
         }
-        Ok(Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) | Err(_) => {
-            return Ok(None);
-        }
-        Ok(Err(error)) => return Err(error),
+        Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. }) => return Ok(None),
+        Err(error) => return Err(error),
     };
     let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else { return Ok(None) };
     if !found.supported_versions.iter().any(|version| version == revision.as_str()) {
@@ -137,9 +172,7 @@ async fn initialize(
     };
     let own = Own::default();
     let request = link.request(&server, options, "initialize", Some(&params), &own);
-    let result = tokio::time::timeout(options.connect_timeout, request)
-        .await
-        .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
+    let result = request.await?;
     let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;
     server.revision = match found.protocol_version.parse::<Revision>() {
         Ok(agreed) if agreed == revision => agreed,
@@ -156,10 +189,7 @@ async fn initialize(
     server.info = found.server_info;
     server.capabilities = found.capabilities;
     server.instructions = found.instructions;
-    let told = link.notify(&server, "notifications/initialized", None);
-    tokio::time::timeout(options.connect_timeout, told)
-        .await
-        .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
+    link.notify(&server, "notifications/initialized", None).await?;
     Ok(server)
 }
 

@@ -30,9 +30,10 @@ pub struct ClientOptions {
     pub authorizer: Option<Arc<dyn Authorizer>>,
     /// Which revision to speak.
     pub revision: RevisionChoice,
-    /// How long a server may take to say whether it is stateless, before `initialize` is tried: 5 s.
+    /// How long to wait for an answer to `server/discover` before `initialize` is sent as well: 5 s. A later answer to
+    /// `server/discover` still counts.
     pub probe_timeout: Duration,
-    /// How long a server may take to answer `initialize`: 60 s (some are downloaded first).
+    /// How long a server may take from its start until both sides know the revision: 60 s (some are downloaded first).
     pub connect_timeout: Duration,
     /// How long a request may take unless its [`CallOptions`] say otherwise: 5 minutes.
     pub request_timeout: Duration,

@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use marquetry_protocol::{
-    client::{CallOptions, Client, ClientError, ClientOptions, CloseReason, Stderr, StdioCommand},
+    Revision,
+    client::{
+        CallOptions, Client, ClientError, ClientOptions, CloseReason, RevisionChoice, Stderr,
+        StdioCommand,
+    },
     types::CallToolParams,
 };
 use serde_json::json;
@@ -129,4 +133,65 @@ async fn closing_leaves_no_process_behind() {
 #[cfg(target_os = "linux")]
 fn is_alive(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// A server in shell that begins to read after `start`, and answers each method with what the table has for it.
+fn scripted(start: &str, discover: &str, initialize: &str) -> StdioCommand {
+    let script = format!(
+        r#"{start}
+        while read -r line; do case "$line" in
+            *server/discover*) {discover};;
+            *'"initialize"'*) {initialize};;
+        esac; done"#
+    );
+    StdioCommand {
+        stop_grace: Duration::from_millis(200),
+        stderr: Stderr::Discard,
+        ..StdioCommand::new("sh", ["-c", &script])
+    }
+}
+
+const STATELESS: &str = r#"echo '{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}}'"#;
+const UNKNOWN: &str =
+    r#"echo '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}'"#;
+const SESSION: &str = r#"echo '{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh","version":"1"}}}'"#;
+const REFUSED: &str = r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"]}}}'"#;
+
+#[tokio::test]
+async fn servers_of_both_eras_may_start_slowly() {
+    let (stateless, session) = (Revision::V2026_07_28, Revision::V2025_11_25);
+    let late = format!("{REFUSED}; sleep 0.3; {STATELESS}");
+    let (auto, slow) = (RevisionChoice::Auto, "sleep 0.5");
+    for (case, revision, probe_ms, start, discover, initialize, want) in [
+        ("stateless", auto, 100, slow, STATELESS, REFUSED, stateless),
+        ("stateless alone", RevisionChoice::Only(stateless), 100, slow, STATELESS, ":", stateless),
+        ("session", auto, 100, slow, UNKNOWN, SESSION, session),
+        ("silent to unknown methods", auto, 100, ":", ":", SESSION, session),
+        ("refuses first, answers later", auto, 600, slow, ":", &late, stateless),
+    ] {
+        let options = ClientOptions {
+            revision,
+            probe_timeout: Duration::from_millis(probe_ms),
+            ..ClientOptions::default()
+        };
+        let client = soon(case, Client::spawn(scripted(start, discover, initialize), options));
+        let client = client.await.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(client.server().revision, want, "{case}");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_time_for_the_whole_introduction_is_bounded() {
+    for revision in [RevisionChoice::Auto, RevisionChoice::Only(Revision::V2026_07_28)] {
+        let options = ClientOptions {
+            revision,
+            probe_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_millis(300),
+            ..ClientOptions::default()
+        };
+        let error = soon("the error", Client::spawn(scripted(":", ":", ":"), options)).await;
+        let error = error.err().unwrap();
+        assert!(matches!(error, ClientError::Timeout(_)), "{error}");
+    }
 }

@@ -1,11 +1,20 @@
 //! `marquetry check`
 
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use indexmap::IndexMap;
+
 use super::{Failure, ServeArgs, say};
 use crate::{
     config::{
         AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
         KnowledgePlace, Loaded, Transport, UpstreamConfig,
     },
+    gateway::{Namer, program},
     logging,
 };
 
@@ -15,9 +24,66 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     for warning in warnings.iter().chain(&chat) {
         logging::warn(warning);
     }
+    let problems = problems(&config);
+    for problem in &problems {
+        logging::warn(problem);
+    }
     let file =
         file.map_or("the defaults; there is no file".to_owned(), |file| file.display().to_string());
-    say(&format!("settings   {file}\n{}", summary(&config)))
+    say(&format!("settings   {file}\n{}", summary(&config)))?;
+    let unusable = config.mcp_servers.values().filter(|upstream| {
+        !upstream.disabled && matches!(upstream.transport, Transport::Unusable { .. })
+    });
+    match problems.len() + unusable.count() {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 problem was found; the rest would be served")),
+        many => Err(Failure::new(format!("{many} problems were found; the rest would be served"))),
+    }
+}
+
+/// What would fail when the server is started here, one sentence each. Nothing is started, and nothing is written.
+fn problems(config: &Config) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut prefixes: IndexMap<String, &str> = IndexMap::new();
+    for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
+        if let Transport::Stdio { command, env, cwd, .. } = &upstream.transport {
+            let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
+            if let Err(error) = program::check(command, path, cwd.as_deref()) {
+                problems.push(format!("server {name:?}: {error}"));
+            }
+        }
+        let head = Namer::new(name, upstream, &config.gateway.separator).head().to_owned();
+        if head.is_empty() {
+            continue;
+        }
+        match prefixes.get(&head) {
+            Some(first) => problems.push(format!(
+                "server {name:?}: its tools begin with {head:?}, as those of {first:?}, which keeps the names that both have; set \"prefix\""
+            )),
+            None => _ = prefixes.insert(head, name),
+        }
+    }
+    if config.knowledge.enabled
+        && let Ok(KnowledgePlace::File(path)) = config.knowledge.place()
+        && let Err(problem) = check_database(&path)
+    {
+        problems.push(format!("knowledge.database: {} {problem}", path.display()));
+    }
+    problems
+}
+
+/// Says why a file is no database, by its first bytes. One that is not there yet, or empty, can become one.
+fn check_database(path: &Path) -> Result<(), String> {
+    const HEADER: &[u8] = b"SQLite format 3\0";
+    let mut head = Vec::new();
+    let file =
+        File::open(path).and_then(|file| file.take(HEADER.len() as u64).read_to_end(&mut head));
+    match file {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("cannot be read: {error}")),
+        Ok(_) if head.is_empty() || head == HEADER => Ok(()),
+        Ok(_) => Err("is not a database".to_owned()),
+    }
 }
 
 /// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
@@ -112,10 +178,11 @@ fn line(upstream: &UpstreamConfig) -> String {
         Transport::Stdio { command, args, env, .. } => {
             format!("stdio  {command}, {} arguments, {} variables", args.len(), env.len())
         }
-        Transport::Http { url, headers } => {
-            format!("http   {}, {} headers", without_secrets(url), headers.len())
+        Transport::Http { url, headers, .. } => {
+            let kind = upstream.transport.kind();
+            format!("{kind:5}  {}, {} headers", without_secrets(url), headers.len())
         }
-        Transport::Unsupported { problem } => format!("not reached: {problem}"),
+        Transport::Unusable { kind, problem } => format!("{kind:5}  not started: {problem}"),
         Transport::Elsewhere => "not reached".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }
@@ -155,6 +222,41 @@ mod tests {
             summary.contains("  remote  http   http://h:1/mcp, 0 headers (disabled)\n"),
             "{summary}"
         );
+    }
+
+    #[test]
+    fn what_would_fail_here_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("notes.txt");
+        std::fs::write(&text, "not a database at all").unwrap();
+        let toml = "[mcp_servers.gone]\ncommand = 'no-such-program'\n[mcp_servers.line]\ncommand = 'npx -y x'\n\
+                    [mcp_servers.off]\ncommand = 'no-such-program'\ndisabled = true\n\
+                    [mcp_servers.'a b']\nurl = 'http://h/'\n[mcp_servers.'a_b']\nurl = 'http://h/'\n\
+                    [mcp_servers.sh]\ncommand = 'sh'\n";
+        let mut config = Config::from_toml(toml, "t").unwrap();
+        config.knowledge.database = Some(text.display().to_string());
+        let found = problems(&config).join("\n").replace(&text.display().to_string(), "FILE");
+        expect_test::expect![[r#"
+            server "gone": program "no-such-program" not found in PATH
+            server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
+            server "a_b": its tools begin with "a_b__", as those of "a b", which keeps the names that both have; set "prefix"
+            knowledge.database: FILE is not a database"#]]
+        .assert_eq(&found);
+    }
+
+    #[test]
+    fn servers_are_called_by_what_they_speak() {
+        let toml = "[mcp_servers.old]\nurl = 'http://h/sse'\ntype = 'sse'\n[mcp_servers.new]\nurl = 'http://h/mcp'\n\
+                    [mcp_servers.unset]\ncommand = '${MARQUETRY_NOT_SET}'\n";
+        let summary = summary(&Config::from_toml(toml, "t").unwrap());
+        let servers = summary.split_once("servers ").unwrap().1;
+        expect_test::expect![[r#"
+               3
+              old    sse    http://h/sse, 0 headers
+              new    http   http://h/mcp, 0 headers
+              unset  stdio  not started: t:7:11: mcp_servers.unset.command: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
+        "#]]
+        .assert_eq(servers);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         let problem = format!("there is no server {name:?}; {known}");
         return Err(Failure { code: 2, message: problem });
     };
-    let Transport::Http { url, headers } = &upstream.transport else {
+    let Transport::Http { url, headers, .. } = &upstream.transport else {
         let message = format!("server {name:?} is not reached over HTTP, and wants no login");
         return Err(Failure { code: 2, message });
     };

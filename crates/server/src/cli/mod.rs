@@ -12,6 +12,7 @@ mod guard;
 mod index;
 mod knowledge;
 mod login;
+mod prompt;
 mod records;
 mod search;
 mod serve;
@@ -29,7 +30,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     app::StartError,
-    config::{self, Config, ConfigError, Loaded, LogFormat, parse_listen},
+    config::{self, Config, ConfigError, Input, Loaded, LogFormat, parse_listen},
     logging,
 };
 
@@ -209,7 +210,7 @@ struct ConfigArgs {
     /// Settings in TOML. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// MCP servers as other clients keep them ("mcpServers", or VS Code's "servers"); may be given several times.
+    /// MCP servers as other clients keep them (mcp.json of Claude, Cursor, VS Code and others); may be given several times.
     #[arg(long, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
     /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry::gateway=debug".
@@ -284,7 +285,12 @@ struct DecodeArgs {
 impl ServeArgs {
     /// The configuration of all sources, and what in them is worth a warning; one that must not be served is an error.
     fn load(&self) -> Result<Loaded, ConfigError> {
-        let Loaded { mut config, file, warnings } = self.config.load()?;
+        self.load_asking(&|_| None)
+    }
+
+    /// As [`Self::load`]; `ask` gives values for the inputs of an editor's file.
+    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
+        let Loaded { mut config, file, warnings } = self.config.load_asking(ask)?;
         let mut exposure = Config::check_exposure(&config);
         if let Some(listen) = &self.listen {
             let at_fault = |problem| flag_error("--listen", problem);
@@ -301,9 +307,15 @@ impl ServeArgs {
 impl ConfigArgs {
     /// The configuration of all sources, and what in them is worth a warning.
     fn load(&self) -> Result<Loaded, ConfigError> {
+        self.load_asking(&|_| None)
+    }
+
+    /// As [`Self::load`]; `ask` gives values for the inputs of an editor's file.
+    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
+        warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
-            warnings.extend(config.add_mcp_json_file(servers)?);
+            warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
         }
         if let Some(level) = &self.log {
             logging::check_level(level).map_err(|problem| flag_error("--log", problem))?;

@@ -14,7 +14,7 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-use super::{ConfigArgs, Failure, INTERRUPTED, ServeArgs, flag_error};
+use super::{ConfigArgs, Failure, INTERRUPTED, ServeArgs, flag_error, prompt};
 use crate::{
     app::App,
     config::{AuthConfig, Config, Loaded},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
-    let Loaded { mut config, file, warnings } = arguments.load()?;
+    let Loaded { mut config, file, warnings } = arguments.load_asking(&prompt::ask)?;
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
         // The address itself is a name that nobody else can point elsewhere.

@@ -1,6 +1,9 @@
-//! `${VAR}` and `${VAR:-default}` in the strings of an upstream's configuration.
+//! `${VAR}` and its relatives in the strings of an upstream's configuration.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 /// Where variables come from: the process's environment, or a table in a test.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -15,15 +18,46 @@ pub(crate) fn environment(name: &str) -> Option<String> {
 pub(crate) enum ExpandError {
     #[error("the environment variable {0} is not set; set it, or give a default with ${{{0}:-…}}")]
     Missing(String),
+    #[error(
+        "${{input:{id}}} has no value: set the environment variable {variable}, or start \"marquetry serve\" in a terminal to be asked"
+    )]
+    Input { id: String, variable: String },
+    #[error("${{{0}}} is known to an editor alone; write the value, or use ${{VAR}}")]
+    Editor(String),
     #[error("\"${{\" without a closing \"}}\"; write \"$${{\" for a literal \"${{\"")]
     Unclosed,
     #[error("{0:?} is not the name of an environment variable; expected letters, digits and _")]
     BadName(String),
-    #[error("${{input:{0}}} asks an editor for a value, and there is none here; use ${{VAR}}")]
-    Input(String),
 }
 
-/// `text` with every `${VAR}`, `${env:VAR}` (as VS Code and Cursor write it) and `${VAR:-default}` replaced.
+impl ExpandError {
+    /// Whether the text is well-formed, and a value is missing on this machine.
+    pub(crate) fn is_missing_value(&self) -> bool {
+        matches!(self, Self::Missing(_) | Self::Input { .. } | Self::Editor(_))
+    }
+}
+
+/// The folder that `${workspaceFolder}` stands for in a file: the one that it lies in; of `.vscode`, `.cursor` and the
+/// like, the one above.
+pub(crate) fn workspace_of(file: &Path) -> PathBuf {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().unwrap_or(&file);
+    let is_dotted = |folder: &Path| {
+        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    let above = folder.parent().filter(|_| is_dotted(folder));
+    above.unwrap_or(folder).to_owned()
+}
+
+/// The environment variable that `${input:ID}` is taken from.
+pub(crate) fn input_variable(id: &str) -> String {
+    let id =
+        id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    format!("INPUT_{}", id.collect::<String>())
+}
+
+/// `text` with every `${VAR}`, `${env:VAR}` (as VS Code and Cursor write it) and `${VAR:-default}` replaced, and what
+/// editors know: `${input:ID}`, `${userHome}`, `${pathSeparator}`; `variables` may know further ones by name.
 ///
 /// The default also stands in for an empty variable, as in a shell; it is taken as it is, up to the first `}`.
 /// `$${` gives a literal `${`, and a `$` before anything else means itself.
@@ -54,9 +88,24 @@ pub(crate) fn expand<'t>(
 }
 
 fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> {
-    if let Some(input) = inside.strip_prefix("input:") {
-        return Err(ExpandError::Input(input.to_owned()));
+    if let Some(id) = inside.strip_prefix("input:") {
+        let variable = input_variable(id);
+        let value = variables(&variable).or_else(|| variables(inside));
+        return value.ok_or_else(|| ExpandError::Input { id: id.to_owned(), variable });
     }
+    match inside {
+        "/" | "pathSeparator" => return Ok(std::path::MAIN_SEPARATOR.to_string()),
+        "userHome" => {
+            let home = ["HOME", "USERPROFILE"].into_iter().find_map(variables);
+            return home.ok_or_else(|| ExpandError::Missing("HOME".to_owned()));
+        }
+        _ if ["command:", "config:"].iter().any(|head| inside.starts_with(head)) => {
+            return Err(ExpandError::Editor(inside.to_owned()));
+        }
+        _ => {}
+    }
+    // A folder of several (`${workspaceFolder:NAME}`) is the only one here.
+    let inside = if inside.starts_with("workspaceFolder:") { "workspaceFolder" } else { inside };
     let inside = inside.strip_prefix("env:").unwrap_or(inside);
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -83,6 +132,9 @@ mod tests {
         let variables = |name: &str| match name {
             "A" => Some("alpha".to_owned()),
             "EMPTY" => Some(String::new()),
+            "HOME" => Some("/home/me".to_owned()),
+            "INPUT_GITHUB_TOKEN" => Some("from the environment".to_owned()),
+            "input:github-token" | "input:other" => Some("asked for".to_owned()),
             _ => None,
         };
         expand(text, &variables).map_or_else(|error| format!("error: {error}"), Cow::into_owned)
@@ -102,6 +154,9 @@ mod tests {
             ("${EMPTY}", ""),
             ("${EMPTY:-filled}", "filled"),
             ("$${A} ${A}", "${A} alpha"),
+            ("${userHome}${/}x${pathSeparator}", "/home/me/x/"),
+            ("${input:github-token}", "from the environment"),
+            ("${input:other}", "asked for"),
         ] {
             assert_eq!(expanded(text), want, "{text}");
         }
@@ -121,10 +176,26 @@ mod tests {
             ),
             (
                 "${input:key}",
-                "error: ${input:key} asks an editor for a value, and there is none here; use ${VAR}",
+                "error: ${input:key} has no value: set the environment variable INPUT_KEY, or start \"marquetry serve\" in a terminal to be asked",
+            ),
+            (
+                "${command:pick}",
+                "error: ${command:pick} is known to an editor alone; write the value, or use ${VAR}",
             ),
         ] {
             assert_eq!(expanded(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_workspace_is_where_the_file_lies_or_above_a_dotted_folder() {
+        for (file, want) in [
+            ("/w/mcp.json", "/w"),
+            ("/w/.mcp.json", "/w"),
+            ("/w/.vscode/mcp.json", "/w"),
+            ("/home/me/.cursor/mcp.json", "/home/me"),
+        ] {
+            assert_eq!(workspace_of(Path::new(file)), Path::new(want), "{file}");
         }
     }
 }

@@ -12,16 +12,20 @@ use serde::{Deserialize, Serialize};
 pub struct GatewayConfig {
     /// What stands between an upstream's prefix and the tool's own name.
     pub separator: Separator,
-    /// How long one start of an upstream may take, from the process or connection to its first tool list, in milliseconds.
+    /// How long one start of an upstream may take, from the process or connection to its list of tools, in milliseconds; programs that `npx` or
+    /// `uvx` download first take long. Each of its other lists may take as long again, and is left out when it takes longer.
     pub start_timeout_ms: u64,
     /// How long one call may take, in milliseconds; 0 is no limit.
     pub call_timeout_ms: u64,
     /// After a call without an answer in its time: how long the upstream may take to answer a ping before it is started again, in
     /// milliseconds.
     pub ping_timeout_ms: u64,
-    /// How long after the server's start lists, and calls of unknown names, wait for upstreams that are still starting, in milliseconds, since
-    /// not every client asks again when tools arrive later. 0 answers at once.
-    pub list_wait_ms: u64,
+    /// How long after the server's start lists wait for upstreams that are still starting, in milliseconds, since not every client asks again
+    /// when tools arrive later; when absent, up to the `start_timeout_ms` of each. An upstream that has failed once is not waited for. Set less
+    /// than a client's own time-out where an upstream may hang; 0 answers at once. A call of a tool that is not known yet waits as long for the
+    /// upstream of that prefix.
+    #[schemars(example = 3_000)]
+    pub list_wait_ms: Option<u64>,
     /// The least time between two fetches of a list of one upstream because the time is over for which it is good (`ttlMs`), in milliseconds.
     /// That a list has changed is always heard at once.
     pub list_refetch_ms: u64,
@@ -56,7 +60,7 @@ impl Default for GatewayConfig {
             start_timeout_ms: 60_000,
             call_timeout_ms: 600_000,
             ping_timeout_ms: 10_000,
-            list_wait_ms: 3_000,
+            list_wait_ms: None,
             list_refetch_ms: 10_000,
             restart_delay_ms: 500,
             restart_max_delay_ms: 60_000,

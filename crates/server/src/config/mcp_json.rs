@@ -1,36 +1,100 @@
-//! `mcp.json` files as other clients write them: Claude Desktop, Claude Code, Cursor, Windsurf (`mcpServers`), VS Code (`servers`).
+//! Files in which other clients keep their MCP servers: Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline
+//! (`mcpServers`), VS Code (`servers` in `mcp.json`, `mcp.servers` in `settings.json`), Zed (`context_servers`).
 //!
-//! Clients differ in their extra keys, so an unknown one is reported and passed over rather than refused.
+//! Clients differ in their extra keys, so an unknown one is reported and ignored. A server that cannot be used here is
+//! reported as well, and takes nothing from the others.
+
+use std::{cell::RefCell, collections::BTreeMap, fmt, marker::PhantomData, path::PathBuf};
 
 use indexmap::IndexMap;
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 use super::{
-    ConfigError, Transport, UpstreamConfig,
+    ConfigError, ToolFilter, Transport, UpstreamConfig, env_file,
     error::nearest,
-    expand::Variables,
+    expand::{Variables, expand},
     locate::{json_members, offset_in},
-    upstream::{TransportFault, TransportParts},
+    not_started,
+    upstream::{PrepareError, TransportFault, TransportParts},
 };
 
 /// What such a file holds.
 #[derive(Debug)]
 pub(crate) struct McpJson {
     pub(crate) servers: IndexMap<String, UpstreamConfig>,
-    /// One sentence for everything that was passed over.
+    /// One sentence for everything that is ignored, and for every server that cannot be used.
     pub(crate) warnings: Vec<String>,
 }
 
-const SERVER_KEYS: [&str; 8] =
-    ["command", "args", "env", "cwd", "url", "headers", "type", "disabled"];
+/// A value that an editor asks its user for (VS Code, "inputs").
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Input {
+    pub(crate) id: String,
+    pub(crate) description: Option<String>,
+    /// Whether what is typed must not be seen.
+    pub(crate) password: bool,
+    #[serde(deserialize_with = "lenient")]
+    pub(crate) default: Option<String>,
+}
 
-/// Reads a file's text; `file` is what errors call it, and `disabled` are servers that something else says not to start.
+/// Where the servers stand: a path of keys from the root. VS Code writes `mcp.servers` as one key or as two.
+const SECTIONS: [&[&str]; 5] =
+    [&["mcpServers"], &["servers"], &["context_servers"], &["mcp.servers"], &["mcp", "servers"]];
+
+/// Where the inputs of VS Code stand.
+const INPUTS: [&[&str]; 3] = [&["inputs"], &["mcp.inputs"], &["mcp", "inputs"]];
+
+const USED_KEYS: [&str; 21] = [
+    "command",
+    "args",
+    "env",
+    "envFile",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "headers",
+    "type",
+    "transport",
+    "transportType",
+    "disabled",
+    "enabled",
+    "disabledTools",
+    "enabledTools",
+    "includeTools",
+    "excludeTools",
+    "tools",
+    "source",
+    "settings",
+];
+
+/// Keys that ask for nothing here: which calls a client makes without asking its user (`autoApprove`), and descriptions.
+const ACCEPTED_KEYS: [&str; 10] = [
+    "autoApprove",
+    "alwaysAllow",
+    "trust",
+    "name",
+    "id",
+    "description",
+    "gallery",
+    "version",
+    "dev",
+    "_comment",
+];
+
+/// Reads a file's text; `file` is what errors call it, `disabled` are servers that something else says not to start, and
+/// `ask` gives values for inputs.
 pub(crate) fn parse(
     text: &str,
     file: &str,
     variables: Variables<'_>,
     disabled: &dyn Fn(&str) -> bool,
+    ask: &dyn Fn(&Input) -> Option<String>,
 ) -> Result<McpJson, ConfigError> {
     let text = &without_comments(text);
     let reader = Reader { text, file };
@@ -40,22 +104,93 @@ pub(crate) fn parse(
         ConfigError { place: Some(place_of(&error)), ..ConfigError::of_file(file, problem) }
     })?;
     let Some((section, servers)) =
-        ["mcpServers", "servers"].into_iter().find_map(|key| root.get_key_value(key))
+        SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
     else {
         let keys: Vec<&str> = root.keys().map(String::as_str).collect();
         let near = ["mcpServers", "servers"].into_iter().find_map(|key| nearest(key, &keys));
         let hint = near.map(|near| format!(" instead of {near:?}")).unwrap_or_default();
         return Err(ConfigError::of_file(file, format!("expected \"mcpServers\"{hint}")));
     };
-    let entries = reader.members(&[section], servers)?;
+    let entries: Members<&RawValue> = serde_json::from_str(servers.get())
+        .map_err(|_| reader.error(&[&section], servers, "expected an object by server name"))?;
+
+    let inputs = INPUTS.into_iter().find_map(|path| find(&root, path));
+    // An input that cannot be read has no value, which is told where it is used.
+    let inputs: Vec<Input> =
+        inputs.and_then(|inputs| serde_json::from_str(inputs.get()).ok()).unwrap_or_default();
+    let answers = RefCell::new(BTreeMap::new());
+    let variables: Variables<'_> = &|name: &str| {
+        let Some(id) = name.strip_prefix("input:") else { return variables(name) };
+        let input = inputs.iter().find(|input| input.id == id)?;
+        let mut answers = answers.borrow_mut();
+        let answer = answers.entry(id.to_owned());
+        answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
+    };
 
     let mut servers = IndexMap::new();
-    for (name, entry) in entries {
-        let server = ServerReader { reader, section, name: &name };
+    for (name, entry) in entries.0 {
+        let server = ServerReader { reader, section: &section, name: &name };
         let upstream = server.read(entry, variables, disabled(&name), &mut warnings)?;
-        servers.insert(name, upstream);
+        if servers.insert(name.clone(), upstream).is_some() {
+            warnings.push(format!("{file}: server {name:?} is defined twice; the later counts"));
+        }
     }
     Ok(McpJson { servers, warnings })
+}
+
+/// The value at a path of keys.
+fn find<'t>(root: &IndexMap<String, &'t RawValue>, path: &[&str]) -> Option<&'t RawValue> {
+    let (first, rest) = path.split_first()?;
+    let value = *root.get(*first)?;
+    if rest.is_empty() {
+        return Some(value);
+    }
+    find(&json_members(value.get())?, rest)
+}
+
+/// The members of an object in their order, with those whose names come again.
+struct Members<T>(Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Members<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for All<T> {
+            type Value = Members<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(All(PhantomData))
+    }
+}
+
+/// A string, or a number or boolean as it is written; other clients turn those into strings.
+struct Scalar(String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = <&RawValue>::deserialize(deserializer)?.get();
+        match value.as_bytes()[0] {
+            b'"' => serde_json::from_str(value).map(Self).map_err(D::Error::custom),
+            b'{' | b'[' | b'n' => Err(D::Error::custom("expected a string, number or boolean")),
+            _ => Ok(Self(value.to_owned())),
+        }
+    }
+}
+
+/// A scalar; anything else counts as absent.
+fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let value = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str::<Scalar>(value.get()).ok().map(|scalar| scalar.0))
 }
 
 #[derive(Clone, Copy)]
@@ -67,15 +202,6 @@ struct Reader<'t> {
 impl<'t> Reader<'t> {
     fn error(self, key: &[&str], value: &RawValue, problem: impl Into<String>) -> ConfigError {
         ConfigError::of_key(self.file, self.text, offset_in(self.text, value.get()), key, problem)
-    }
-
-    fn members(
-        self,
-        key: &[&str],
-        value: &'t RawValue,
-    ) -> Result<IndexMap<String, &'t RawValue>, ConfigError> {
-        json_members(value.get())
-            .ok_or_else(|| self.error(key, value, "expected an object by server name"))
     }
 }
 
@@ -99,33 +225,58 @@ impl<'t> ServerReader<'t> {
         let members = json_members(entry.get()).ok_or_else(|| {
             self.reader.error(&key, entry, "expected an object with \"command\" or \"url\"")
         })?;
-        for unknown in members.keys().filter(|key| !SERVER_KEYS.contains(&key.as_str())) {
-            let hint = nearest(unknown, &SERVER_KEYS)
-                .map(|near| format!("; did you mean {near:?}?"))
-                .unwrap_or_default();
+        let enabled = self.get(&members, "enabled", "true or false")?.unwrap_or(true);
+        let disabled = disabled
+            || !enabled
+            || self.get(&members, "disabled", "true or false")?.unwrap_or(false);
+        for unknown in members.keys().filter(|key| !is_known(key)) {
+            let hint = match unknown.as_str() {
+                // Clients count in seconds or in milliseconds.
+                "timeout" => "; set call_timeout_ms of this server in marquetry.toml".to_owned(),
+                "auth" | "oauth" => format!("; log in with \"marquetry login {}\"", self.name),
+                _ => nearest(unknown, &USED_KEYS)
+                    .map(|near| format!("; did you mean {near:?}?"))
+                    .unwrap_or_default(),
+            };
             warnings
                 .push(format!("{file}: server {:?}: key {unknown:?} is not used{hint}", self.name));
         }
-        let disabled =
-            disabled || self.get(&members, "disabled", "true or false")?.unwrap_or(false);
         let transport = match self.transport(entry, &members) {
             Ok(transport) => transport,
             // What is not started may be at fault.
             Err(_) if disabled => Transport::Elsewhere,
             Err(fault) => return Err(fault),
         };
-        if let Transport::Unsupported { problem } = &transport
-            && !disabled
-        {
-            warnings.push(format!("{file}: server {:?} cannot be reached: {problem}", self.name));
+        let filter = self.filter(&members)?;
+        let mut upstream = UpstreamConfig { disabled, filter, ..UpstreamConfig::new(transport) };
+        if disabled {
+            return Ok(upstream);
         }
-        let mut upstream = UpstreamConfig { disabled, ..UpstreamConfig::new(transport) };
-        if !disabled && let Err((path, problem)) = upstream.prepare(variables) {
+        if let Transport::Unusable { problem, .. } = &upstream.transport {
+            warnings.push(not_started(self.name, &self.reader.error(&key, entry, problem.clone())));
+            return Ok(upstream);
+        }
+        let prepared = upstream.prepare(variables);
+        let prepared = prepared.map_err(|error| {
+            let (is_wrong, path) =
+                (matches!(error, PrepareError::Wrong { .. }), error.path().to_vec());
+            (is_wrong, path, error.to_string())
+        });
+        let prepared = prepared.and_then(|()| {
+            let file = self.add_env_file(&members, variables, &mut upstream);
+            file.map_err(|problem| (false, vec!["envFile".to_owned()], problem))
+        });
+        if let Err((is_wrong, path, problem)) = prepared {
             let value = members.get(path[0].as_str()).copied().unwrap_or(entry);
             let inner = path.get(1).and_then(|name| json_members(value.get())?.get(name).copied());
             let path = [self.section, self.name].into_iter().chain(path.iter().map(String::as_str));
             let path: Vec<&str> = path.collect();
-            return Err(self.reader.error(&path, inner.unwrap_or(value), problem));
+            let located = self.reader.error(&path, inner.unwrap_or(value), problem);
+            if is_wrong {
+                return Err(located);
+            }
+            warnings.push(not_started(self.name, &located));
+            upstream.make_unusable(located.to_string());
         }
         Ok(upstream)
     }
@@ -135,25 +286,106 @@ impl<'t> ServerReader<'t> {
         entry: &'t RawValue,
         members: &IndexMap<String, &'t RawValue>,
     ) -> Result<Transport, ConfigError> {
-        let parts = TransportParts {
-            kind: self.get(members, "type", "a string")?,
-            command: self.get(members, "command", "a string")?,
-            args: self.get(members, "args", "an array of strings")?,
-            env: self.get(members, "env", "an object of strings")?,
+        let mut parts = TransportParts {
+            args: self.scalars(members, "args")?,
+            env: self.scalar_members(members, "env")?,
             cwd: self.get(members, "cwd", "a string")?,
-            url: self.get(members, "url", "a string")?,
-            headers: self.get(members, "headers", "an object of strings")?,
+            headers: self.scalar_members(members, "headers")?,
+            ..TransportParts::default()
         };
+        for key in ["type", "transport", "transportType"] {
+            parts.kind = parts.kind.or(self.get(members, key, "a string")?);
+        }
+        for key in ["url", "httpUrl", "serverUrl"] {
+            let Some(url) = self.get(members, key, "a string")? else { continue };
+            // Gemini CLI: `url` is a server of HTTP+SSE, `httpUrl` one of Streamable HTTP, which it prefers.
+            if parts.url.is_none() || key == "httpUrl" {
+                parts.url = Some(url);
+            }
+        }
+        if parts.kind.as_deref() == Some("remote") {
+            parts.kind = Some("http".to_owned());
+        }
+        self.command(members, &mut parts)?;
+        let is_extension =
+            parts.is_empty() && ["source", "settings"].iter().any(|key| members.contains_key(*key));
+        if is_extension {
+            let problem = "an extension of the editor knows how it is started; name its program in \"command\"";
+            return Ok(Transport::Unusable { kind: "unsupported", problem: problem.to_owned() });
+        }
         match parts.build() {
             Ok(transport) => Ok(transport),
             // The file belongs to other clients, which may know more ways.
             Err(fault @ TransportFault::Unknown(_)) => {
-                Ok(Transport::Unsupported { problem: fault.to_string() })
+                Ok(Transport::Unusable { kind: "unsupported", problem: fault.to_string() })
             }
             Err(fault) => {
                 Err(self.reader.error(&[self.section, self.name], entry, fault.to_string()))
             }
         }
+    }
+
+    /// The program: a string; with its arguments, an array; or (Zed until 2025) an object with `path`, `args` and `env`.
+    fn command(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+        parts: &mut TransportParts,
+    ) -> Result<(), ConfigError> {
+        const EXPECTED: &str = "a string";
+        let Some(command) = members.get("command") else { return Ok(()) };
+        match command.get().as_bytes()[0] {
+            b'{' => {
+                let inner = json_members(command.get()).unwrap_or_default();
+                parts.command = self.get(&inner, "path", EXPECTED)?;
+                if let Some(args) = self.scalars(&inner, "args")? {
+                    parts.args.get_or_insert_default().splice(0..0, args);
+                }
+                if let Some(env) = self.scalar_members(&inner, "env")? {
+                    parts.env.get_or_insert_default().extend(env);
+                }
+            }
+            b'[' => {
+                let mut all = self.scalars(members, "command")?.unwrap_or_default().into_iter();
+                parts.command = all.next();
+                parts.args.get_or_insert_default().splice(0..0, all);
+            }
+            _ => parts.command = self.get(members, "command", EXPECTED)?,
+        }
+        Ok(())
+    }
+
+    fn filter(self, members: &IndexMap<String, &'t RawValue>) -> Result<ToolFilter, ConfigError> {
+        let mut filter = ToolFilter::default();
+        for key in ["enabledTools", "includeTools", "tools"] {
+            let enabled = self.get(members, key, "an array of strings")?;
+            filter.narrow(ToolFilter { enabled, disabled: Vec::new() });
+        }
+        for key in ["disabledTools", "excludeTools"] {
+            let disabled: Option<Vec<String>> = self.get(members, key, "an array of strings")?;
+            filter.disabled.extend(disabled.unwrap_or_default());
+        }
+        Ok(filter)
+    }
+
+    /// Adds the variables of `envFile`, over which those of `env` win.
+    fn add_env_file(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+        variables: Variables<'_>,
+        upstream: &mut UpstreamConfig,
+    ) -> Result<(), String> {
+        let Transport::Stdio { env, .. } = &mut upstream.transport else { return Ok(()) };
+        let path = match self.get::<String>(members, "envFile", "a string") {
+            Ok(Some(path)) => path,
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(error.problem),
+        };
+        let path = expand(&path, variables).map_err(|error| error.to_string())?;
+        let workspace = variables("workspaceFolder").unwrap_or_default();
+        for (name, value) in env_file::read(&PathBuf::from(workspace).join(&*path))? {
+            env.entry(name).or_insert(value);
+        }
+        Ok(())
     }
 
     /// A member's value; `null` counts as absent.
@@ -169,6 +401,42 @@ impl<'t> ServerReader<'t> {
             self.reader.error(&path, value, format!("expected {expected}"))
         })
     }
+
+    fn scalars(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+        key: &str,
+    ) -> Result<Option<Vec<String>>, ConfigError> {
+        let Some(value) = members.get(key) else { return Ok(None) };
+        let scalars: Option<Vec<Scalar>> = serde_json::from_str(value.get()).map_err(|_| {
+            let path = [self.section, self.name, key];
+            self.reader.error(&path, value, "expected an array of strings")
+        })?;
+        Ok(scalars.map(|scalars| scalars.into_iter().map(|scalar| scalar.0).collect()))
+    }
+
+    /// An object of scalars; a `null` in it counts as absent.
+    fn scalar_members(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+        key: &str,
+    ) -> Result<Option<IndexMap<String, String>>, ConfigError> {
+        let Some(value) = members.get(key) else { return Ok(None) };
+        let scalars: Option<IndexMap<String, Option<Scalar>>> = serde_json::from_str(value.get())
+            .map_err(|_| {
+            let path = [self.section, self.name, key];
+            self.reader.error(&path, value, "expected an object of strings")
+        })?;
+        let given = |scalars: IndexMap<String, Option<Scalar>>| {
+            let given = scalars.into_iter().filter_map(|(name, value)| Some((name, value?.0)));
+            given.collect()
+        };
+        Ok(scalars.map(given))
+    }
+}
+
+fn is_known(key: &str) -> bool {
+    USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
 }
 
 fn place_of(error: &serde_json::Error) -> super::Place {
@@ -244,9 +512,20 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<McpJson, ConfigError> {
-        parse(text, "mcp.json", &|name| (name == "HOME").then(|| "/home/me".to_owned()), &|name| {
-            name == "known-off"
-        })
+        parsed_asking(text, &|_| None)
+    }
+
+    fn parsed_asking(
+        text: &str,
+        ask: &dyn Fn(&Input) -> Option<String>,
+    ) -> Result<McpJson, ConfigError> {
+        let variables = |name: &str| match name {
+            "HOME" => Some("/home/me".to_owned()),
+            "TOKEN" | "INPUT_SET" => Some("hush".to_owned()),
+            "workspaceFolder" => Some("/work".to_owned()),
+            _ => None,
+        };
+        parse(text, "mcp.json", &variables, &|name| name == "known-off", ask)
     }
 
     /// One line an error, in the order of `texts`.
@@ -282,11 +561,12 @@ mod tests {
 
     #[test]
     fn keys_of_other_clients_are_warnings() {
-        let text = r#"{"mcpServers": {"a": {"command": "x", "autoApprove": [], "comand": "y"}}}"#;
+        let text = r#"{"mcpServers": {"a": {"command": "x", "autoApprove": [], "comand": "y", "timeout": 5, "watch": 1}}}"#;
         let warnings = parsed(text).unwrap().warnings.join("\n");
         expect![[r#"
-            mcp.json: server "a": key "autoApprove" is not used
-            mcp.json: server "a": key "comand" is not used; did you mean "command"?"#]]
+            mcp.json: server "a": key "comand" is not used; did you mean "command"?
+            mcp.json: server "a": key "timeout" is not used; set call_timeout_ms of this server in marquetry.toml
+            mcp.json: server "a": key "watch" is not used"#]]
         .assert_eq(&warnings);
     }
 
@@ -310,7 +590,7 @@ mod tests {
         let McpJson { servers, warnings } = parsed(text).unwrap();
         let kinds: Vec<_> = servers.values().map(|server| server.transport.kind()).collect();
         assert_eq!(kinds, ["unsupported", "stdio"]);
-        expect![[r#"mcp.json: server "a" cannot be reached: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse""#]]
+        expect![[r#"server "a" is not started: mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse""#]]
             .assert_eq(&warnings.join("\n"));
     }
 
@@ -325,7 +605,6 @@ mod tests {
                 "{\"mcpServers\": {\n  \"a\": \"x\"}}",
                 r#"{"mcpServers": {"a": {"args": []}}}"#,
                 r#"{"mcpServers": {"a": {"command": "x", "args": "-y"}}}"#,
-                "{\"mcpServers\": {\n  \"a\": {\"command\": \"x\",\n    \"env\": {\"K\": \"${NOT_SET}\"}}}}",
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}"#,
@@ -338,7 +617,6 @@ mod tests {
                 mcp.json:2:8: mcpServers.a: expected an object with "command" or "url"
                 mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
                 mcp.json:1:47: mcpServers.a.args: expected an array of strings
-                mcp.json:3:18: mcpServers.a.env.K: the environment variable NOT_SET is not set; set it, or give a default with ${NOT_SET:-…}
                 mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
                 mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
                 mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
@@ -360,5 +638,228 @@ mod tests {
         ] {
             assert_eq!(without_comments(text), want, "{text}");
         }
+    }
+
+    /// What a server is started or reached with, as one line.
+    fn shown(server: &UpstreamConfig) -> String {
+        let pairs = |map: &IndexMap<String, String>| {
+            map.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
+        };
+        let mut shown = match &server.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display()));
+                format!("{command} {args:?}{}{}", pairs(env), cwd.unwrap_or_default())
+            }
+            Transport::Http { url, headers, .. } => {
+                format!("{} {url}{}", server.transport.kind(), pairs(headers))
+            }
+            Transport::Unusable { kind, problem } => format!("unusable {kind}: {problem}"),
+            Transport::Elsewhere => "unknown".to_owned(),
+        };
+        if let Some(enabled) = &server.filter.enabled {
+            shown += &format!(" only {enabled:?}");
+        }
+        if !server.filter.disabled.is_empty() {
+            shown += &format!(" without {:?}", server.filter.disabled);
+        }
+        if server.disabled { format!("{shown} (disabled)") } else { shown }
+    }
+
+    #[test]
+    fn the_files_of_the_usual_clients_are_read() {
+        for (client, text, want) in [
+            (
+                "Claude Desktop",
+                r#"{"globalShortcut": "", "mcpServers": {"filesystem": {"command": "npx",
+                    "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me/Desktop"]}}}"#,
+                expect![[r#"
+                    filesystem: npx ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me/Desktop"]
+                "#]],
+            ),
+            (
+                "Claude Code, .mcp.json",
+                r#"{"mcpServers": {
+                    "api": {"type": "http", "url": "${BASE:-https://api.example}/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+                    "old": {"type": "sse", "url": "https://old.example/sse"},
+                    "db": {"type": "stdio", "command": "${CLAUDE_PLUGIN_ROOT:-.}/db", "args": [], "env": {"PORT": 5432, "TLS": true, "NOTHING": null}}
+                }}"#,
+                expect![[r#"
+                    api: http https://api.example/mcp Authorization=Bearer hush
+                    old: sse https://old.example/sse
+                    db: ./db [] PORT=5432 TLS=true
+                "#]],
+            ),
+            (
+                "VS Code, mcp.json",
+                r#"{
+                    // Asked for when the server starts.
+                    "inputs": [
+                        {"type": "promptString", "id": "key", "description": "Key", "password": true},
+                        {"type": "pickString", "id": "region", "options": ["eu", "us"], "default": "eu"},
+                        {"type": "promptString", "id": "set", "description": "From the environment"},
+                    ],
+                    "servers": {
+                        "perplexity": {"type": "stdio", "command": "npx", "args": ["-y", "server-perplexity-ask", "--region=${input:region}"],
+                            "env": {"KEY": "${input:set}", "DATA": "${workspaceFolder}/data", "HOME_2": "${userHome}"}, "dev": {"watch": "src/**"}},
+                        "asked": {"type": "stdio", "command": "x", "env": {"KEY": "${input:key}"}},
+                    },
+                }"#,
+                expect![[r#"
+                    perplexity: npx ["-y", "server-perplexity-ask", "--region=eu"] KEY=hush DATA=/work/data HOME_2=/home/me
+                    asked: unusable stdio: mcp.json:11:83: servers.asked.env.KEY: ${input:key} has no value: set the environment variable INPUT_KEY, or start "marquetry serve" in a terminal to be asked
+                    ! server "asked" is not started: mcp.json:11:83: servers.asked.env.KEY: ${input:key} has no value: set the environment variable INPUT_KEY, or start "marquetry serve" in a terminal to be asked
+                "#]],
+            ),
+            (
+                "VS Code, settings.json",
+                r#"{
+                    "editor.fontSize": 14, /* the old place */
+                    "mcp": {"inputs": [], "servers": {"time": {"command": "uvx", "args": ["mcp-server-time", "--local-timezone=Europe/Berlin"],}}},
+                }"#,
+                expect![[r#"
+                    time: uvx ["mcp-server-time", "--local-timezone=Europe/Berlin"]
+                "#]],
+            ),
+            (
+                "VS Code, settings.json with one key",
+                r#"{"mcp.servers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "${command:pick}"}}}}"#,
+                expect![[r#"
+                    time: unusable stdio: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is known to an editor alone; write the value, or use ${VAR}
+                    ! server "time" is not started: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is known to an editor alone; write the value, or use ${VAR}
+                "#]],
+            ),
+            (
+                "Cursor",
+                r#"{"mcpServers": {
+                    "local": {"type": "stdio", "command": "python", "args": ["${workspaceFolder}${/}server.py"], "env": {"API_KEY": "${env:TOKEN}"}},
+                    "remote": {"url": "https://api.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}, "auth": {"CLIENT_ID": "me"}}
+                }}"#,
+                expect![[r#"
+                    local: python ["/work/server.py"] API_KEY=hush
+                    remote: http https://api.example/mcp Authorization=Bearer hush
+                    ! mcp.json: server "remote": key "auth" is not used; log in with "marquetry login remote"
+                "#]],
+            ),
+            (
+                "Windsurf",
+                r#"{"mcpServers": {
+                    "figma": {"serverUrl": "https://mcp.figma.example/mcp", "headers": {"X-Key": "${env:TOKEN}"}},
+                    "github": {"command": "docker", "args": ["run", "-i", "--rm"], "disabledTools": ["delete_repo"], "alwaysAllow": ["search"], "disabled": false}
+                }}"#,
+                expect![[r#"
+                    figma: http https://mcp.figma.example/mcp X-Key=hush
+                    github: docker ["run", "-i", "--rm"] without ["delete_repo"]
+                "#]],
+            ),
+            (
+                "Gemini CLI, settings.json",
+                r#"{"theme": "Default", "mcpServers": {
+                    "http": {"httpUrl": "http://127.0.0.1:3000/mcp", "headers": {"Authorization": "Bearer t"}, "timeout": 5000, "trust": true},
+                    "py": {"command": "python", "args": ["-m", "server", "--port", 8080], "cwd": "./mcp", "includeTools": ["safe", "other"], "excludeTools": ["other"]}
+                }}"#,
+                expect![[r#"
+                    http: http http://127.0.0.1:3000/mcp Authorization=Bearer t
+                    py: python ["-m", "server", "--port", "8080"] in ./mcp only ["safe", "other"] without ["other"]
+                    ! mcp.json: server "http": key "timeout" is not used; set call_timeout_ms of this server in marquetry.toml
+                "#]],
+            ),
+            (
+                "Zed, settings.json",
+                r#"{
+                    // The form until 2025, the one after it, and an extension's.
+                    "context_servers": {
+                        "old": {"command": {"path": "node", "args": ["server.js"], "env": {"A": "1"}}, "settings": {}},
+                        "new": {"source": "custom", "enabled": true, "command": "node", "args": ["server.js"], "env": {}},
+                        "off": {"enabled": false, "command": "node"},
+                        "remote": {"url": "https://example.com/mcp"},
+                        "mcp-server-context7": {"source": "extension", "settings": {}},
+                    },
+                }"#,
+                expect![[r#"
+                    old: node ["server.js"] A=1
+                    new: node ["server.js"]
+                    off: node [] (disabled)
+                    remote: http https://example.com/mcp
+                    mcp-server-context7: unusable unsupported: an extension of the editor knows how it is started; name its program in "command"
+                    ! server "mcp-server-context7" is not started: mcp.json:8:48: context_servers.mcp-server-context7: an extension of the editor knows how it is started; name its program in "command"
+                "#]],
+            ),
+            (
+                "Cline",
+                r#"{"mcpServers": {"w": {"type": "streamableHttp", "url": "https://w.example/mcp", "disabled": false, "autoApprove": ["get"], "timeout": 60}}}"#,
+                expect![[r#"
+                    w: http https://w.example/mcp
+                    ! mcp.json: server "w": key "timeout" is not used; set call_timeout_ms of this server in marquetry.toml
+                "#]],
+            ),
+            (
+                "GitHub Copilot",
+                r#"{"mcpServers": {"sentry": {"type": "local", "command": "npx", "args": ["@sentry/mcp-server"], "tools": ["get_issue_details"], "env": {"HOST": "https://x"}}}}"#,
+                expect![[r#"
+                    sentry: npx ["@sentry/mcp-server"] HOST=https://x only ["get_issue_details"]
+                "#]],
+            ),
+        ] {
+            let McpJson { servers, warnings } =
+                parsed(text).unwrap_or_else(|error| panic!("{client}: {error}"));
+            let servers =
+                servers.iter().map(|(name, server)| format!("{name}: {}\n", shown(server)));
+            let warnings = warnings.iter().map(|warning| format!("! {warning}\n"));
+            want.assert_eq(&servers.chain(warnings).collect::<String>());
+        }
+    }
+
+    #[test]
+    fn an_unset_variable_makes_one_server_unusable_and_no_other() {
+        let text = r#"{"mcpServers": {
+            "files": {"command": "npx", "args": ["${HOME}/notes"]},
+            "search": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${SEARCH_TOKEN}"}}
+        }}"#;
+        let McpJson { servers, warnings } = parsed(text).unwrap();
+        assert_eq!(servers["files"].transport.kind(), "stdio");
+        let Transport::Unusable { kind: "http", problem } = &servers["search"].transport else {
+            panic!("{servers:?}")
+        };
+        let want = "mcp.json:3:87: mcpServers.search.headers.Authorization: the environment variable SEARCH_TOKEN is not set; set it, or give a default with ${SEARCH_TOKEN:-…}";
+        assert_eq!(problem, want);
+        assert_eq!(warnings, [format!("server \"search\" is not started: {want}")]);
+    }
+
+    #[test]
+    fn inputs_are_asked_for_once() {
+        let text = r#"{"inputs": [{"id": "k", "description": "Key", "password": true}],
+            "servers": {"a": {"command": "${input:k}"}, "b": {"command": "${input:k}"}, "c": {"command": "${input:unknown}"}}}"#;
+        let asked = std::cell::Cell::new(0);
+        let ask = |input: &Input| {
+            assert_eq!((input.description.as_deref(), input.password), (Some("Key"), true));
+            asked.set(asked.get() + 1);
+            Some("typed".to_owned())
+        };
+        let servers = parsed_asking(text, &ask).unwrap().servers;
+        let kinds: Vec<_> = servers.values().map(shown).collect();
+        assert_eq!((kinds[0].as_str(), kinds[1].as_str()), ("typed []", "typed []"));
+        assert!(kinds[2].contains("INPUT_UNKNOWN"), "{kinds:?}");
+        assert_eq!(asked.get(), 1);
+    }
+
+    #[test]
+    fn variables_come_from_a_file_where_env_does_not_set_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.env");
+        std::fs::write(&path, "A=file\nB=${HOME}\n").unwrap();
+        let text = |path: &str| serde_json::json!({"mcpServers": {"a": {"command": "x", "envFile": path, "env": {"A": "env"}}}});
+        let servers = parsed(&text(path.to_str().unwrap()).to_string()).unwrap().servers;
+        assert_eq!(shown(&servers["a"]), "x [] A=env B=${HOME}");
+        let servers = parsed(&text("${workspaceFolder}/none").to_string()).unwrap().servers;
+        let said = shown(&servers["a"]);
+        assert!(said.contains("mcpServers.a.envFile: /work/none cannot be read: "), "{said}");
+    }
+
+    #[test]
+    fn a_name_that_comes_twice_is_a_warning() {
+        let text = r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#;
+        let McpJson { servers, warnings } = parsed(text).unwrap();
+        assert_eq!(shown(&servers["a"]), "y []");
+        assert_eq!(warnings, ["mcp.json: server \"a\" is defined twice; the later counts"]);
     }
 }

@@ -7,8 +7,10 @@ mod auth;
 mod capture;
 mod chat;
 mod embedding;
+mod env_file;
 mod error;
 mod expand;
+mod filter;
 mod gateway;
 mod knowledge;
 mod limits;
@@ -37,6 +39,7 @@ pub use self::{
     chat::ChatConfig,
     embedding::{EmbeddingConfig, EmbeddingProvider},
     error::{ConfigError, Place},
+    filter::ToolFilter,
     gateway::{GatewayConfig, Separator},
     knowledge::KnowledgeConfig,
     limits::Limits,
@@ -51,11 +54,16 @@ pub(crate) use self::{
     expand::environment,
     gateway::is_name_char,
     knowledge::KnowledgePlace,
+    mcp_json::Input,
     sections::parse_listen,
     source::{Loaded, load},
 };
 
-use self::{expand::Variables, source::Writers, upstream::UpstreamTable};
+use self::{
+    expand::Variables,
+    source::Writers,
+    upstream::{PrepareError, UpstreamTable},
+};
 
 /// Everything that can be set, with its defaults.
 ///
@@ -102,6 +110,9 @@ pub struct Config {
     /// Where settings stand that are only judged when every source was read.
     #[serde(skip)]
     places: Places,
+    /// What is worth a warning in what was read, one sentence each.
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 /// Files and places by dotted key. Where a setting stands is no part of what it is, so all are equal.
@@ -117,12 +128,13 @@ impl PartialEq for Places {
 impl Config {
     /// Reads TOML text; `file` is what errors call it.
     ///
-    /// Environment variables that upstreams name are replaced at once, so that a missing one is found here. That a server has neither a program
-    /// nor a URL is an error only of [`Config::check`], since an `mcp.json` file may add it.
+    /// Environment variables that upstreams name are replaced at once; an upstream whose variable is not set becomes
+    /// [`Transport::Unusable`]. That a server has neither a program nor a URL is an error only of [`Config::check`], since an `mcp.json` file
+    /// may add it.
     ///
     /// # Errors
     ///
-    /// The first unknown key, wrong type, impossible value or missing variable.
+    /// The first unknown key, wrong type or impossible value.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
         Self::from_toml_with(text, file, &expand::environment)
     }
@@ -137,16 +149,17 @@ impl Config {
         Self::from_toml(&text, &file)
     }
 
-    /// Adds the servers of an `mcpServers` (or VS Code `servers`) file. One that is already known under its name keeps its prefix, capture settings
-    /// and time limits, and is reached as this file says.
+    /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or `mcp.servers`, Zed's `context_servers`. One that is
+    /// already known under its name keeps its prefix, capture settings and time limits, and is reached as this file says.
     ///
-    /// Returns what other clients may understand there and this server does not, one sentence each, for the log.
+    /// Returns what other clients may understand there and this server does not, and which servers cannot be used here, one sentence each, for
+    /// the log.
     ///
     /// # Errors
     ///
-    /// The text is not JSON, a server is neither a command nor a URL, or a variable is missing.
+    /// The text is not JSON, or a server is neither a command nor a URL.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
-        self.add_mcp_json_with(text, file, &expand::environment)
+        self.add_mcp_json_with(text, file, &expand::environment, &|_| None)
     }
 
     /// Adds the servers of an `mcpServers` file by its path; see [`Config::add_mcp_json`].
@@ -155,9 +168,27 @@ impl Config {
     ///
     /// As [`Config::add_mcp_json`], or the file cannot be read, or (on Unix) everybody may write it.
     pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
+        self.add_mcp_json_file_asking(path, &|_| None)
+    }
+
+    /// As [`Config::add_mcp_json_file`]; `ask` is asked for the value of each `${input:ID}` that no environment variable `INPUT_ID` has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::add_mcp_json_file`].
+    pub(crate) fn add_mcp_json_file_asking(
+        &mut self,
+        path: &Path,
+        ask: &dyn Fn(&Input) -> Option<String>,
+    ) -> Result<Vec<String>, ConfigError> {
         let (text, file, mut warnings) = source::read(path, Writers::Trusted)?;
-        warnings.extend(self.add_mcp_json(&text, &file)?);
+        warnings.extend(self.add_mcp_json_with(&text, &file, &expand::environment, ask)?);
         Ok(warnings)
+    }
+
+    /// Takes what is worth a warning in the TOML text that was read, one sentence each.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Says what is missing or cannot work when every source was read.
@@ -258,6 +289,7 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
+        let variables: Variables<'_> = &with_places(file, variables);
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
         let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
         let auth = auth.map(|key| ["auth", key]);
@@ -295,11 +327,18 @@ impl Config {
                 let error = ConfigError::of_key(file, text, offset, &key, problem);
                 config.incomplete.insert(name.clone(), error);
             }
-            if let Err((path, problem)) = upstream.prepare(variables) {
+            if let Err(error) = upstream.prepare(variables) {
                 let mut key = vec!["mcp_servers", name];
-                key.extend(path.iter().map(String::as_str));
+                key.extend(error.path().iter().map(String::as_str));
                 let offset = locate::toml_offset(text, &key);
-                return Err(ConfigError::of_key(file, text, offset, &key, problem));
+                let located = ConfigError::of_key(file, text, offset, &key, error.to_string());
+                match &error {
+                    PrepareError::Expand { error, .. } if error.is_missing_value() => {
+                        upstream.make_unusable(located.to_string());
+                        config.warnings.push(not_started(name, &located));
+                    }
+                    _ => return Err(located),
+                }
             }
         }
         if config.artifacts.store == StoreKind::Directory && config.artifacts.directory.is_none() {
@@ -316,9 +355,11 @@ impl Config {
         text: &str,
         file: &str,
         variables: Variables<'_>,
+        ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
+        let variables: Variables<'_> = &with_places(file, variables);
         let disabled = |name: &str| self.mcp_servers.get(name).is_some_and(|known| known.disabled);
-        let parsed = mcp_json::parse(text, file, variables, &disabled)?;
+        let parsed = mcp_json::parse(text, file, variables, &disabled, ask)?;
         let mut warnings = parsed.warnings;
         for (name, upstream) in parsed.servers {
             let Some(known) = self.mcp_servers.get_mut(&name) else {
@@ -330,8 +371,24 @@ impl Config {
             }
             known.transport = upstream.transport;
             known.disabled |= upstream.disabled;
+            known.filter.narrow(upstream.filter);
         }
         Ok(warnings)
+    }
+}
+
+/// That a server is not started, and why.
+fn not_started(name: &str, why: &ConfigError) -> String {
+    format!("server {name:?} is not started: {why}")
+}
+
+/// `variables`, and what depends on where a file lies.
+fn with_places(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<String> {
+    let workspace = expand::workspace_of(Path::new(file));
+    move |name| match name {
+        "workspaceFolder" => Some(workspace.display().to_string()),
+        "workspaceFolderBasename" => Some(workspace.file_name()?.to_string_lossy().into_owned()),
+        _ => variables(name),
     }
 }
 
@@ -537,13 +594,21 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_variable_names_its_key() {
+    fn a_missing_variable_names_its_key_and_stops_one_server() {
+        let text = "[mcp_servers.a]\ncommand = 'x'\n\n[mcp_servers.a.env]\nA = '${TOKEN}'\nB = '${NONE}'\n[mcp_servers.b]\ncommand = 'x'\n";
+        let mut config = Config::from_toml_with(text, "m.toml", &variables).unwrap();
+        let kinds: Vec<_> =
+            config.mcp_servers.values().map(|server| server.transport.clone()).collect();
+        let why = "m.toml:6:5: mcp_servers.a.env.B: the environment variable NONE is not set; set it, or give a default with ${NONE:-…}";
+        assert_eq!(kinds[0], Transport::Unusable { kind: "stdio", problem: why.to_owned() });
+        assert_eq!(kinds[1].kind(), "stdio");
+        let warning = format!("server \"a\" is not started: {why}");
+        assert_eq!(config.take_warnings(), [warning]);
+        // What can work nowhere is a fault of the file.
         check(
-            &[
-                "[mcp_servers.a]\ncommand = 'x'\n\n[mcp_servers.a.env]\nA = '${TOKEN}'\nB = '${NONE}'\n",
-            ],
+            &["[mcp_servers.a]\ncommand = '${NONE'\n"],
             expect![[r#"
-                m.toml:6:5: mcp_servers.a.env.B: the environment variable NONE is not set; set it, or give a default with ${NONE:-…}
+                m.toml:2:11: mcp_servers.a.command: "${" without a closing "}"; write "$${" for a literal "${"
             "#]],
         );
         let text = "[mcp_servers.a]\nurl = 'http://x'\nheaders.authorization = 'Bearer ${TOKEN}'\n[mcp_servers.b]\ncommand = '${NONE}'\ndisabled = true\n";

@@ -1,6 +1,6 @@
 //! One upstream: how it is reached, what its tools are called, and how its answers are captured.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use indexmap::IndexMap;
 use marquetry_protocol::Revision;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     capture::Capture,
     expand::{ExpandError, Variables, expand},
+    filter::ToolFilter,
     gateway::is_name_char,
     login::LoginConfig,
 };
@@ -34,6 +35,8 @@ pub struct UpstreamConfig {
     pub capture: Capture,
     /// Settings of single tools, by the upstream's own names.
     pub tools: IndexMap<String, ToolConfig>,
+    /// Which of its tools are offered.
+    pub filter: ToolFilter,
     /// The only revision to speak with it; the newest that it knows when absent.
     pub revision: Option<Revision>,
     /// Instead of `gateway.start_timeout_ms`.
@@ -62,10 +65,15 @@ pub enum Transport {
         url: String,
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
+        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). What it speaks is found out in any case.
+        is_sse: bool,
     },
-    /// In a way that other clients know and this one does not: listed as failed, and nobody else's trouble.
-    Unsupported {
-        /// What is not supported.
+    /// In a way that this machine or this program does not have: an environment variable is not set, or only other clients know the
+    /// transport. The upstream is listed as failed, and stops no other.
+    Unusable {
+        /// `stdio`, `http`, `sse` or `unsupported`.
+        kind: &'static str,
+        /// What is missing or not supported.
         problem: String,
     },
     /// Not said here: the table sets other things of a server that an `mcp.json` file defines.
@@ -123,6 +131,7 @@ impl UpstreamConfig {
             prefix: None,
             capture: Capture::default(),
             tools: IndexMap::new(),
+            filter: ToolFilter::default(),
             revision: None,
             start_timeout_ms: None,
             call_timeout_ms: None,
@@ -134,22 +143,27 @@ impl UpstreamConfig {
         self.auth.as_ref().is_some_and(|auth| auth.client_id.is_none())
     }
 
-    /// Replaces the variables in every string of the transport and checks the outcome; an error comes with the path of its key.
-    pub(crate) fn prepare(
-        &mut self,
-        variables: Variables<'_>,
-    ) -> Result<(), (Vec<String>, String)> {
-        self.expand(variables).map_err(|(path, error)| (path, error.to_string()))?;
-        self.check()
+    /// Replaces the variables in every string of the transport and checks the outcome.
+    pub(crate) fn prepare(&mut self, variables: Variables<'_>) -> Result<(), PrepareError> {
+        self.expand(variables)?;
+        self.check().map_err(|(path, problem)| PrepareError::Wrong { path, problem })
     }
 
-    fn expand(&mut self, variables: Variables<'_>) -> Result<(), (Vec<String>, ExpandError)> {
+    /// Marks it as one that cannot be reached here, and says why.
+    pub(crate) fn make_unusable(&mut self, problem: String) {
+        self.transport = Transport::Unusable { kind: self.transport.kind(), problem };
+    }
+
+    fn expand(&mut self, variables: Variables<'_>) -> Result<(), PrepareError> {
         let one = |path: &[&str], text: &mut String| match expand(text, variables) {
             Ok(expanded) => {
                 *text = expanded.into_owned();
                 Ok(())
             }
-            Err(error) => Err((path.iter().map(|&part| part.to_owned()).collect(), error)),
+            Err(error) => {
+                let path = path.iter().map(|&part| part.to_owned()).collect();
+                Err(PrepareError::Expand { path, error })
+            }
         };
         match &mut self.transport {
             Transport::Stdio { command, args, env, cwd } => {
@@ -164,13 +178,39 @@ impl UpstreamConfig {
                     *cwd = text.into();
                 }
             }
-            Transport::Http { url, headers } => {
+            Transport::Http { url, headers, .. } => {
                 one(&["url"], url)?;
                 headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
             }
-            Transport::Unsupported { .. } | Transport::Elsewhere => {}
+            Transport::Unusable { .. } | Transport::Elsewhere => {}
         }
         Ok(())
+    }
+}
+
+/// Why the transport of an upstream cannot be used, with the path of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PrepareError {
+    /// A variable has no value, or is written wrongly.
+    Expand { path: Vec<String>, error: ExpandError },
+    /// The keys make no transport.
+    Wrong { path: Vec<String>, problem: String },
+}
+
+impl PrepareError {
+    pub(crate) fn path(&self) -> &[String] {
+        match self {
+            Self::Expand { path, .. } | Self::Wrong { path, .. } => path,
+        }
+    }
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expand { error, .. } => error.fmt(f),
+            Self::Wrong { problem, .. } => f.write_str(problem),
+        }
     }
 }
 
@@ -181,7 +221,7 @@ impl UpstreamConfig {
         if let Some(Err(problem)) = self.auth.as_ref().map(LoginConfig::check) {
             return at_auth(problem);
         }
-        let Transport::Http { url, headers } = &self.transport else {
+        let Transport::Http { url, headers, .. } = &self.transport else {
             return match (&self.auth, &self.transport) {
                 (Some(_), Transport::Stdio { .. }) => at_auth("has no meaning for a program"),
                 _ => Ok(()),
@@ -212,13 +252,14 @@ impl UpstreamConfig {
 }
 
 impl Transport {
-    /// `stdio`, `http`, `unsupported`, or `none`.
+    /// `stdio`, `http`, `sse`, `unsupported`, or `none`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Stdio { .. } => "stdio",
-            Self::Http { .. } => "http",
-            Self::Unsupported { .. } => "unsupported",
+            Self::Http { is_sse: false, .. } => "http",
+            Self::Http { is_sse: true, .. } => "sse",
+            Self::Unusable { kind, .. } => kind,
             Self::Elsewhere => "none",
         }
     }
@@ -270,6 +311,12 @@ pub(crate) struct UpstreamTable {
     /// Settings of single tools by the upstream's own names; `capture` as above, and a table captures also where the upstream has false.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
+    /// The only tools of this upstream that are offered, by its own names; all when absent.
+    #[schemars(example = ["read_file", "list_directory"])]
+    enabled_tools: Option<Vec<String>>,
+    /// Tools of this upstream that are not offered, by its own names.
+    #[schemars(example = ["write_file"])]
+    disabled_tools: Vec<String>,
     /// The revision of MCP to speak with it, instead of asking for the newest that it knows: for servers that do not survive the question.
     #[schemars(example = &"2025-11-25", with = "Option<String>")]
     revision: Option<Revision>,
@@ -301,6 +348,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             prefix: table.prefix,
             capture: table.capture,
             tools: table.tools,
+            filter: ToolFilter { enabled: table.enabled_tools, disabled: table.disabled_tools },
             revision: table.revision,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
@@ -348,7 +396,7 @@ pub(crate) struct TransportParts {
 }
 
 impl TransportParts {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let Self { kind, command, args, env, cwd, url, headers } = self;
         let lists = args.is_none() && env.is_none() && headers.is_none();
         lists && kind.is_none() && command.is_none() && cwd.is_none() && url.is_none()
@@ -363,9 +411,9 @@ impl TransportParts {
             None if self.command.is_some() => "stdio",
             None if self.url.is_some() => "http",
             None => return Err("expected \"command\" (a program) or \"url\" (a server)".into()),
-            Some("stdio") => "stdio",
-            // One client for both: it finds out which of them the server speaks.
-            Some("http" | "streamable-http" | "streamableHttp" | "sse") => "http",
+            Some("stdio" | "local") => "stdio",
+            Some("sse") => "sse",
+            Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => "http",
             Some(other) => return Err(TransportFault::Unknown(other.to_owned())),
         };
         let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
@@ -390,9 +438,13 @@ impl TransportParts {
             ("env", self.env.is_some()),
             ("cwd", self.cwd.is_some()),
         ])?;
+        let url = self.url.ok_or_else(|| {
+            TransportFault::Keys(format!("type {kind:?} needs \"url\", the server's endpoint"))
+        })?;
         Ok(Transport::Http {
-            url: self.url.ok_or("type \"http\" needs \"url\", the server's endpoint")?,
+            url,
             headers: self.headers.unwrap_or_default(),
+            is_sse: kind == "sse",
         })
     }
 }

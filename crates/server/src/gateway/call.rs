@@ -3,9 +3,10 @@
 use std::{
     fmt,
     sync::{Arc, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use futures_util::future::join_all;
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
     Era, Feature, RpcError,
@@ -25,8 +26,9 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Gateway, State, Upstream,
+    Gateway, List, State, Upstream,
     routes::{self, LinkOwner},
+    stderr::last_words,
     uris::is_reserved,
     visits::error_for_agent,
 };
@@ -85,12 +87,7 @@ impl Gateway {
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
         if catalog.tool(&params.name).is_none() {
-            self.settled_or_late().await;
-            if let Some(owner) = self.owner(&params.name) {
-                // However late after the server's own start: the caller knows the name, so it expects the tool.
-                let limit = Duration::from_millis(self.config.list_wait_ms);
-                _ = tokio::time::timeout(limit, owner.settled()).await;
-            }
+            self.tool_owners_started(&params.name).await;
             catalog = self.catalog();
         }
         let Some(route) = catalog.tool(&params.name) else {
@@ -123,7 +120,7 @@ impl Gateway {
         mut params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        self.settled_or_late().await;
+        self.resource_known(&params.uri).await;
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
@@ -147,7 +144,9 @@ impl Gateway {
         mut params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        self.settled_or_late().await;
+        if self.catalog().prompt(&params.name).is_none() {
+            self.started(List::Prompts).await;
+        }
         let catalog = self.catalog();
         let Some(route) = catalog.prompt(&params.name) else {
             let name = &params.name[..params.name.floor_char_boundary(200)];
@@ -164,7 +163,18 @@ impl Gateway {
         mut params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        self.settled_or_late().await;
+        let known = self.catalog();
+        match &params.reference {
+            CompleteReference::Prompt { name } if known.prompt(name).is_none() => {
+                self.started(List::Prompts).await;
+            }
+            CompleteReference::Resource { uri }
+                if known.template(uri).or_else(|| known.resource(uri)).is_none() =>
+            {
+                self.started(List::Resources).await;
+            }
+            _ => {}
+        }
         let catalog = self.catalog();
         let index = match &mut params.reference {
             CompleteReference::Prompt { name } => {
@@ -201,6 +211,25 @@ impl Gateway {
         serde_json::from_str(result.get()).map_err(|error| {
             RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name))
         })
+    }
+
+    /// Waits for the upstreams that may have a tool and are still starting, however long after this server's own start:
+    /// the caller knows the name, so it expects the tool.
+    async fn tool_owners_started(&self, name: &str) {
+        let may_have = |upstream: &&Arc<Upstream>| {
+            upstream.namer.owns(name) || upstream.namer.head_chars() == 0
+        };
+        let owners = self.upstreams.iter().filter(may_have).map(|upstream| {
+            tokio::time::timeout(self.list_wait(upstream), upstream.settled(List::Tools))
+        });
+        join_all(owners).await;
+    }
+
+    /// Waits for upstreams that are still starting where none lists a resource.
+    pub(super) async fn resource_known(&self, uri: &str) {
+        if !is_reserved(uri) && self.catalog().resource(uri).is_none() {
+            self.started(List::Resources).await;
+        }
     }
 
     /// The upstream that has a resource: the one that lists it, whose template stands for it, that gave this agent a link
@@ -377,6 +406,7 @@ impl Unreachable {
         if let State::BackingOff { retry_in_ms, .. } = state {
             what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
         }
+        what += &last_words(state.stderr());
         let kind = match error {
             ClientError::Timeout(_) => FailureKind::Timeout,
             _ => FailureKind::Unreachable,

@@ -85,7 +85,8 @@ impl Catalog {
         for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
             let listing = upstream.listing();
             let capture = upstream.config.capture.below(&Level::top(capture.clone()));
-            for tool in &listing.tools {
+            let filter = &upstream.config.filter;
+            for tool in listing.tools.iter().filter(|tool| filter.allows(&tool.name)) {
                 let owner = |name: &str| {
                     let ours = reserved.contains(&name).then(|| "a tool of this server".to_owned());
                     let theirs = catalog.tool_routes.get(name);
@@ -313,6 +314,16 @@ mod tests {
             catalog("mcp_servers.a.command = 'x'", vec![tools(&["a/b", &long, "ok"])]);
         assert_eq!(catalog.tools.len(), 1);
         assert_eq!(catalog.refused.len(), 2);
+    }
+
+    #[test]
+    fn tools_that_the_configuration_turns_off_are_not_offered() {
+        let toml =
+            "[mcp_servers.a]\ncommand = 'x'\nenabled_tools = ['r', 'w']\ndisabled_tools = ['w']";
+        let (catalog, _) = catalog(toml, vec![tools(&["r", "w", "x"])]);
+        let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["a__r"]);
+        assert!(catalog.tool("a__w").is_none() && catalog.refused.is_empty());
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub(crate) struct Freshness {
     some_wanted: Notify,
     /// How often wanted lists were fetched.
     fetched: watch::Sender<u64>,
-    /// An agent has waited in vain: until the lists come nobody else waits.
-    is_late: AtomicBool,
+    /// By [`List`]: an agent has waited in vain, so no other waits until the list comes.
+    is_late: [AtomicBool; 3],
     /// The least time between two fetches.
     pause: Duration,
 }
@@ -56,7 +56,7 @@ impl Freshness {
             wanted: Mutex::default(),
             some_wanted: Notify::new(),
             fetched: watch::Sender::new(0),
-            is_late: AtomicBool::new(false),
+            is_late: Default::default(),
             pause,
         }
     }
@@ -90,11 +90,14 @@ impl Freshness {
         let mut fetched = self.fetched.subscribe();
         lock(&self.wanted)[list as usize] = true;
         self.some_wanted.notify_one();
-        if self.is_late.load(Ordering::Relaxed) {
+        let is_late = &self.is_late[list as usize];
+        if is_late.load(Ordering::Relaxed) {
             return;
         }
-        if timeout(WAIT, fetched.changed()).await.is_err() {
-            self.is_late.store(true, Ordering::Relaxed);
+        // Another list may come first.
+        let fetching = async { while fetched.changed().await.is_ok() && self.is_stale(list) {} };
+        if timeout(WAIT, fetching).await.is_err() {
+            is_late.store(true, Ordering::Relaxed);
         }
     }
 
@@ -103,8 +106,8 @@ impl Freshness {
         loop {
             self.some_wanted.notified().await;
             let wanted = std::mem::take(&mut *lock(&self.wanted));
-            let all = [List::Tools, List::Prompts, List::Resources];
-            let wanted: Vec<List> = all.into_iter().filter(|list| wanted[*list as usize]).collect();
+            let wanted: Vec<List> =
+                List::ALL.into_iter().filter(|list| wanted[*list as usize]).collect();
             if !wanted.is_empty() {
                 return wanted;
             }
@@ -117,9 +120,21 @@ impl Freshness {
         for &list in lists.iter().filter(|list| self.is_stale(**list)) {
             self.note(list, Some(CacheHint::default()));
         }
-        self.is_late.store(false, Ordering::Relaxed);
+        for &list in lists {
+            self.is_late[list as usize].store(false, Ordering::Relaxed);
+        }
         self.fetched.send_modify(|fetched| *fetched += 1);
     }
+
+    /// The upstream has started again: what was late before says nothing of it now.
+    pub(super) fn begin_anew(&self) {
+        self.is_late.iter().for_each(|is_late| is_late.store(false, Ordering::Relaxed));
+    }
+}
+
+impl List {
+    /// Every list, in the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 }
 
 impl Gateway {
@@ -188,7 +203,7 @@ mod tests {
         };
         assert_eq!(waited().await, WAIT);
         assert_eq!(waited().await, Duration::ZERO);
-        freshness.done(&[]);
+        freshness.begin_anew();
         assert_eq!(waited().await, WAIT);
     }
 }

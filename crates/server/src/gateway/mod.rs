@@ -15,15 +15,18 @@ mod levels;
 mod names;
 mod news;
 mod parked;
+pub(crate) mod program;
 mod rate;
 mod routes;
 mod state;
+mod stderr;
 mod subscriptions;
 mod supervise;
 mod template;
 mod upstream;
 mod uris;
 mod visits;
+mod waiting;
 
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, Weak},
@@ -31,16 +34,14 @@ use std::{
 };
 
 use marquetry_artifacts::Settings;
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use self::{
     call::{CallFailure, FailureKind, ToolAnswer, UNKNOWN_TOOL, Unreachable},
     catalog::{Catalog, Refused},
     freshness::List,
+    names::Namer,
     rate::Rate,
     state::State,
     upstream::Upstream,
@@ -52,6 +53,7 @@ use self::{
     routes::LinkRoutes,
     subscriptions::{Subscriptions, Updated},
     supervise::supervise,
+    waiting::Messages,
 };
 use crate::config::{Config, GatewayConfig, Limits};
 
@@ -86,8 +88,9 @@ pub(crate) struct Gateway {
     subscriptions: Subscriptions,
     levels: Levels,
     me: Weak<Self>,
-    /// Until when the first lists wait for upstreams.
-    list_deadline: Instant,
+    started_at: Instant,
+    /// What is said while lists wait for upstreams.
+    wait_messages: Messages,
     stopping: CancellationToken,
     /// The supervisors, and every child process that has not ended, even one whose start was given up.
     tasks: TaskTracker,
@@ -126,7 +129,8 @@ impl Gateway {
             subscriptions: Subscriptions::default(),
             levels: Levels::default(),
             me: me.clone(),
-            list_deadline: Instant::now() + Duration::from_millis(config.gateway.list_wait_ms),
+            started_at: Instant::now(),
+            wait_messages: Messages::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -151,18 +155,13 @@ impl Gateway {
     /// Waits until every upstream's first start is over, well or badly.
     pub(crate) async fn settled(&self) {
         for upstream in &self.upstreams {
-            upstream.settled().await;
+            upstream.settled_all().await;
         }
-    }
-
-    /// Waits a little, soon after the start, so that a client that lists once sees the upstreams that start quickly.
-    pub(crate) async fn settled_or_late(&self) {
-        _ = timeout_at(self.list_deadline, self.settled()).await;
     }
 
     /// Whether the first start of every upstream is over, well or badly.
     pub(crate) fn is_settled(&self) -> bool {
-        self.upstreams.iter().all(|upstream| upstream.is_settled())
+        self.upstreams.iter().all(|upstream| upstream.is_settled(List::Tools))
     }
 
     /// Begins to end every upstream, and does not wait.

@@ -63,6 +63,11 @@ impl Namer {
         Ok(format!("{}{name}", self.head))
     }
 
+    /// What it puts before names.
+    pub(crate) fn head(&self) -> &str {
+        &self.head
+    }
+
     /// The length of what it puts before names.
     pub(crate) fn head_chars(&self) -> usize {
         self.head.len()

@@ -5,6 +5,8 @@ use std::fmt;
 use marquetry_protocol::client::Client;
 use serde_json::{Value, json};
 
+use super::stderr::last_words;
+
 /// Where an upstream is in its life.
 #[derive(Clone)]
 pub(crate) enum State {
@@ -14,10 +16,10 @@ pub(crate) enum State {
     Starting,
     /// Calls go to it.
     Ready(Client),
-    /// It failed, and will be started again.
-    BackingOff { problem: String, retry_in_ms: u64 },
-    /// It failed so often that it was given up.
-    Failed { problem: String },
+    /// It failed, and will be started again. `stderr` are the last lines that it wrote to its standard error.
+    BackingOff { problem: String, stderr: Vec<String>, retry_in_ms: u64 },
+    /// It failed so often that it was given up, or it can never be started.
+    Failed { problem: String, stderr: Vec<String> },
     /// The server is shutting down.
     Stopped,
 }
@@ -38,12 +40,33 @@ impl State {
     /// The state as `/healthz` shows it.
     pub(crate) fn report(&self) -> Value {
         match self {
-            Self::BackingOff { problem, retry_in_ms } => {
-                json!({"state": self.name(), "problem": problem, "retry_in_ms": retry_in_ms})
+            Self::BackingOff { problem, stderr, retry_in_ms } => {
+                let mut report =
+                    json!({"state": self.name(), "problem": problem, "retry_in_ms": retry_in_ms});
+                report_stderr(&mut report, stderr);
+                report
             }
-            Self::Failed { problem } => json!({"state": self.name(), "problem": problem}),
+            Self::Failed { problem, stderr } => {
+                let mut report = json!({"state": self.name(), "problem": problem});
+                report_stderr(&mut report, stderr);
+                report
+            }
             _ => json!({"state": self.name()}),
         }
+    }
+
+    /// The last lines that it wrote to its standard error before it failed.
+    pub(crate) fn stderr(&self) -> &[String] {
+        match self {
+            Self::BackingOff { stderr, .. } | Self::Failed { stderr, .. } => stderr,
+            _ => &[],
+        }
+    }
+}
+
+fn report_stderr(report: &mut Value, lines: &[String]) {
+    if !lines.is_empty() {
+        report["stderr"] = json!(lines);
     }
 }
 
@@ -54,11 +77,13 @@ impl fmt::Display for State {
             Self::Disabled => f.write_str("is disabled"),
             Self::Starting => f.write_str("is starting; try again in a moment"),
             Self::Ready(_) => f.write_str("is ready"),
-            Self::BackingOff { problem, retry_in_ms } => {
-                let seconds = retry_in_ms.div_ceil(1_000);
-                write!(f, "is down ({problem}) and is started again within {seconds} s")
+            Self::BackingOff { problem, stderr, retry_in_ms } => {
+                let (seconds, words) = (retry_in_ms.div_ceil(1_000), last_words(stderr));
+                write!(f, "is down ({problem}) and is started again within {seconds} s{words}")
             }
-            Self::Failed { problem } => write!(f, "failed and is not started again ({problem})"),
+            Self::Failed { problem, stderr } => {
+                write!(f, "failed and is not started again ({problem}){}", last_words(stderr))
+            }
             Self::Stopped => f.write_str("is stopped, as the whole server is shutting down"),
         }
     }

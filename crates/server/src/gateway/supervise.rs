@@ -5,13 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
 use marquetry_protocol::{
     Era,
     client::{Client, ClientError, Fetched, ServerNotification},
     error_code,
-    types::CacheHint,
+    types::{CacheHint, Tool},
 };
-use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::{
+    Notify,
+    broadcast::{Receiver, error::RecvError},
+};
 
 use super::{
     Gateway,
@@ -27,13 +31,17 @@ use crate::config::nearest;
 /// How long announcements are gathered before lists are fetched: servers announce several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
 
-/// The lists of an upstream that may have changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Tells that a list of an upstream is to be fetched anew; however often it is told, the list is fetched once.
+#[derive(Default)]
 struct Stale {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
+    /// The upstream says that it has changed.
+    changed: Notify,
+    /// An agent waits for it.
+    wanted: Notify,
 }
+
+/// By [`List`].
+type StaleLists = [Stale; 3];
 
 /// Runs until the gateway stops, or the upstream is given up.
 pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
@@ -64,19 +72,20 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         };
         failures += 1;
         let config = &gateway.config;
+        let stderr = upstream.stderr.tail();
         if config.restart_max_failures > 0 && failures >= config.restart_max_failures {
             tracing::error!(upstream = name, failures, problem, "upstream is given up");
-            upstream.set_state(State::Failed { problem });
+            upstream.set_state(State::Failed { problem, stderr });
             upstream.set_listing(Listing::default());
             gateway.relist();
-            upstream.settle();
+            upstream.settle_all();
             return;
         }
         let pause = backoff::pause(config, failures);
         let retry_in_ms = pause.as_millis() as u64;
         tracing::warn!(upstream = name, failures, retry_in_ms, problem, "upstream is down");
-        upstream.set_state(State::BackingOff { problem, retry_in_ms });
-        upstream.settle();
+        upstream.set_state(State::BackingOff { problem, stderr, retry_in_ms });
+        upstream.settle_all();
         tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
@@ -84,14 +93,14 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         }
     }
     upstream.set_state(State::Stopped);
-    upstream.settle();
+    upstream.settle_all();
 }
 
-/// An upstream that has introduced itself and listed what it has.
+/// An upstream that has introduced itself and listed its tools.
 struct Running {
     client: Client,
     notifications: Receiver<ServerNotification>,
-    listing: Listing,
+    tools: Vec<Tool>,
 }
 
 async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
@@ -100,122 +109,243 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
     let client = upstream.connect(connection, &gateway.limits, &gateway.tasks).await?;
     // From before the lists are fetched, so that no change between is missed.
     let notifications = client.notifications();
-    let server = client.server();
-    let all = Stale { tools: true, prompts: true, resources: true };
-    let mut listing = Listing {
-        instructions: server.instructions.clone(),
-        has_resources: server.capabilities.resources.is_some(),
-        ..Listing::default()
+    let tools = match client.server().capabilities.tools {
+        Some(_) => {
+            let fetched = client.fetch_tools().await?;
+            upstream.freshness.note(List::Tools, fetched.cache);
+            fetched.items
+        }
+        None => Vec::new(),
     };
-    fetch(&client, upstream, all, &mut listing).await?;
-    Ok(Running { client, notifications, listing })
+    Ok(Running { client, notifications, tools })
 }
 
 /// Offers the upstream to clients until it ends (with how) or the gateway stops (none).
+///
+/// Its tools are offered at once. Each other list follows by itself, so that one which never comes takes nothing from
+/// the others.
 async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<String> {
     let upstream = &*gateway.upstreams[index];
-    let Running { client, mut notifications, mut listing } = running;
+    let Running { client, notifications, tools } = running;
     let server = client.server();
     tracing::info!(
         upstream = upstream.name,
         server = server.info.name,
         version = server.info.version,
         revision = server.revision.as_str(),
-        tools = listing.tools.len(),
-        prompts = listing.prompts.len(),
-        resources = listing.resources.len(),
+        tools = tools.len(),
         "upstream is ready",
     );
-    warn_of_unknown_tools(upstream, &listing);
-    upstream.set_listing(listing.clone());
+    warn_of_unknown_tools(upstream, &tools);
+    upstream.update_listing(|listing| {
+        listing.tools = tools;
+        listing.instructions.clone_from(&server.instructions);
+        listing.has_resources = server.capabilities.resources.is_some();
+        listing.left_out.clear();
+    });
     upstream.in_flight.begin_anew();
-    upstream.freshness.done(&[]);
+    upstream.freshness.begin_anew();
     // Ready before its names appear: whoever sees a name can call it.
     upstream.set_state(State::Ready(client.clone()));
     gateway.relist();
-    upstream.settle();
+    upstream.settle(List::Tools);
+    let stale = StaleLists::default();
+    let session = Session { gateway, upstream, client: &client, stale: &stale };
     let again = async {
         gateway.set_level_again(upstream, &client).await;
         gateway.subscribe_again(index, &client).await;
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         biased;
-        () = gateway.stopping.cancelled() => return None,
-        reason = client.closed() => return Some(reason.to_string()),
-        () = again => {}
+        () = gateway.stopping.cancelled() => None,
+        reason = client.closed() => Some(reason.to_string()),
+        problem = session.listen(notifications) => Some(problem),
+        problem = session.keep_tools() => Some(problem),
+        () = session.keep_others() => unreachable!("it goes on for ever"),
+        () = again => unreachable!("it goes on for ever"),
     }
-    loop {
-        let mut wanted = Vec::new();
-        let mut stale = tokio::select! {
-            biased;
-            () = gateway.stopping.cancelled() => return None,
-            reason = client.closed() => return Some(reason.to_string()),
-            () = upstream.suspected.notified() => {
-                let limit = Duration::from_millis(gateway.config.ping_timeout_ms);
-                tokio::select! {
-                    biased;
-                    () = gateway.stopping.cancelled() => return None,
-                    alive = client.is_alive(limit) => if !alive {
-                        let ms = limit.as_millis();
-                        return Some(format!("gave no sign of life within {ms} ms after a call without an answer"));
-                    }
-                }
-                upstream.trust();
-                Stale { tools: true, ..Stale::default() }
-            }
-            lists = upstream.freshness.wanted() => {
-                let stale = Stale::these(&lists);
-                wanted = lists;
-                stale
-            }
-            told = notifications.recv() => match told {
-                Ok(notification) => Stale::of(&notification),
-                Err(RecvError::Lagged(_)) => Stale { tools: true, prompts: true, resources: true },
-                Err(RecvError::Closed) => return Some(client.closed().await.to_string()),
-            },
-        };
-        // An agent that waits for a list is not kept waiting for announcements.
-        if wanted.is_empty() {
+}
+
+/// One connection to an upstream that is ready.
+struct Session<'a> {
+    gateway: &'a Gateway,
+    upstream: &'a Upstream,
+    client: &'a Client,
+    stale: &'a StaleLists,
+}
+
+impl Session<'_> {
+    /// Marks the lists as stale whose changes the upstream announces. Ends with the reason why the upstream is lost.
+    async fn listen(&self, mut notifications: Receiver<ServerNotification>) -> String {
+        loop {
             tokio::select! {
                 biased;
-                () = gateway.stopping.cancelled() => return None,
-                () = tokio::time::sleep(GATHERED) => {}
+                () = self.upstream.suspected.notified() => {
+                    let limit = Duration::from_millis(self.gateway.config.ping_timeout_ms);
+                    if !self.client.is_alive(limit).await {
+                        let ms = limit.as_millis();
+                        return format!("gave no sign of life within {ms} ms after a call without an answer");
+                    }
+                    self.upstream.trust();
+                    self.stale[List::Tools as usize].changed.notify_one();
+                }
+                lists = self.upstream.freshness.wanted() => {
+                    lists.iter().for_each(|&list| self.stale[list as usize].wanted.notify_one());
+                }
+                told = notifications.recv() => match told {
+                    Ok(notification) => if let Some(list) = changed_list(&notification.method) {
+                        self.stale[list as usize].changed.notify_one();
+                    },
+                    Err(RecvError::Lagged(_)) => {
+                        self.stale.iter().for_each(|stale| stale.changed.notify_one());
+                    }
+                    Err(RecvError::Closed) => return self.client.closed().await.to_string(),
+                },
             }
         }
-        // One fetch answers all announcements that are here by now.
-        while let Ok(notification) = notifications.try_recv() {
-            stale = stale.and(Stale::of(&notification));
+    }
+
+    /// Fetches the tools whenever they are stale. Ends with the reason why the upstream is lost.
+    async fn keep_tools(&self) -> String {
+        loop {
+            self.stale[List::Tools as usize].told().await;
+            if self.client.server().capabilities.tools.is_none() {
+                continue;
+            }
+            match self.client.fetch_tools().await {
+                Ok(fetched) => {
+                    self.upstream.freshness.note(List::Tools, fetched.cache);
+                    self.publish(|listing| listing.tools = fetched.items);
+                }
+                Err(ClientError::Closed(reason)) => return reason.to_string(),
+                Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {
+                    return error.to_string();
+                }
+                Err(error) => {
+                    tracing::warn!(upstream = self.upstream.name, %error, "tools cannot be fetched anew; the old ones stay");
+                }
+            }
+            self.upstream.freshness.done(&[List::Tools]);
         }
-        if stale == Stale::default() {
-            continue;
-        }
-        let fetched = tokio::select! {
-            biased;
-            () = gateway.stopping.cancelled() => return None,
-            fetched = fetch(&client, upstream, stale, &mut listing) => fetched,
+    }
+
+    /// Fetches the other lists, at first and whenever they are stale.
+    async fn keep_others(&self) {
+        let prompts = async {
+            loop {
+                self.fetch_prompts().await;
+                self.upstream.settle(List::Prompts);
+                self.upstream.freshness.done(&[List::Prompts]);
+                self.stale[List::Prompts as usize].told().await;
+            }
         };
+        let resources = async {
+            loop {
+                self.fetch_resources().await;
+                self.upstream.settle(List::Resources);
+                self.upstream.freshness.done(&[List::Resources]);
+                self.stale[List::Resources as usize].told().await;
+            }
+        };
+        tokio::join!(prompts, resources);
+    }
+
+    async fn fetch_prompts(&self) {
+        if self.client.server().capabilities.prompts.is_none() {
+            return self.publish(|listing| listing.prompts.clear());
+        }
+        let fetched = self.client.fetch_prompts().await;
+        self.upstream.freshness.note(List::Prompts, self.cache_of(&fetched));
+        self.take("prompts", fetched, |listing| &mut listing.prompts);
+    }
+
+    async fn fetch_resources(&self) {
+        if self.client.server().capabilities.resources.is_none() {
+            return self.publish(|listing| {
+                listing.resources.clear();
+                listing.templates.clear();
+            });
+        }
+        let resources = async {
+            let fetched = self.client.fetch_resources().await;
+            let cache = self.cache_of(&fetched);
+            self.take("resources", fetched, |listing| &mut listing.resources);
+            cache
+        };
+        let templates = async {
+            let fetched = self.client.fetch_resource_templates().await;
+            let cache = self.cache_of(&fetched);
+            self.take("resource templates", fetched, |listing| &mut listing.templates);
+            cache
+        };
+        let (resources, templates) = tokio::join!(resources, templates);
+        self.upstream.freshness.note(List::Resources, resources);
+        self.upstream.freshness.note_part(List::Resources, templates);
+    }
+
+    /// How long a list may be kept, if its upstream says so.
+    fn cache_of<T>(&self, fetched: &Result<Fetched<T>, ClientError>) -> Option<CacheHint> {
         match fetched {
-            Ok(()) => {
-                upstream.set_listing(listing.clone());
-                gateway.relist();
-                upstream.freshness.done(&wanted);
+            Ok(fetched) => fetched.cache,
+            Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => None,
+            // The list that is left out, or the old one, is good for no time.
+            Err(_) => {
+                let is_stateless = self.client.server().revision.era() == Era::Stateless;
+                is_stateless.then(CacheHint::default)
             }
-            Err(ClientError::Closed(reason)) => return Some(reason.to_string()),
-            Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {
-                return Some(error.to_string());
+        }
+    }
+
+    /// Publishes a list that an upstream can be used without, or why it is left out. What it had stays.
+    fn take<T>(
+        &self,
+        list: &'static str,
+        fetched: Result<Fetched<T>, ClientError>,
+        place: impl FnOnce(&mut Listing) -> &mut Vec<T>,
+    ) {
+        let name = &self.upstream.name;
+        let (items, problem) = match fetched {
+            Ok(fetched) => (Some(fetched.items), None),
+            // Servers that declare resources often know no templates.
+            Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
+                tracing::debug!(upstream = name, list, "list is unknown to the upstream");
+                (Some(Vec::new()), None)
             }
+            // The end of the connection is noticed where it is waited for.
+            Err(ClientError::Closed(_)) => return,
             Err(error) => {
-                tracing::warn!(upstream = upstream.name, %error, "lists cannot be fetched anew; the old ones stay");
-                upstream.freshness.done(&wanted);
+                tracing::warn!(upstream = name, list, %error, "list is left out");
+                if matches!(error, ClientError::Io { .. }) {
+                    self.upstream.suspected.notify_one();
+                }
+                (None, Some(error.to_string()))
             }
+        };
+        self.publish(|listing| {
+            listing.left_out.retain(|(known, _)| *known != list);
+            listing.left_out.extend(problem.map(|problem| (list, problem)));
+            if let Some(items) = items {
+                *place(listing) = items;
+            }
+        });
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut Listing)) {
+        let before = self.upstream.listing();
+        self.upstream.update_listing(change);
+        // To put all lists together takes time where there are many.
+        if *before != *self.upstream.listing() {
+            self.gateway.relist();
         }
     }
 }
 
 /// A setting for a tool that is not there is most likely a typing error, and would otherwise go unnoticed.
-fn warn_of_unknown_tools(upstream: &Upstream, listing: &Listing) {
-    let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
-    for tool in upstream.config.tools.keys().filter(|tool| !names.contains(&tool.as_str())) {
+fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    let named = upstream.config.tools.keys().chain(upstream.config.filter.names());
+    for tool in named.filter(|tool| !names.contains(&tool.as_str())) {
         let nearest = nearest(tool, &names);
         tracing::warn!(
             upstream = upstream.name,
@@ -227,95 +357,26 @@ fn warn_of_unknown_tools(upstream: &Upstream, listing: &Listing) {
 }
 
 impl Stale {
-    fn of(notification: &ServerNotification) -> Self {
-        let method = &*notification.method;
-        Self {
-            tools: method == "notifications/tools/list_changed",
-            prompts: method == "notifications/prompts/list_changed",
-            resources: method == "notifications/resources/list_changed",
+    /// Waits until the list is to be fetched. After an announcement it waits a little longer: servers announce several
+    /// changes in a row, and one fetch answers all. An agent is not kept waiting for them.
+    async fn told(&self) {
+        tokio::select! {
+            biased;
+            () = self.wanted.notified() => return,
+            () = self.changed.notified() => {}
         }
-    }
-
-    fn these(lists: &[List]) -> Self {
-        Self {
-            tools: lists.contains(&List::Tools),
-            prompts: lists.contains(&List::Prompts),
-            resources: lists.contains(&List::Resources),
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            tools: self.tools || other.tools,
-            prompts: self.prompts || other.prompts,
-            resources: self.resources || other.resources,
-        }
+        tokio::time::sleep(GATHERED).await;
+        _ = self.changed.notified().now_or_never();
     }
 }
 
-/// Fetches the stale lists that the server says it has. Only a failing list of tools is an error.
-async fn fetch(
-    client: &Client,
-    upstream: &Upstream,
-    stale: Stale,
-    listing: &mut Listing,
-) -> Result<(), ClientError> {
-    let capabilities = &client.server().capabilities;
-    if stale.tools && capabilities.tools.is_some() {
-        let fetched = client.fetch_tools().await?;
-        upstream.freshness.note(List::Tools, fetched.cache);
-        listing.tools = fetched.items;
-    }
-    if stale.prompts && capabilities.prompts.is_some() {
-        let prompts = client.fetch_prompts().await;
-        upstream.freshness.note(List::Prompts, cache_of(client, &prompts));
-        let prompts = prompts.map(|fetched| fetched.items);
-        listing.prompts = optional(upstream, "prompts", prompts, &mut listing.left_out)?;
-    }
-    if stale.resources && capabilities.resources.is_some() {
-        let resources = client.fetch_resources().await;
-        upstream.freshness.note(List::Resources, cache_of(client, &resources));
-        let resources = resources.map(|fetched| fetched.items);
-        listing.resources = optional(upstream, "resources", resources, &mut listing.left_out)?;
-        let templates = client.fetch_resource_templates().await;
-        upstream.freshness.note_part(List::Resources, cache_of(client, &templates));
-        let templates = templates.map(|fetched| fetched.items);
-        let left_out = &mut listing.left_out;
-        listing.templates = optional(upstream, "resource templates", templates, left_out)?;
-    }
-    Ok(())
-}
-
-/// How long a list may be kept, if its upstream says so.
-fn cache_of<T>(client: &Client, fetched: &Result<Fetched<T>, ClientError>) -> Option<CacheHint> {
-    match fetched {
-        Ok(fetched) => fetched.cache,
-        Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => None,
-        // The list that is left out, or the old one, is good for no time.
-        Err(_) => (client.server().revision.era() == Era::Stateless).then(CacheHint::default),
-    }
-}
-
-/// A list that an upstream can be used without.
-fn optional<T>(
-    upstream: &Upstream,
-    list: &'static str,
-    fetched: Result<Vec<T>, ClientError>,
-    left_out: &mut Vec<(&'static str, String)>,
-) -> Result<Vec<T>, ClientError> {
-    left_out.retain(|(known, _)| *known != list);
-    match fetched {
-        // Servers that declare resources often know no templates.
-        Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
-            tracing::debug!(upstream = upstream.name, list, "list is unknown to the upstream");
-            Ok(Vec::new())
-        }
-        Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_))) => {
-            tracing::warn!(upstream = upstream.name, list, %error, "list is left out");
-            left_out.push((list, error.to_string()));
-            Ok(Vec::new())
-        }
-        fetched => fetched,
+/// The list that a notification says has changed.
+fn changed_list(method: &str) -> Option<List> {
+    match method {
+        "notifications/tools/list_changed" => Some(List::Tools),
+        "notifications/prompts/list_changed" => Some(List::Prompts),
+        "notifications/resources/list_changed" => Some(List::Resources),
+        _ => None,
     }
 }
 

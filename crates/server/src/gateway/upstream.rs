@@ -18,10 +18,20 @@ use marquetry_protocol::{
 };
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Level;
 
 use super::{
-    bridge, catalog::Listing, connection::Connection, environment, freshness::Freshness,
-    in_flight::InFlight, names::Namer, rate::Rate, state::State,
+    bridge,
+    catalog::Listing,
+    connection::Connection,
+    environment,
+    freshness::{Freshness, List},
+    in_flight::InFlight,
+    names::Namer,
+    program,
+    rate::Rate,
+    state::State,
+    stderr::StderrLog,
 };
 use crate::config::{Config, Limits, Transport, UpstreamConfig};
 
@@ -47,8 +57,10 @@ pub(crate) struct Upstream {
     /// When its lists are to be fetched anew.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
-    /// Cancelled when the first start is over and the lists show what came of it.
-    first_start: CancellationToken,
+    /// What its program writes to its standard error.
+    pub(super) stderr: Arc<StderrLog>,
+    /// By [`List`]: cancelled when the first start is over and the list shows what came of it.
+    settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
     /// The calls that it is working on.
@@ -80,7 +92,9 @@ impl Upstream {
         };
         let state = match &config.transport {
             _ if config.disabled => State::Disabled,
-            Transport::Unsupported { problem } => State::Failed { problem: problem.clone() },
+            Transport::Unusable { problem, .. } => {
+                State::Failed { problem: problem.clone(), stderr: Vec::new() }
+            }
             _ => State::Starting,
         };
         Self {
@@ -98,7 +112,8 @@ impl Upstream {
             listing: RwLock::default(),
             freshness: Freshness::new(Duration::from_millis(gateway.list_refetch_ms)),
             starts: AtomicU32::new(0),
-            first_start: CancellationToken::new(),
+            stderr: Arc::default(),
+            settled: Default::default(),
             suspected: Notify::new(),
             in_flight: Arc::default(),
             subscribing: tokio::sync::Mutex::default(),
@@ -115,19 +130,37 @@ impl Upstream {
 
     /// Whether it is to be started at all.
     pub(crate) fn is_started(&self) -> bool {
-        !self.config.disabled && !matches!(self.config.transport, Transport::Unsupported { .. })
+        !self.config.disabled && !matches!(self.config.transport, Transport::Unusable { .. })
     }
 
-    /// Waits until its first start is over, well or badly, and the lists show what came of it.
-    pub(crate) async fn settled(&self) {
+    /// Waits until its first start is over, well or badly, and a list shows what came of it.
+    pub(crate) async fn settled(&self, list: List) {
         if self.is_started() {
-            self.first_start.cancelled().await;
+            self.settled[list as usize].cancelled().await;
         }
     }
 
-    /// The first start is over, and the lists show it. The state is no sign of that: an upstream is ready before its names appear.
-    pub(super) fn settle(&self) {
-        self.first_start.cancel();
+    /// As [`Self::settled`] for every list.
+    pub(crate) async fn settled_all(&self) {
+        for list in List::ALL {
+            self.settled(list).await;
+        }
+    }
+
+    /// Whether its first start is over, and a list shows what came of it.
+    pub(super) fn is_settled(&self, list: List) -> bool {
+        !self.is_started() || self.settled[list as usize].is_cancelled()
+    }
+
+    /// Marks the first start as over for a list. The state is no sign of that: an upstream is ready before its names
+    /// appear.
+    pub(super) fn settle(&self, list: List) {
+        self.settled[list as usize].cancel();
+    }
+
+    /// As [`Self::settle`] for every list.
+    pub(super) fn settle_all(&self) {
+        List::ALL.into_iter().for_each(|list| self.settle(list));
     }
 
     /// What it is doing after its connection was lost, as soon as that is noticed.
@@ -159,18 +192,18 @@ impl Upstream {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Whether its first start is over, well or badly.
-    pub(crate) fn is_settled(&self) -> bool {
-        !self.is_started() || self.first_start.is_cancelled()
-    }
-
     /// What it last listed; empty before its first start.
     pub(crate) fn listing(&self) -> Arc<Listing> {
         self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn set_listing(&self, listing: Listing) {
-        *self.listing.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(listing);
+        self.update_listing(|old| *old = listing);
+    }
+
+    /// Changes a part of what it last listed.
+    pub(super) fn update_listing(&self, change: impl FnOnce(&mut Listing)) {
+        change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
     }
 
     /// How often it was started again.
@@ -240,15 +273,21 @@ impl Upstream {
                 program.cwd.clone_from(cwd);
                 program.stop_grace = self.stop_grace;
                 program.children = Some(children.clone());
-                let said = Said { upstream: self.name.clone(), rate: Rate::new(self.log_lines) };
+                self.stderr.begin_run();
+                let said = Said {
+                    upstream: self.name.clone(),
+                    rate: Rate::new(self.log_lines),
+                    log: self.stderr.clone(),
+                };
                 program.stderr = Stderr::Lines(Arc::new(move |line| said.log(line)));
+                program::find(&program)?;
                 #[cfg(unix)]
                 if let Some(guard) = &self.guard {
-                    super::guard::stand_before(&mut program, guard)?;
+                    super::guard::stand_before(&mut program, guard);
                 }
                 Client::spawn(program, options).await
             }
-            Transport::Http { url, headers } => {
+            Transport::Http { url, headers, .. } => {
                 let headers = headers.clone().into_iter().collect();
                 let mut options = options;
                 if let Some(auth) = &self.config.auth {
@@ -258,7 +297,7 @@ impl Upstream {
                 let target = HttpTarget { url: url.clone(), headers };
                 Client::http(target, options).await.map_err(|error| self.with_advice(error))
             }
-            Transport::Unsupported { problem } => Err(ClientError::Protocol(problem.clone())),
+            Transport::Unusable { problem, .. } => Err(ClientError::Protocol(problem.clone())),
             // Only a disabled upstream has no transport; `Config::check` saw to it.
             Transport::Elsewhere => {
                 Err(ClientError::Protocol("nothing says how to reach it".into()))
@@ -267,17 +306,23 @@ impl Upstream {
     }
 }
 
-/// Logs what a program says on standard error, at a bounded rate.
+/// Logs what a program says on standard error, at a bounded rate, and keeps the last lines.
 struct Said {
     upstream: String,
     rate: Rate,
+    log: Arc<StderrLog>,
 }
 
 impl Said {
     fn log(&self, line: &str) {
+        let level = self.log.take(line);
         let Some(suppressed) = self.rate.admit() else { return };
         self.tell_suppressed(suppressed);
-        tracing::info!(target: "marquetry::upstream", upstream = self.upstream, "{line}");
+        let upstream = &self.upstream;
+        match level {
+            Level::INFO => tracing::info!(target: "marquetry::upstream", upstream, "{line}"),
+            _ => tracing::debug!(target: "marquetry::upstream", upstream, "{line}"),
+        }
     }
 
     fn tell_suppressed(&self, suppressed: u64) {
@@ -330,18 +375,24 @@ mod tests {
         let config = UpstreamConfig::new(Transport::Elsewhere);
         let upstream = Upstream::new("a", &config, &Config::default());
         let is_settled = async || {
-            tokio::time::timeout(Duration::from_millis(20), upstream.settled()).await.is_ok()
+            let settled = List::ALL.map(|list| upstream.is_settled(list));
+            let waited = tokio::time::timeout(Duration::from_millis(20), upstream.settled_all());
+            assert_eq!(waited.await.is_ok(), settled == [true; 3]);
+            settled
         };
-        upstream.set_state(State::BackingOff { problem: "none".into(), retry_in_ms: 1 });
-        assert!(!is_settled().await);
-        upstream.settle();
-        assert!(is_settled().await);
+        let (problem, stderr) = ("none".to_owned(), Vec::new());
+        upstream.set_state(State::BackingOff { problem, stderr, retry_in_ms: 1 });
+        assert_eq!(is_settled().await, [false, false, false]);
+        upstream.settle(List::Tools);
+        assert_eq!(is_settled().await, [true, false, false]);
+        upstream.settle_all();
+        assert_eq!(is_settled().await, [true, true, true]);
     }
 
     #[tokio::test]
     async fn a_disabled_upstream_is_settled_at_once() {
         let config = UpstreamConfig { disabled: true, ..UpstreamConfig::new(Transport::Elsewhere) };
-        Upstream::new("a", &config, &Config::default()).settled().await;
+        Upstream::new("a", &config, &Config::default()).settled_all().await;
     }
 
     #[test]

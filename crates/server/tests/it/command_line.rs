@@ -55,12 +55,14 @@ fn configuration_errors_name_the_place_and_exit_2() {
         error: bad.toml:2:1: server.lisen: unknown key; did you mean "listen"?
     "#]],
     );
+    // What this machine lacks keeps one server from being started, and no other.
     check(
         path,
         &["check", "--mcp-config", "mcp.json"],
         expect![[r#"
-        exit 2
-        error: mcp.json:2:10: mcpServers.a.args: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
+        exit 1
+        warning: server "a" is not started: mcp.json:2:10: mcpServers.a.args: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
+        error: 1 problem was found; the rest would be served
     "#]],
     );
     check(
@@ -235,7 +237,7 @@ fn check_says_what_would_be_started() {
     let path = directory.path();
     fs::write(
         path.join("mcp.json"),
-        r#"{"mcpServers": {"fs": {"command": "npx", "args": ["-y", "x"], "autoApprove": []}}}"#,
+        r#"{"mcpServers": {"fs": {"command": "sh", "args": ["-c", "x"], "autoApprove": [], "watch": 1}}}"#,
     )
     .unwrap();
     fs::write(path.join("k.toml"), "[knowledge]\ndatabase = 'new/k.db'\n").unwrap();
@@ -249,14 +251,39 @@ fn check_says_what_would_be_started() {
           vectors  by the model in this program
           chat     none
         servers    1
-          fs  stdio  npx, 2 arguments, 0 variables
+          fs  stdio  sh, 2 arguments, 0 variables
     "#]]
     .assert_eq(&String::from_utf8(output.stdout).unwrap());
     expect![[r#"
-        warning: mcp.json: server "fs": key "autoApprove" is not used
+        warning: mcp.json: server "fs": key "watch" is not used
     "#]]
     .assert_eq(&String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success());
+}
+
+#[test]
+fn check_finds_what_would_not_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(
+        path.join("mcp.json"),
+        r#"{"mcpServers": {"a": {"command": "no-such-program"}, "b": {"command": "npx -y x"}, "b": {"command": "./gone"}}}"#,
+    )
+    .unwrap();
+    fs::write(path.join("notes.db"), "these are notes").unwrap();
+    fs::write(path.join("m.toml"), "[knowledge]\ndatabase = 'notes.db'\n").unwrap();
+    check(
+        path,
+        &["check", "--config", "m.toml", "--mcp-config", "mcp.json"],
+        expect![[r#"
+            exit 1
+            warning: mcp.json: server "b" is defined twice; the later counts
+            warning: server "a": program "no-such-program" not found in PATH
+            warning: server "b": program "./gone" not found
+            warning: knowledge.database: notes.db is not a database
+            error: 3 problems were found; the rest would be served
+        "#]],
+    );
 }
 
 #[test]

@@ -148,7 +148,9 @@ async fn a_crash_answers_the_call_and_the_upstream_returns() {
         let text = answer["content"][0]["text"].as_str().unwrap();
         assert_eq!(answer["isError"], true);
         assert!(text.starts_with("upstream 'local' ended during the call"), "{text}");
-        assert!(text.ends_with("; it is started again within 1 s"), "{text}");
+        let end =
+            "; it is started again within 1 s; it last wrote to standard error:\nupstream started";
+        assert!(text.contains(end), "{text}");
         let facts = json!({"upstream": "local", "state": "backing_off", "kind": "unreachable"});
         assert_eq!(answer["_meta"]["marquetry/upstream"], facts);
     }
@@ -173,7 +175,10 @@ async fn one_dead_upstream_never_stops_the_rest() {
 
     within(server.app.ready()).await;
     assert_eq!(text_of(&agent, "local__echo", json!({"text": "alive"})).await, "alive");
-    for (tool, why) in [("dead__any", "cannot start"), ("silent__any", "not ready within 300 ms")] {
+    for (tool, why) in [
+        ("dead__any", "program \"/no/such/program\" not found"),
+        ("silent__any", "not ready within 300 ms"),
+    ] {
         let answer = call(&agent, tool, json!({})).await.unwrap();
         let text = answer["content"][0]["text"].as_str().unwrap();
         assert_eq!(answer["isError"], true);
@@ -348,6 +353,117 @@ async fn the_first_list_waits_for_upstreams_that_start_quickly() {
 }
 
 #[tokio::test]
+async fn the_first_lists_wait_for_each_upstream_that_has_not_failed() {
+    // One that is not there and one that hangs until its time is over are waited for once at most.
+    let others = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 500\n";
+    let gateway =
+        "[gateway]\nrestart_delay_ms = 10\nrestart_max_delay_ms = 20\nstop_grace_ms = 200\n";
+    let slow = slow_child_toml("local", 1) + "revision = '2026-07-28'\n";
+    let server = Running::start_at_once(&format!("{gateway}{others}{slow}")).await;
+    let agent = server.agent().await;
+    let (tools, prompts) = tokio::join!(tool_names(&agent), ask(&agent, "prompts/list", json!({})));
+    assert!(tools.contains(&"local__echo".to_owned()), "{tools:?}");
+    assert_eq!(prompts.unwrap()["prompts"][0]["name"], "local__greet");
+    // Both others are being started again and again by now.
+    let started = Instant::now();
+    tool_names(&agent).await;
+    ask(&agent, "resources/list", json!({})).await.unwrap();
+    assert!(started.elapsed() < Duration::from_millis(400), "{:?}", started.elapsed());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lists_wait_no_longer_than_the_configuration_says() {
+    let toml = format!("gateway.list_wait_ms = 300\n{}", slow_child_toml("local", 2));
+    let server = Running::start_at_once(&toml).await;
+    let agent = server.agent().await;
+    let mut told = agent.notifications();
+    let started = Instant::now();
+    assert!(!tool_names(&agent).await.contains(&"local__echo".to_owned()));
+    assert!(started.elapsed() < Duration::from_millis(1_500), "{:?}", started.elapsed());
+    within(async {
+        while &*told.recv().await.unwrap().method != "notifications/tools/list_changed" {}
+    })
+    .await;
+    assert!(tool_names(&agent).await.contains(&"local__echo".to_owned()));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_never_comes_takes_nothing_from_the_others() {
+    let web = HttpUpstream::start().await;
+    web.upstream.hang_prompts();
+    let server =
+        Running::start_at_once(&format!("{}start_timeout_ms = 1000\n", web.toml("web"))).await;
+    let agent = server.agent().await;
+    let started = Instant::now();
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "x"})).await, "x");
+    assert!(tool_names(&agent).await.contains(&"web__echo".to_owned()));
+    assert!(started.elapsed() < Duration::from_millis(900), "tools wait for no prompts");
+    let listed = ask(&agent, "resources/list", json!({})).await.unwrap();
+    assert_eq!(listed["resources"][0]["uri"], "test://static");
+    within(server.app.ready()).await;
+    let health = server.app.health();
+    assert_eq!(health["upstreams"][0]["state"], "ready");
+    assert_eq!(health["upstreams"][0]["left_out"][0]["list"], "prompts");
+    // What changes later is published, too.
+    call(&agent, "web__grow", json!({})).await.unwrap();
+    until("the new tool is there", async || {
+        tool_names(&agent).await.contains(&"web__extra".to_owned())
+    })
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_dead_upstream_is_reported_with_its_last_words() {
+    let script = "seq 1 30 >&2; echo no key was given >&2; exit 3";
+    let toml = format!(
+        "gateway.restart_delay_ms = 60000\n[mcp_servers.dead]\ncommand = 'sh'\nargs = ['-c', '{script}']\n"
+    );
+    let server = Running::start(&toml).await;
+    let agent = server.agent().await;
+    let answer = text_of(&agent, "dead__any", json!({})).await;
+    assert!(answer.starts_with("upstream 'dead' is down"), "{answer}");
+    assert!(answer.ends_with("\n29\n30\nno key was given"), "{answer}");
+    let upstream = &server.app.health()["upstreams"][0];
+    let lines = upstream["stderr"].as_array().unwrap();
+    assert_eq!((lines.len(), &lines[19]), (20, &json!("no key was given")), "{upstream}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_variable_that_is_not_set_stops_one_upstream_alone() {
+    let web = HttpUpstream::start().await;
+    let json = json!({"mcpServers": {
+        "search": {"url": web.url, "headers": {"Authorization": "Bearer ${MARQUETRY_NOT_SET}"}},
+        "web": {"url": web.url, "disabledTools": ["big"]},
+    }});
+    let mut config = Config::default();
+    let warnings = config.add_mcp_json(&json.to_string(), "mcp.json").unwrap();
+    assert!(
+        warnings[0].starts_with("server \"search\" is not started: mcp.json:1:"),
+        "{warnings:?}"
+    );
+    let server = Running::of(config).await;
+    let agent = server.agent().await;
+    let tools = tool_names(&agent).await;
+    assert!(tools.contains(&"web__echo".to_owned()) && !tools.contains(&"web__big".to_owned()));
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "alive"})).await, "alive");
+    let (code, _) = rpc_error(call(&agent, "web__big", json!({"words": 1})).await);
+    assert_eq!(code, -32602, "a tool that is turned off does not exist");
+    let why = "the environment variable MARQUETRY_NOT_SET is not set";
+    assert!(text_of(&agent, "search__any", json!({})).await.contains(why));
+    let health = server.app.health();
+    assert_eq!(
+        (&health["upstreams"][0]["state"], &health["upstreams"][0]["transport"]),
+        (&json!("failed"), &json!("http"))
+    );
+    assert!(health["upstreams"][0]["problem"].as_str().unwrap().contains(why), "{health}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_waits_for_an_upstream_that_is_starting() {
     // Long after the server's start, when lists no longer wait.
     let toml = format!("gateway.list_wait_ms = 1500\n{}", slow_child_toml("local", 2));
@@ -394,4 +510,44 @@ async fn lists_come_in_pages() {
     let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
     assert_eq!(code, -32602);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn over_stdio_one_list_has_every_tool_and_says_whom_it_waits_for() {
+    use std::{
+        io::Write as _,
+        process::{Command, Stdio},
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("m.toml");
+    std::fs::write(&config, format!("knowledge.enabled = false\n{}", slow_child_toml("slow", 2)))
+        .unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_marquetry"))
+        .args(["stdio", "--config", config.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "once", "version": "1"},
+        }}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}),
+    ];
+    let mut stdin = child.stdin.take().unwrap();
+    for message in messages {
+        writeln!(stdin, "{message}").unwrap();
+    }
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let listed =
+        lines.find_map(|line| Some(line.unwrap()).filter(|line| line.contains(r#""id":2"#)));
+    let listed = listed.unwrap();
+    assert!(listed.contains("slow__echo"), "{listed}");
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let said = "a list waits for upstreams that are still starting";
+    assert!(stderr.contains(said) && stderr.contains("upstreams=\"slow\""), "{stderr}");
 }

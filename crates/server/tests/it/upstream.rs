@@ -82,6 +82,7 @@ struct Shared {
     server: OnceLock<Server>,
     grown: AtomicBool,
     prompts_are_broken: AtomicBool,
+    prompts_hang: AtomicBool,
     slow_is_running: AtomicBool,
     slow_was_dropped: AtomicBool,
 }
@@ -137,6 +138,11 @@ impl Upstream {
     /// From now on it has prompts and cannot list them.
     pub(crate) fn break_prompts(&self) {
         self.shared.prompts_are_broken.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on it never answers when its prompts are asked for.
+    pub(crate) fn hang_prompts(&self) {
+        self.shared.prompts_hang.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn slow_is_running(&self) -> bool {
@@ -332,6 +338,9 @@ impl Handler for Upstream {
     ) -> Result<ListPromptsResult, RpcError> {
         if self.shared.prompts_are_broken.load(Ordering::SeqCst) {
             return Err(RpcError::internal("no ink"));
+        }
+        if self.shared.prompts_hang.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
         }
         let prompt = Prompt { name: "greet".into(), ..Prompt::default() };
         Ok(ListPromptsResult { prompts: vec![prompt], next_cursor: None })

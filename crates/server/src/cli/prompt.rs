@@ -1,0 +1,42 @@
+//! Asks on the terminal for what an editor would ask its user (`${input:ID}` of VS Code's files).
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    process::Command,
+};
+
+use super::printable_line;
+use crate::config::Input;
+
+/// What is typed; nothing where there is no terminal, or an empty line and no default.
+pub(super) fn ask(input: &Input) -> Option<String> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return None;
+    }
+    let what = printable_line(input.description.as_deref().unwrap_or(&input.id));
+    let default = input.default.as_ref().map(|default| format!(" [{}]", printable_line(default)));
+    eprint!("{what} (${{input:{}}}){}: ", printable_line(&input.id), default.unwrap_or_default());
+    _ = io::stderr().flush();
+    let line = if input.password { read_hidden() } else { read() };
+    line.filter(|line| !line.is_empty())
+}
+
+fn read() -> Option<String> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).ok()?;
+    Some(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Reads a line that the terminal does not show. A terminal that would show it is not asked.
+fn read_hidden() -> Option<String> {
+    let line = set_echo("-echo").then(read)?;
+    set_echo("echo");
+    eprintln!();
+    line
+}
+
+/// Has the terminal show what is typed, or not.
+fn set_echo(how: &str) -> bool {
+    // The child's standard input is ours, the terminal.
+    Command::new("stty").arg(how).status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,86 @@
+//! Which tools of an upstream are offered.
+
+/// The tools of an upstream that clients see, by the upstream's own names; `*` stands for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolFilter {
+    /// These alone, if given.
+    pub enabled: Option<Vec<String>>,
+    /// None of these.
+    pub disabled: Vec<String>,
+}
+
+impl ToolFilter {
+    const ALL: &str = "*";
+
+    /// Whether a tool is offered.
+    pub(crate) fn allows(&self, tool: &str) -> bool {
+        let has = |list: &[String]| list.iter().any(|name| name == tool || name == Self::ALL);
+        self.enabled.as_deref().is_none_or(has) && !has(&self.disabled)
+    }
+
+    /// The names of single tools.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        let all = self.enabled.iter().flatten().chain(&self.disabled);
+        all.filter(|name| *name != Self::ALL)
+    }
+
+    /// Adds what another source says of the same upstream: a tool is offered where both offer it.
+    pub(crate) fn narrow(&mut self, other: Self) {
+        self.disabled.extend(other.disabled);
+        self.enabled = match (self.enabled.take(), other.enabled) {
+            (Some(mut ours), Some(theirs)) => {
+                let theirs = Self { enabled: Some(theirs), disabled: Vec::new() };
+                if ours.iter().any(|name| name == Self::ALL) {
+                    theirs.enabled
+                } else {
+                    ours.retain(|name| theirs.allows(name));
+                    Some(ours)
+                }
+            }
+            (ours, theirs) => ours.or(theirs),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(enabled: Option<&[&str]>, disabled: &[&str]) -> ToolFilter {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        ToolFilter { enabled: enabled.map(owned), disabled: owned(disabled) }
+    }
+
+    #[test]
+    fn a_tool_is_offered_when_it_is_enabled_and_not_disabled() {
+        for (filter, want) in [
+            (filter(None, &[]), "abc"),
+            (filter(None, &["a"]), "bc"),
+            (filter(Some(&["a", "b"]), &["b"]), "a"),
+            (filter(Some(&[]), &[]), ""),
+            (filter(Some(&["*"]), &["c"]), "ab"),
+            (filter(None, &["*"]), ""),
+        ] {
+            let offered: String =
+                ["a", "b", "c"].into_iter().filter(|tool| filter.allows(tool)).collect();
+            assert_eq!(offered, want, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn two_sources_narrow_each_other() {
+        for (ours, theirs, want) in [
+            (filter(None, &["a"]), filter(Some(&["a", "b"]), &[]), "b"),
+            (filter(Some(&["a", "b"]), &[]), filter(Some(&["b", "c"]), &[]), "b"),
+            (filter(Some(&["*"]), &[]), filter(Some(&["c"]), &[]), "c"),
+            (filter(Some(&["a"]), &[]), filter(Some(&["*"]), &["a"]), ""),
+        ] {
+            let mut both = ours.clone();
+            both.narrow(theirs);
+            let offered: String =
+                ["a", "b", "c"].into_iter().filter(|tool| both.allows(tool)).collect();
+            assert_eq!(offered, want, "{ours:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Finds the program of an upstream before it is started, so that the error can say what is missing.
+
+use std::{
+    env,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+};
+
+use marquetry_protocol::client::{ClientError, StdioCommand};
+
+/// Why a program cannot be started.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ProgramError {
+    #[error("program {program:?} not found in PATH{}", advice(.program))]
+    NotInPath { program: String },
+    #[error("program {program:?} not found{}", advice(.program))]
+    NoSuchFile { program: String },
+    #[error("program {program:?} is not an executable file")]
+    NotExecutable { program: String },
+    #[error("working directory {} does not exist", .0.display())]
+    NoDirectory(PathBuf),
+}
+
+/// A whole command line where the program alone belongs is the usual mistake.
+fn advice(program: &str) -> &'static str {
+    if program.trim().contains(' ') {
+        "; \"command\" is the program alone, its arguments belong in \"args\""
+    } else {
+        ""
+    }
+}
+
+/// Looks the program up as starting it would: a path as seen from its working directory, a name in its `PATH`.
+pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
+    let inherited = || env::var_os("PATH").filter(|_| command.inherit_env);
+    let path = command.env.get("PATH").map(OsString::from).or_else(inherited);
+    check(&command.program, path, command.cwd.as_deref()).map_err(|error| ClientError::Io {
+        what: "cannot be started".to_owned(),
+        source: io::Error::other(error),
+    })
+}
+
+/// Says why `program` cannot be started in `cwd` with `path` as its `PATH`.
+///
+/// # Errors
+///
+/// It is not there, or cannot be executed. A program that this does not find wrong may still fail to start.
+pub(crate) fn check(
+    program: &str,
+    path: Option<OsString>,
+    cwd: Option<&Path>,
+) -> Result<(), ProgramError> {
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        return Err(ProgramError::NoDirectory(cwd.to_owned()));
+    }
+    let program = program.to_owned();
+    if program.contains(std::path::is_separator) {
+        let file = cwd.unwrap_or(Path::new("")).join(&program);
+        return match is_program(&file) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(ProgramError::NotExecutable { program })
+            }
+            Err(_) => Err(ProgramError::NoSuchFile { program }),
+        };
+    }
+    // Without a PATH the system's own default applies.
+    let Some(path) = path else { return Ok(()) };
+    let mut problem = ProgramError::NotInPath { program: program.clone() };
+    for directory in env::split_paths(&path) {
+        match is_program(&directory.join(&program)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                problem = ProgramError::NotExecutable { program: program.clone() };
+            }
+            Err(_) => {}
+        }
+    }
+    Err(problem)
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let metadata = path.metadata()?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+        return Ok(());
+    }
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+/// Windows adds extensions to what it looks for, and decides itself what can be executed.
+#[cfg(not(unix))]
+fn is_program(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_they_would_be_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path();
+        std::fs::write(here.join("text"), "").unwrap();
+        let usual = || env::var_os("PATH");
+        let gone = here.join("gone");
+        for (program, path, cwd, want) in [
+            ("sh", usual(), here, "found".to_owned()),
+            ("/bin/sh", usual(), here, "found".to_owned()),
+            ("sh", None, here, "found".to_owned()),
+            ("npxx", usual(), here, "program \"npxx\" not found in PATH".to_owned()),
+            (
+                "npx -y x",
+                usual(),
+                here,
+                "program \"npx -y x\" not found in PATH; \"command\" is the program alone, its arguments belong in \"args\"".to_owned(),
+            ),
+            ("./npx", usual(), here, "program \"./npx\" not found".to_owned()),
+            ("./text", usual(), here, "program \"./text\" is not an executable file".to_owned()),
+            ("text", Some(here.into()), here, "program \"text\" is not an executable file".to_owned()),
+            ("sh", Some(here.into()), here, "program \"sh\" not found in PATH".to_owned()),
+            ("sh", usual(), &gone, format!("working directory {} does not exist", gone.display())),
+        ] {
+            let found = check(program, path, Some(cwd));
+            let found = found.map_or_else(|error| error.to_string(), |()| "found".to_owned());
+            assert_eq!(found, want, "{program}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How lists wait for upstreams that are still starting.
+//!
+//! A client that lists once must see every tool, and not every client asks again when it is told that more have come.
+//! So a list waits until each upstream has started or failed for the first time. Later lists find nothing to wait for.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{Gateway, List, Upstream};
+
+/// How long a list waits before it says so, and between two messages.
+const QUIET: Duration = Duration::from_secs(1);
+const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
+
+/// Lets one of many waiting requests speak for all.
+#[derive(Default)]
+pub(super) struct Messages {
+    next: Mutex<Option<Instant>>,
+}
+
+impl Messages {
+    /// Whether it is time for a message.
+    fn are_due(&self) -> bool {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let due = next.is_none_or(|next| next <= now);
+        if due {
+            *next = Some(now + BETWEEN_MESSAGES);
+        }
+        due
+    }
+}
+
+impl Gateway {
+    /// Waits until the first start of each upstream is over, or its time is: `gateway.list_wait_ms`, or its
+    /// `start_timeout_ms`, from the start of this server.
+    pub(crate) async fn started(&self, list: List) {
+        let waiting: Vec<_> =
+            self.upstreams.iter().filter(|upstream| !upstream.is_settled(list)).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let each = waiting.iter().map(|upstream| {
+            timeout_at(self.started_at + self.list_wait(upstream), upstream.settled(list))
+        });
+        let mut all = std::pin::pin!(join_all(each));
+        let mut next = Instant::now() + QUIET;
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut all => break,
+                () = sleep_until(next) => {}
+            }
+            next = Instant::now() + BETWEEN_MESSAGES;
+            if self.wait_messages.are_due() {
+                tracing::info!(
+                    upstreams = names(&waiting, list),
+                    "a list waits for upstreams that are still starting"
+                );
+            }
+        }
+        let late = names(&waiting, list);
+        if !late.is_empty() && self.wait_messages.are_due() {
+            tracing::warn!(
+                upstreams = late,
+                "a list is answered without upstreams that are still starting; gateway.list_wait_ms says how long it waits"
+            );
+        }
+    }
+
+    /// How long lists wait for an upstream.
+    pub(super) fn list_wait(&self, upstream: &Upstream) -> Duration {
+        self.config.list_wait_ms.map_or(upstream.start_timeout(), Duration::from_millis)
+    }
+}
+
+fn names(upstreams: &[&Arc<Upstream>], list: List) -> String {
+    let late = upstreams.iter().filter(|upstream| !upstream.is_settled(list));
+    late.map(|upstream| upstream.name.as_str()).collect::<Vec<_>>().join(", ")
+}
