@@ -184,7 +184,7 @@ impl Accepted {
                 () = asked => match &rounds {
                     Some(rounds) => {
                         let about = rounds::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
-                        rounds.input_required(about, &sealer).map(Reply::complete)
+                        rounds.input_required(about, &sealer).map(Reply::question)
                     }
                     None => Err(RpcError::internal("a question came from nowhere")),
                 },

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     Era, RequestId, Revision, RpcError,
     envelope::{Around, write_result_with, write_text_result},
+    object::may_have,
     types::{
         CacheHint, CacheScope, CallToolParams, CallToolResult, CompleteParams, CompleteResult,
         Content, GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
@@ -203,9 +204,20 @@ fn unanswered(cx: &RequestContext) -> RpcError {
 #[derive(Clone, Debug)]
 pub struct Reply {
     content: ReplyContent,
-    has_result_type: bool,
+    origin: Origin,
     cache: Option<CacheHint>,
     is_private: bool,
+}
+
+/// Who wrote a result, and so what its members mean that 2026-07-28 wants in every result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A handler, which writes none of them: what has their names is something else.
+    Handler,
+    /// A server of 2026-07-28: it is an answer, and says how long it may be kept.
+    Stateless,
+    /// This crate: a question or a task. They are not kept.
+    Protocol,
 }
 
 #[derive(Clone, Debug)]
@@ -240,16 +252,21 @@ impl Reply {
         Self::of(ReplyContent::Json(json))
     }
 
-    /// A result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads `ttlMs`
-    /// and `cacheScope`), as one that came from a server of that revision. Those that are missing all the same are
-    /// added; clients of older revisions get none of them.
+    /// A complete result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads
+    /// `ttlMs` and `cacheScope`), as one that came from a server of that revision. Those that are missing or not valid
+    /// are added, and the type is "complete" whatever it says; clients of older revisions get none of them.
     #[must_use]
     pub fn complete(json: Box<RawValue>) -> Self {
-        Self { has_result_type: true, ..Self::raw(json) }
+        Self { origin: Origin::Stateless, ..Self::raw(json) }
+    }
+
+    /// A question, with its type.
+    pub(super) fn question(json: Box<RawValue>) -> Self {
+        Self { origin: Origin::Protocol, ..Self::raw(json) }
     }
 
     fn of(content: ReplyContent) -> Self {
-        Self { content, has_result_type: false, cache: None, is_private: false }
+        Self { content, origin: Origin::Handler, cache: None, is_private: false }
     }
 
     /// The same, for its client alone: caches must not give it to anybody else, whatever it says of itself.
@@ -291,7 +308,7 @@ impl Reply {
             return Ok(self);
         }
         let reply = match &self.content {
-            ReplyContent::Json(json) => match for_session(method, json, self.has_result_type) {
+            ReplyContent::Json(json) => match for_session(method, json, self.origin) {
                 Some(text) => {
                     let content = ReplyContent::Edited { text, json: OnceLock::new() };
                     Self { content, ..self }
@@ -317,13 +334,13 @@ impl Reply {
             task: &'a Task,
         }
         let created = Created { result_type: "task", task };
-        Ok(Self { has_result_type: true, ..Self::json(&created)? })
+        Ok(Self { origin: Origin::Protocol, ..Self::json(&created)? })
     }
 
     /// With what the stateless era demands of a tool's result, for use inside of another result.
     pub(super) fn into_whole(self) -> Box<RawValue> {
         let json = self.get();
-        if self.has_result_type {
+        if self.origin != Origin::Handler {
             return json.to_owned();
         }
         let members = r#"{"resultType":"complete""#;
@@ -345,15 +362,13 @@ impl Reply {
         });
         let stamp = Stamp { hint, ..*stamp };
         match &self.content {
-            // Most results have none of them, and are not taken apart.
+            // Most results have none of the members, and are not taken apart.
             ReplyContent::Json(json)
-                if self.has_result_type
-                    || [r#""_meta""#, r#""resultType""#]
-                        .iter()
-                        .any(|it| json.get().contains(it))
-                    || hint.is_some() && json.get().contains(r#""ttlMs""#) =>
+                if self.origin != Origin::Handler
+                    || may_have(json, &[r#""_meta""#, r#""resultType""#])
+                    || hint.is_some() && may_have(json, &[r#""ttlMs""#, r#""cacheScope""#]) =>
             {
-                match stamp.stamped(json, self.has_result_type, self.is_private) {
+                match stamp.stamped(json, self.origin, self.is_private) {
                     Some(stamped) => write_result_with(id, Around::default(), &stamped),
                     None => self.write_around(id, Around::default()),
                 }

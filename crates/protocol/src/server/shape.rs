@@ -8,9 +8,10 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+use super::handler::Origin;
 use crate::{
     Feature, Revision, RpcError,
-    object::ObjectText,
+    object::{ObjectText, may_have},
     types::{JsonObject, Tool, meta_key},
 };
 
@@ -22,8 +23,9 @@ pub(super) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 /// Of a result that is complete in the sense of 2026-07-28 that is its type, its hints for caches, and which server gave
 /// it. Data of a tool that is no object goes as well (2025-11-25, "Structured Content"): its text stays, or takes its
 /// place.
-pub(super) fn for_session(method: &str, result: &RawValue, is_complete: bool) -> Option<String> {
-    let may_have_data = method == "tools/call" && result.get().contains(r#""structuredContent""#);
+pub(super) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
+    let is_complete = origin == Origin::Stateless;
+    let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
     if !is_complete && !may_have_data {
         return None;
     }
@@ -350,7 +352,8 @@ mod tests {
         let info = json!({ "name": "upstream" });
         let check = |method: &str, result: Value, is_complete: bool, want: Option<Value>| {
             let result = to_raw_value(&result).unwrap();
-            let got = for_session(method, &result, is_complete);
+            let origin = if is_complete { Origin::Stateless } else { Origin::Handler };
+            let got = for_session(method, &result, origin);
             let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
             assert_eq!(got, want, "{method} {result}");
         };

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::handler::Origin;
 use crate::{
     object::ObjectText,
     types::{CacheHint, CacheScope, meta_key},
@@ -33,28 +34,28 @@ impl Stamp<'_> {
 
     /// A result that may have some of the members already; none when it is no object.
     ///
-    /// Of one that `is_complete` the type and the hints are its own, and what is missing is added. In any other they mean
-    /// nothing of the kind, and are replaced. The server is always this one, whoever made the result.
+    /// Members that its origin does not answer for are replaced. A member that is there twice is there once afterwards:
+    /// parsers do not agree which of the two counts. The server is always this one, whoever made the result.
     pub(super) fn stamped(
         &self,
         result: &RawValue,
-        is_complete: bool,
+        origin: Origin,
         is_private: bool,
     ) -> Option<String> {
         let mut object = ObjectText::of(result)?;
-        if !is_complete || object.get("resultType").is_none() {
+        if origin != Origin::Protocol {
             object.set("resultType", r#""complete""#);
         }
-        // What is still to come is not kept.
-        if let Some(hint) = self.hint
-            && object.get("resultType") == Some(r#""complete""#)
-        {
-            if !is_complete || object.get("ttlMs").is_none() {
-                object.set("ttlMs", hint.ttl_ms.to_string());
-            }
-            if !is_complete || is_private || object.get("cacheScope").is_none() {
-                object.set("cacheScope", scope(hint.cache_scope));
-            }
+        if let Some(hint) = self.hint.filter(|_| origin != Origin::Protocol) {
+            let own = |name: &str| object.get(name).filter(|_| origin == Origin::Stateless);
+            let ttl_ms = own("ttlMs").and_then(|ttl| ttl.parse().ok()).unwrap_or(hint.ttl_ms);
+            let cache_scope = match own("cacheScope") {
+                Some(r#""public""#) if !is_private => CacheScope::Public,
+                Some(_) => CacheScope::Private,
+                None => hint.cache_scope,
+            };
+            object.set("ttlMs", ttl_ms.to_string());
+            object.set("cacheScope", scope(cache_scope));
         }
         if let Some(info) = self.server_info {
             let meta = object.object("_meta").map(|mut meta| {
@@ -82,11 +83,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(result: Value, is_complete: bool, is_private: bool, want: Value) {
+    fn check(result: Value, origin: Origin, is_private: bool, want: Value) {
         let hint = CacheHint { ttl_ms: 0, cache_scope: CacheScope::Private };
         let stamp = Stamp { hint: Some(hint), server_info: Some(r#"{"name":"we"}"#) };
         let raw = to_raw_value(&result).unwrap();
-        let stamped = stamp.stamped(&raw, is_complete, is_private).unwrap();
+        let stamped = stamp.stamped(&raw, origin, is_private).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&stamped).unwrap(), want);
     }
 
@@ -97,35 +98,56 @@ mod tests {
         let both = json!({ "x": 1, meta_key::SERVER_INFO: { "name": "we" } });
         check(
             json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": theirs }),
-            true,
+            Origin::Stateless,
             false,
             json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": both }),
         );
         check(
             json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public" }),
-            true,
+            Origin::Stateless,
             true,
             json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "private", "_meta": ours }),
         );
         check(
             json!({ "a": 1 }),
-            true,
+            Origin::Stateless,
             false,
             json!({ "a": 1, "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": ours }),
         );
         check(
             json!({ "resultType": "input_required" }),
-            true,
+            Origin::Protocol,
             false,
             json!({ "resultType": "input_required", "_meta": ours }),
         );
     }
 
     #[test]
+    fn what_another_server_says_is_valid_and_said_once() {
+        let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"we"}}"#;
+        for (result, want) in [
+            (
+                r#"{"resultType":"complete","resultType":"input_required","\u0072esultType":1,"a":1}"#,
+                r#"{"resultType":"complete","a":1,"ttlMs":0,"cacheScope":"private","#,
+            ),
+            (
+                r#"{"ttlMs":-5,"cacheScope":"all","cacheScope":"every","resultType":"task"}"#,
+                r#"{"ttlMs":0,"cacheScope":"private","resultType":"complete","#,
+            ),
+        ] {
+            let hint = Some(CacheHint::default());
+            let stamp = Stamp { hint, server_info: Some(r#"{"name":"we"}"#) };
+            let raw: &RawValue = serde_json::from_str(result).unwrap();
+            let stamped = stamp.stamped(raw, Origin::Stateless, false).unwrap();
+            assert_eq!(stamped, format!("{want}{info}}}"));
+        }
+    }
+
+    #[test]
     fn what_an_older_server_says_by_these_names_is_replaced() {
         check(
             json!({ "resultType": "task", "ttlMs": 7, "_meta": null }),
-            false,
+            Origin::Handler,
             false,
             json!({
                 "resultType": "complete", "ttlMs": 0, "cacheScope": "private",

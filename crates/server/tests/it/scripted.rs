@@ -32,6 +32,27 @@ impl Scripted {
         revision: &'static str,
         answer: impl Fn(&str, &Value) -> Said + Send + Sync + 'static,
     ) -> Self {
+        Self::with(revision, move |method, params| match answer(method, params) {
+            Ok(result) => format!(r#""result":{result}"#),
+            Err(error) => format!(r#""error":{error}"#),
+        })
+        .await
+    }
+
+    /// The same, whose results are what `answer` writes, to the last character.
+    pub(crate) async fn raw(
+        revision: &'static str,
+        answer: impl Fn(&str, &Value) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let result =
+            move |method: &str, params: &Value| format!(r#""result":{}"#, answer(method, params));
+        Self::with(revision, result).await
+    }
+
+    async fn with(
+        revision: &'static str,
+        answer: impl Fn(&str, &Value) -> String + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -52,14 +73,13 @@ impl Scripted {
                         }
                         let method = message["method"].as_str().unwrap();
                         seen.lock().unwrap().push((method.to_owned(), message["params"].clone()));
-                        let mut said = json!({ "jsonrpc": "2.0", "id": message["id"] });
-                        match introduction(revision, method)
-                            .map_or_else(|| answer(method, &message["params"]), Ok)
-                        {
-                            Ok(result) => said["result"] = result,
-                            Err(error) => said["error"] = error,
-                        }
-                        reply(StatusCode::OK, said.to_string().into())
+                        let said = match introduction(revision, method) {
+                            Some(result) => format!(r#""result":{result}"#),
+                            None => answer(method, &message["params"]),
+                        };
+                        let id = &message["id"];
+                        let said = format!(r#"{{"jsonrpc":"2.0","id":{id},{said}}}"#);
+                        reply(StatusCode::OK, said.into())
                     }
                 }
             }),
