@@ -34,6 +34,7 @@ pub(super) async fn introduce(
                     .ok_or_else(|| ClientError::Revision(revision.to_string()))
             }
             RevisionChoice::Only(revision) => initialize(link, options, revision).await,
+            RevisionChoice::Session => initialize(link, options, Revision::LATEST_SESSION).await,
             RevisionChoice::Auto => negotiate(link, options).await,
         }
     };
@@ -176,7 +177,10 @@ async fn initialize(
     let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;
     server.revision = match found.protocol_version.parse::<Revision>() {
         Ok(agreed) if agreed == revision => agreed,
-        Ok(agreed) if options.revision == RevisionChoice::Auto && agreed.era() == Era::Session => {
+        Ok(agreed)
+            if matches!(options.revision, RevisionChoice::Auto | RevisionChoice::Session)
+                && agreed.era() == Era::Session =>
+        {
             agreed
         }
         _ => {

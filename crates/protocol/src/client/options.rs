@@ -85,6 +85,9 @@ pub enum RevisionChoice {
     /// The newest that both sides know: asks with `server/discover`, falls back to `initialize`.
     #[default]
     Auto,
+    /// The newest of the session era that both sides know, without `server/discover`: for servers that end when they are
+    /// asked anything before `initialize`.
+    Session,
     /// This one; a server that does not speak it is an error.
     Only(Revision),
 }

@@ -182,6 +182,16 @@ async fn servers_of_both_eras_may_start_slowly() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_at_the_first_question_is_spared_it() {
+    let initialize = SESSION.replace(r#""id":2"#, r#""id":1"#).replace("2025-11-25", "2025-06-18");
+    let options = ClientOptions { revision: RevisionChoice::Session, ..ClientOptions::default() };
+    let client = Client::spawn(scripted(":", "exit 1", &initialize), options);
+    let client = soon("the introduction", client).await.unwrap();
+    assert_eq!(client.server().revision, Revision::V2025_06_18);
+    client.close().await;
+}
+
+#[tokio::test]
 async fn the_time_for_the_whole_introduction_is_bounded() {
     for revision in [RevisionChoice::Auto, RevisionChoice::Only(Revision::V2026_07_28)] {
         let options = ClientOptions {

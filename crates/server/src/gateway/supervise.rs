@@ -67,7 +67,16 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 }
                 problem
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => {
+                let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
+                if was_probed && failures == 0 {
+                    // Not a failure yet: whoever waits for its tools waits for the second try.
+                    tracing::info!(upstream = name, %error, "upstream is started again without server/discover");
+                    failures = 1;
+                    continue;
+                }
+                error.to_string()
+            }
             Err(_) => format!("not ready within {} ms", upstream.start_timeout().as_millis()),
         };
         failures += 1;

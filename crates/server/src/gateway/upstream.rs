@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -57,6 +57,8 @@ pub(crate) struct Upstream {
     /// When its lists are to be fetched anew.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
+    /// Whether to begin with `initialize`: the program has ended when it was asked for its revision.
+    begins_with_initialize: AtomicBool,
     /// What its program writes to its standard error.
     pub(super) stderr: Arc<StderrLog>,
     /// By [`List`]: cancelled when the first start is over and the list shows what came of it.
@@ -112,6 +114,7 @@ impl Upstream {
             listing: RwLock::default(),
             freshness: Freshness::new(Duration::from_millis(gateway.list_refetch_ms)),
             starts: AtomicU32::new(0),
+            begins_with_initialize: AtomicBool::new(false),
             stderr: Arc::default(),
             settled: Default::default(),
             suspected: Notify::new(),
@@ -206,6 +209,14 @@ impl Upstream {
         change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
     }
 
+    /// The program has ended before it introduced itself. Some programs of the session era end when `initialize` is not the
+    /// first that they are asked, so the next start asks in the other way. Returns whether it was asked for its revision.
+    pub(super) fn ended_early(&self) -> bool {
+        let may_change = self.config.revision.is_none()
+            && matches!(self.config.transport, Transport::Stdio { .. });
+        may_change && !self.begins_with_initialize.fetch_not(Ordering::Relaxed)
+    }
+
     /// How often it was started again.
     pub(crate) fn restarts(&self) -> u32 {
         self.starts.load(Ordering::Relaxed).saturating_sub(1)
@@ -244,7 +255,13 @@ impl Upstream {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
             capabilities: bridge::offered(),
             handler: Arc::new(connection),
-            revision: self.config.revision.map_or(RevisionChoice::Auto, RevisionChoice::Only),
+            revision: match self.config.revision {
+                Some(revision) => RevisionChoice::Only(revision),
+                None if self.begins_with_initialize.load(Ordering::Relaxed) => {
+                    RevisionChoice::Session
+                }
+                None => RevisionChoice::Auto,
+            },
             connect_timeout: self.start_timeout,
             request_timeout: self.start_timeout,
             max_message_bytes: limits.max_upstream_message_bytes.get(),

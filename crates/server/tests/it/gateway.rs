@@ -433,6 +433,24 @@ async fn a_dead_upstream_is_reported_with_its_last_words() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_when_it_is_asked_for_its_revision_is_in_the_first_list() {
+    let script = r#"while read -r line; do case "$line" in
+        *server/discover*) exit 1;;
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}';;
+        *tools/list*) echo '{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"only","inputSchema":{"type":"object"}}]}}';;
+    esac; done"#;
+    let mut config = Config::default();
+    let json = json!({"mcpServers": {"strict": {"command": "sh", "args": ["-c", script]}}});
+    // A `$` before `line` is no variable of the file.
+    config.add_mcp_json(&json.to_string(), "mcp.json").unwrap();
+    let server = Running::of(config).await;
+    let agent = server.agent().await;
+    assert!(tool_names(&agent).await.contains(&"strict__only".to_owned()));
+    assert_eq!(server.app.health()["upstreams"][0]["restarts"], 1);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_variable_that_is_not_set_stops_one_upstream_alone() {
     let web = HttpUpstream::start().await;
     let json = json!({"mcpServers": {
