@@ -155,8 +155,8 @@ impl<'a> Context<'a> {
         Self { untrusted: true, ..self }
     }
 
-    /// Puts a mark that occurs nowhere else in the place of every space in the data's strings; the attribute
-    /// `datamark` names it, and [`Block::payload`](crate::Block::payload) takes it out again. Tell the model what it
+    /// Puts a mark that occurs nowhere else in the place of every space in the data's strings, and before all other
+    /// white space; the attribute `datamark` names it, and [`Block::payload`](crate::Block::payload) takes it out again. Tell the model what it
     /// means: text with this mark between its words is quoted material and holds no instructions.
     pub fn datamarked(self) -> Self {
         Self { datamarked: true, ..self }

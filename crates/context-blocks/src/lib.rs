@@ -36,7 +36,7 @@
 //! - Whatever a [`Builder`] is given, what it writes parses as exactly the blocks that were added.
 //! - [`neutralize`] makes text harmless that must hold no block; a [`Filter`] lets nothing become a block where it
 //!   took another out.
-//! - Retrieved text is marked as untrusted, and [`Context::datamarked`] marks every space of it besides.
+//! - Retrieved text is marked as untrusted, and [`Context::datamarked`] marks all white space of it besides.
 //!
 //! # Limits
 //!

@@ -17,9 +17,9 @@ pub const TARGETS: &[(&str, Target)] = &[
 
 /// The names that the first byte of the input chooses from. PDF is not among them: it takes a thousand times as long, and
 /// has a target of its own.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 16] = [
     "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
-    "a.xlsx", "a.ods",
+    "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf",
 ];
 
 /// Any bytes become text or an error, and all places in the text are right.

@@ -60,6 +60,7 @@ mod postgres;
 mod quotes;
 mod record;
 mod search;
+mod stop;
 mod store;
 
 pub use crate::embed::Prefixed;
@@ -74,19 +75,6 @@ pub use crate::files::{
     FILE_MEDIA_TYPE, FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport, Indexer,
     Refused, file_record_uri, file_uri,
 };
-#[cfg(feature = "extract")]
-pub use crate::{
-    chunk::chunk_extracted,
-    cite::{
-        CitationBlock, CitationLimits, CitationResolver, Citations, CiteError, CiteRequest, Cited,
-        CitedMessage, Offsets, Passage, ReferenceProblem,
-    },
-    extract::{
-        ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
-        Registry, Source, extract,
-    },
-    pipeline::{Pipeline, PipelineError},
-};
 pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
     embed::{EmbedError, Embedder},
@@ -98,10 +86,24 @@ pub use crate::{
         ResourceView, administrators, everyone,
     },
     search::{Fusion, Hit, Matching, SearchRequest, highlights},
+    stop::{Stop, StopOnDrop, Stopped},
     store::{
         ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,
         StoredChunk,
     },
+};
+#[cfg(feature = "extract")]
+pub use crate::{
+    chunk::{chunk_extracted, chunk_extracted_until},
+    cite::{
+        CitationBlock, CitationLimits, CitationResolver, Citations, CiteError, CiteRequest, Cited,
+        CitedMessage, Offsets, Passage, ReferenceProblem,
+    },
+    extract::{
+        ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
+        Registry, Source, extract,
+    },
+    pipeline::{Pipeline, PipelineError},
 };
 #[cfg(feature = "postgres")]
 pub use crate::{postgres::PostgresOptions, record::PostgresRecords, store::PostgresStore};

@@ -1,8 +1,11 @@
 //! Cutting texts: the tests of seed 003 under their ids, and what holds of every text.
 
-use std::num::NonZeroUsize;
+use std::{cell::Cell, num::NonZeroUsize, time::Duration};
 
-use marquetry_rag::{Chunk, ChunkError, ChunkOptions, Strategy, count_words, straighten_quotes};
+use marquetry_rag::{
+    Chunk, ChunkError, ChunkOptions, Hint, Stop, Strategy, chunk_extracted, chunk_extracted_until,
+    count_words, extract, straighten_quotes,
+};
 use proptest::{
     prelude::{Just, ProptestConfig},
     prop_assert, prop_assert_eq, prop_oneof, proptest,
@@ -202,6 +205,7 @@ fn what_chunks_repeat_is_bounded() {
     let text = "word ".repeat(100_000);
     let mut options = ChunkOptions::new(Strategy::Word, 10_000).unwrap();
     options.overlap = 9_999;
+    options.max_bytes = NonZeroUsize::new(1 << 20).unwrap();
     // It would be 5 GB.
     let cut = marquetry_rag::chunk(&text, &options, count_words);
     assert_eq!(cut, Err(ChunkError::Repeats { overlap: 9_999 }));
@@ -249,6 +253,199 @@ fn a_sentence_over_the_limit_is_cut_between_words_and_a_word_between_characters(
     assert_eq!(contents, ["one two", "three.", "ééééé", "éééééé.", "Fin."]);
 }
 
+/// Cuts a text, and says how many bytes were measured for it.
+fn measured(text: &str, options: &ChunkOptions) -> (Vec<Chunk>, usize) {
+    let bytes = Cell::new(0);
+    let count = |text: &str| {
+        bytes.set(bytes.get() + text.len());
+        count_words(text)
+    };
+    let chunks = marquetry_rag::chunk(text, options, count).unwrap();
+    (chunks, bytes.get())
+}
+
+#[test]
+fn each_sentence_and_word_is_measured_a_few_times_however_many_fit() {
+    let sentences = "Ab. ".repeat(2_000);
+    let words = "word ".repeat(2_000);
+    let long = "x".repeat(20_000);
+    let initials = format!("A.{}", "中.".repeat(2_000));
+    for text in [&sentences, &words, &long, &initials] {
+        for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter] {
+            for (size, overlap) in [(1, 0), (5, 2), (100_000, 0), (100_000, 99_999)] {
+                for tokens in [1, 4, 512, 100_000] {
+                    let mut options = ChunkOptions::new(strategy, size).unwrap();
+                    (options.overlap, options.max_tokens) = (overlap, NonZeroUsize::new(tokens));
+                    options.max_bytes = NonZeroUsize::new(1 << 10).unwrap();
+                    let bytes = Cell::new(0);
+                    let count = |text: &str| {
+                        bytes.set(bytes.get() + text.len());
+                        count_words(text)
+                    };
+                    // What chunks repeat may be too much; what is measured is bounded all the same.
+                    let _ = marquetry_rag::chunk(text, &options, count);
+                    let most = 4 * text.len() + 1024;
+                    assert!(bytes.get() <= most, "{} of {}: {options:?}", bytes.get(), text.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chunk_is_bounded_in_bytes_whatever_counts_as_a_token() {
+    // No token at all for the built-in model, and one word.
+    for text in ["x".repeat(1 << 20), "日本".repeat(1 << 18), "so long ".repeat(1 << 17)] {
+        let chunks = cut(&text, Strategy::Sentence, 1_000_000);
+        let most = ChunkOptions::default().max_bytes.get();
+        assert!(chunks.iter().all(|chunk| chunk.content.len() <= most));
+        let bytes: usize = chunks.iter().map(|chunk| chunk.span.len()).sum();
+        assert!(bytes + chunks.len() >= text.trim().len(), "nothing is lost");
+        assert!(chunks.len() < 4 * text.len() / most);
+    }
+}
+
+#[test]
+fn a_chain_of_initials_is_looked_at_once() {
+    let text = format!("A.{}", "中.".repeat(100_000));
+    assert!(!cut(&text, Strategy::Sentence, 1).is_empty());
+}
+
+#[test]
+fn headings_before_much_white_space_cost_no_more_than_others() {
+    let text = format!("{}{}", "# a\nx\n".repeat(5_000), " ".repeat(2 << 20));
+    assert_eq!(cut(&text, Strategy::Chapter, 5).len(), 5_000);
+}
+
+#[test]
+fn a_title_is_copied_to_its_chunks_up_to_a_length() {
+    let html = format!("<h1>{}</h1>{}", "title ".repeat(100_000), "<p>One. Two.</p>".repeat(500));
+    let extracted = extract(html.as_bytes(), &Hint::file("a.html")).unwrap();
+    let one = ChunkOptions::new(Strategy::Sentence, 1).unwrap();
+    let chunks = chunk_extracted(&extracted, &one, count_words).unwrap();
+    assert!(chunks.len() >= 1_000);
+    let titles = chunks.iter().map(|chunk| chunk.chapter.as_ref().unwrap().title.len());
+    assert!(titles.max().unwrap() <= 512);
+}
+
+#[test]
+fn cutting_ends_at_its_deadline_and_when_its_caller_goes() {
+    let text = "One word. ".repeat(100_000);
+    let extracted = extract(text.as_bytes(), &Hint::file("a.txt")).unwrap();
+    let options = ChunkOptions::default();
+    let cut = |stop: &Stop| chunk_extracted_until(&extracted, &options, stop, count_words);
+    let soon = Duration::ZERO;
+    assert_eq!(cut(&Stop::within(soon)), Err(ChunkError::Time(soon)));
+    let stop = Stop::never();
+    let counted = Cell::new(0);
+    let mut some = ChunkOptions::default();
+    some.max_tokens = NonZeroUsize::new(100);
+    let gone = chunk_extracted_until(&extracted, &some, &stop, |text| {
+        counted.set(counted.get() + text.len());
+        // The caller goes in the midst of it.
+        stop.now();
+        1
+    });
+    assert_eq!(gone, Err(ChunkError::Stopped));
+    assert!(counted.get() < text.len() / 4, "{counted:?}");
+}
+
+/// Cuts a program as documents are cut, and gives the chunks.
+fn cut_code(name: &str, text: &str) -> Vec<String> {
+    let extracted = extract(text.as_bytes(), &Hint::file(name)).unwrap();
+    let mut options = ChunkOptions::default();
+    options.max_tokens = Some(ChunkOptions::USUAL_TOKENS);
+    // About what models count in programs.
+    let count = |text: &str| text.len().div_ceil(4);
+    let chunks = chunk_extracted(&extracted, &options, count).unwrap();
+    chunks.into_iter().map(|chunk| chunk.content).collect()
+}
+
+#[test]
+fn a_passage_of_rust_holds_a_function() {
+    let body: String = (0..14)
+        .map(|it| {
+            format!("    let value_{it} = read_next(input)? + {it};\n    check(value_{it});\n")
+        })
+        .collect();
+    let text = format!(
+        "//! Reading.\n\nuse std::io;\n\n/// Reads the head.\n#[must_use]\nfn head(input: &mut Input) -> Head {{\n{body}\n    Head {{}}\n}}\n\n\
+         /// Reads the tail.\nfn tail(input: &mut Input) -> Tail {{\n{body}\n    Tail {{}}\n}}\n\nstruct Head {{}}\n\nstruct Tail {{}}\n"
+    );
+    let chunks = cut_code("read.rs", &text);
+    let head = chunks.iter().find(|chunk| chunk.contains("fn head")).unwrap();
+    assert!(head.starts_with("/// Reads the head.\n#[must_use]\n"), "{head}");
+    assert!(head.ends_with("    Head {}\n}"), "{head}");
+    let tail = chunks.iter().find(|chunk| chunk.contains("fn tail")).unwrap();
+    assert!(tail.starts_with("/// Reads the tail.") && tail.ends_with("    Tail {}\n}"), "{tail}");
+    assert_eq!(chunks.len(), 4, "{chunks:#?}");
+    assert_eq!(chunks[3], "struct Head {}\n\nstruct Tail {}");
+}
+
+#[test]
+fn a_passage_of_python_holds_a_method_of_a_long_class() {
+    let method = |name: &str| {
+        let lines: String = (0..9)
+            .map(|it| format!("        row_{it} = self.table.select(column={it}, limit=100)\n"))
+            .collect();
+        format!(
+            "    @cached\n    def {name}(self):\n        \"\"\"Says {name}.\"\"\"\n{lines}\n        if row_0:\n            return row_1\n\n        return row_2\n"
+        )
+    };
+    let names = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
+    let class = names.map(method).join("\n");
+    let text = format!(
+        "import os\nimport sys\n\n\nclass Table:\n    \"\"\"A table.\"\"\"\n\n{class}\n\ndef main():\n    Table().first()\n"
+    );
+    let chunks = cut_code("table.py", &text);
+    for name in names {
+        let chunk = chunks.iter().find(|chunk| chunk.contains(&format!("def {name}("))).unwrap();
+        assert!(chunk.trim_start().starts_with("@cached"), "{chunk}");
+        assert!(chunk.ends_with("return row_2"), "{chunk}");
+    }
+    assert!(chunks.last().unwrap().starts_with("def main():"));
+    assert!(chunks[0].starts_with("import os"));
+}
+
+#[test]
+fn a_passage_of_javascript_holds_a_function_without_blank_lines_around() {
+    let body: String = (0..20)
+        .map(|it| format!("  items.push(await load('/api/{it}', {{ cache: true }}));\n"))
+        .collect();
+    let function =
+        |name: &str| format!("export async function {name}(items) {{\n{body}  return items;\n}}\n");
+    let text = format!("{}{}{}", function("one"), function("two"), function("three"));
+    let chunks = cut_code("load.js", &text);
+    assert_eq!(chunks.len(), 3, "{chunks:#?}");
+    for (chunk, name) in chunks.iter().zip(["one", "two", "three"]) {
+        assert_eq!(*chunk, function(name).trim());
+    }
+}
+
+#[test]
+fn source_code_of_any_shape_is_cut_in_time_that_grows_with_it() {
+    let deep: String =
+        (0..2_000).map(|depth| format!("{}if x {{\n\n", " ".repeat(depth % 400))).collect();
+    let flat = "x = 1\n".repeat(50_000);
+    let closed = "}\n\n".repeat(50_000);
+    let one_line = "f();".repeat(50_000);
+    for text in [deep, flat, closed, one_line] {
+        let extracted = extract(text.as_bytes(), &Hint::file("a.js")).unwrap();
+        let mut options = ChunkOptions::default();
+        options.max_tokens = NonZeroUsize::new(512);
+        let bytes = Cell::new(0);
+        let count = |text: &str| {
+            bytes.set(bytes.get() + text.len());
+            text.len().div_ceil(4)
+        };
+        let chunks = chunk_extracted(&extracted, &options, count).unwrap();
+        assert!(bytes.get() <= 8 * text.len(), "{} of {}", bytes.get(), text.len());
+        let letters = |text: &str| text.chars().filter(|one| !one.is_whitespace()).count();
+        let kept: usize = chunks.iter().map(|chunk| letters(&chunk.content)).sum();
+        assert_eq!(kept, letters(&text));
+    }
+}
+
 fn text() -> impl proptest::strategy::Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-zA-Zé]{1,9}",
@@ -271,12 +468,16 @@ proptest! {
     #[test]
     fn chunks_are_the_text(
         text in text(), strategy in 0..3_usize, size in 1..6_i64, overlap in 0..6_usize, limit in proptest::option::of(1..9_usize),
+        most in 4..80_usize,
     ) {
         let strategy = [Strategy::Sentence, Strategy::Word, Strategy::Chapter][strategy];
         let mut options = ChunkOptions::new(strategy, size).unwrap();
         options.overlap = overlap.min(size as usize - 1);
         options.max_tokens = limit.and_then(NonZeroUsize::new);
-        let chunks = marquetry_rag::chunk(&text, &options, count_words).unwrap();
+        options.max_bytes = NonZeroUsize::new(most).unwrap();
+        let (chunks, bytes) = measured(&text, &options);
+        prop_assert!(bytes <= 4 * text.len(), "{} of {}", bytes, text.len());
+        prop_assert!(chunks.iter().all(|chunk| chunk.span.len() <= most));
         let mut covered = vec![false; text.len()];
         let mut last = None;
         for (place, chunk) in chunks.iter().enumerate() {

@@ -195,7 +195,7 @@ impl AppBuilder {
         let capturer = capturer(store.clone(), &config.testing);
         let changes = Arc::new(Changes::default());
         let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
-        let reserved = BuiltIns::names(config.knowledge.enabled);
+        let reserved = BuiltIns::names(&config);
         let gateway = Gateway::start(&config, reserved, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
         let artifacts = Artifacts::new(store, scope.clone(), config.limits.clone());
@@ -203,7 +203,7 @@ impl AppBuilder {
         let knowledge = KnowledgeTools::new(library.clone(), chat.clone(), config.limits.clone());
         let front = Front {
             gateway: gateway.clone(),
-            built_ins: BuiltIns::new(&diagrams, &artifacts, &knowledge),
+            built_ins: BuiltIns::new(&config.tools, &diagrams, &artifacts, &knowledge),
             artifacts,
             library: library.clone(),
             capturer,

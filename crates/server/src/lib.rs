@@ -43,7 +43,7 @@ pub use crate::{
         ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config, ConfigError, EmbeddingConfig,
         EmbeddingProvider, GatewayConfig, IntelligentProcessing, KnowledgeConfig, Limits,
         LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
-        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, Transport,
-        UpstreamConfig,
+        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig,
+        Transport, UpstreamConfig,
     },
 };

@@ -115,7 +115,7 @@ fn without_contents(text: &str, headings: Vec<Heading>) -> Vec<Heading> {
             continue;
         }
         // The last of the run may be the first chapter itself: text follows it, unless the text ends.
-        let text_follows = !text[headings[place].line.end..].trim().is_empty();
+        let text_follows = !text[headings[place].line.end..].trim_start().is_empty();
         let after = if text_follows { place } else { place + 1 };
         if after - first >= CONTENTS {
             is_contents[first..after].fill(true);

@@ -3,11 +3,14 @@
 use std::ops::Range;
 
 use super::{
-    Chapter, Chunk, ChunkError, ChunkOptions, Strategy,
+    Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy,
     chapters::{self, Heading},
     cut,
 };
-use crate::extract::Extracted;
+use crate::{
+    Stop,
+    extract::{Extracted, is_source_code},
+};
 
 /// Cuts the text of a document as [`chunk`](super::chunk) does; chunks know their page where the document has pages, and
 /// their chapter where it knows its headings. Spans are places in [`Extracted::content`].
@@ -34,6 +37,20 @@ pub fn chunk_extracted(
     options: &ChunkOptions,
     count_tokens: impl Fn(&str) -> usize,
 ) -> Result<Vec<Chunk>, ChunkError> {
+    chunk_extracted_until(extracted, options, &Stop::never(), count_tokens)
+}
+
+/// As [`chunk_extracted`], unless it is stopped.
+///
+/// # Errors
+///
+/// As for [`chunk_extracted`], and [`ChunkError::Time`] and [`ChunkError::Stopped`] if it was stopped.
+pub fn chunk_extracted_until(
+    extracted: &Extracted,
+    options: &ChunkOptions,
+    stop: &Stop,
+    count_tokens: impl Fn(&str) -> usize,
+) -> Result<Vec<Chunk>, ChunkError> {
     let text = extracted.content.as_str();
     let chapters = chapters_of(extracted);
     let sections = match options.strategy {
@@ -41,7 +58,12 @@ pub fn chunk_extracted(
         Strategy::Chapter => chapters.clone(),
         _ => vec![(0..text.len(), None)],
     };
-    let mut chunks = cut(text, sections, extracted.wrapped, options, count_tokens)?;
+    let form = match extracted.wrapped {
+        _ if is_source_code(&extracted.mime_type) => Form::Code,
+        true => Form::Wrapped,
+        false => Form::Lines,
+    };
+    let mut chunks = cut(text, sections, form, options, stop, count_tokens)?;
     for chunk in &mut chunks {
         let place = chunk.span.start;
         let page = extracted.pages.partition_point(|page| page.span.start <= place);
@@ -62,10 +84,16 @@ fn chapters_of(extracted: &Extracted) -> Vec<Section> {
         .iter()
         .map(|heading| Heading {
             line: heading.span.clone(),
-            title: chapters::title(&heading.title).to_owned(),
+            title: chapters::title(beginning(&heading.title)).to_owned(),
         })
         .collect();
     chapters::divide(&extracted.content, &headings)
+}
+
+/// What is kept of a title, since each chunk has a copy of it.
+fn beginning(title: &str) -> &str {
+    const LONGEST: usize = 512;
+    &title[..title.floor_char_boundary(LONGEST)]
 }
 
 fn chapter_at(chapters: &[Section], place: usize) -> Option<Chapter> {

@@ -1,26 +1,31 @@
 //! Cutting a text into chunks: pieces small enough to embed and to show, each with its exact place in the text.
 
 mod chapters;
+mod code;
+mod cutter;
 #[cfg(feature = "extract")]
 mod extracted;
 mod sentences;
 
-use std::{num::NonZeroUsize, ops::Range, str::FromStr};
+use std::{num::NonZeroUsize, ops::Range, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::quotes::straighten_quotes;
+use crate::{Stop, Stopped};
+use cutter::Cutter;
+use sentences::each_sentence;
 
 pub use chapters::Chapter;
 #[cfg(feature = "extract")]
-pub use extracted::chunk_extracted;
+pub use extracted::{chunk_extracted, chunk_extracted_until};
 
 /// What chunks are made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Sentences, by Unicode's rules, mended for abbreviations.
+    /// Sentences, by Unicode's rules, mended for abbreviations. Of a document that is source code (`chunk_extracted`):
+    /// blocks between blank lines, such as functions.
     #[default]
     Sentence,
     /// Words, with single spaces between them.
@@ -54,14 +59,19 @@ pub struct ChunkOptions {
     /// How many of them a chunk repeats from the one before it; less than `size`, 0 by default.
     pub overlap: usize,
     /// How many tokens a chunk may have, whatever its size; without a limit by default. What is longer than this by
-    /// itself is cut between words, and a word between characters.
+    /// itself is cut between words, and a word between characters. Sentences, words and what is between them are counted
+    /// by themselves, and added up.
     pub max_tokens: Option<NonZeroUsize>,
+    /// How many bytes of the text a chunk may have, whatever its size; 16 KiB by default. What is longer is cut in the
+    /// same way.
+    pub max_bytes: NonZeroUsize,
 }
 
 impl Default for ChunkOptions {
     fn default() -> Self {
         let size = NonZeroUsize::new(5).expect("five is not zero");
-        Self { strategy: Strategy::default(), size, overlap: 0, max_tokens: None }
+        let max_bytes = NonZeroUsize::new(16 << 10).expect("it is not zero");
+        Self { strategy: Strategy::default(), size, overlap: 0, max_tokens: None, max_bytes }
     }
 }
 
@@ -71,6 +81,9 @@ impl ChunkOptions {
     /// How many times as long as the text all its chunks together may be, by way of the overlap. Texts whose chunks
     /// have less than a MiB together may have any.
     pub const MAX_REPEATS: usize = 8;
+    /// How many tokens a chunk of a document has at most where nobody says how many: as much as most models of vectors
+    /// read.
+    pub const USUAL_TOKENS: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
 
     /// Chunks of so many sentences or words.
     ///
@@ -118,6 +131,21 @@ pub enum ChunkError {
     /// There is no such strategy.
     #[error("there is no chunk type {0:?}; there are SENTENCE, WORD and CHAPTER")]
     UnknownStrategy(String),
+    /// It took longer than it may.
+    #[error("cutting the text takes longer than {} seconds", .0.as_secs_f64())]
+    Time(Duration),
+    /// Its caller has gone.
+    #[error("cutting the text was stopped: its caller has gone")]
+    Stopped,
+}
+
+impl From<Stopped> for ChunkError {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Time(time) => Self::Time(time),
+            Stopped::Now => Self::Stopped,
+        }
+    }
 }
 
 /// A piece of a text.
@@ -135,7 +163,7 @@ pub struct Chunk {
     pub chapter: Option<Chapter>,
     /// The page that it begins on, from 1, where pages are known (`chunk_extracted`).
     pub page: Option<u32>,
-    /// How many sentences it has, wholly or in part; 0 if it was made of words.
+    /// How many sentences, or blocks of source code, it has, wholly or in part; 0 if it was made of words.
     pub sentences: usize,
     /// How many words it has.
     pub words: usize,
@@ -168,32 +196,46 @@ pub fn chunk(
         Strategy::Chapter => chapters::sections(text),
         _ => vec![(0..text.len(), None)],
     };
-    cut(text, sections, true, options, count_tokens)
+    cut(text, sections, Form::Wrapped, options, &Stop::never(), count_tokens)
 }
 
 /// Cuts the sections of a text, none of which reaches into the next.
 fn cut(
     text: &str,
     sections: Vec<(Range<usize>, Option<Chapter>)>,
-    is_wrapped: bool,
+    form: Form,
     options: &ChunkOptions,
+    stop: &Stop,
     count_tokens: impl Fn(&str) -> usize,
 ) -> Result<Vec<Chunk>, ChunkError> {
-    let size = options.size.get();
-    if options.overlap >= size {
-        return Err(ChunkError::Overlap { overlap: options.overlap, size });
-    }
-    let room = text.len().saturating_mul(ChunkOptions::MAX_REPEATS).max(1 << 20);
-    let cutter = Cutter { text, options, count_tokens, room };
-    let mut chunks = Chunks::default();
+    let mut cutter = Cutter::new(text, options, stop, count_tokens)?;
     for (section, chapter) in sections {
-        let units = match options.strategy {
-            Strategy::Word => words(text, section),
-            _ => sentences::sentences(text, section, is_wrapped),
-        };
-        cutter.cut(&cutter.divide(units), chapter.as_ref(), &mut chunks)?;
+        cutter.begin_section(chapter)?;
+        match (options.strategy, form) {
+            (Strategy::Word, _) => {
+                for word in words(text, section) {
+                    cutter.push(word)?;
+                }
+            }
+            (_, Form::Code) => code::push_blocks(text, section, &mut cutter)?,
+            (_, Form::Lines | Form::Wrapped) => {
+                let is_wrapped = form == Form::Wrapped;
+                each_sentence(text, section, is_wrapped, |sentence| cutter.push(sentence))?;
+            }
+        }
     }
-    Ok(chunks.all)
+    cutter.finish()
+}
+
+/// What kind of text it is that is cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A sentence may go on after a line break.
+    Wrapped,
+    /// Each line stands for itself.
+    Lines,
+    /// A program.
+    Code,
 }
 
 /// How many words a text has: the cheapest measure for [`chunk`].
@@ -201,134 +243,12 @@ pub fn count_words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-struct Cutter<'a, F> {
-    text: &'a str,
-    options: &'a ChunkOptions,
-    count_tokens: F,
-    /// How many bytes all chunks together may have.
-    room: usize,
-}
-
-#[derive(Default)]
-struct Chunks {
-    all: Vec<Chunk>,
-    bytes: usize,
-}
-
-impl<F: Fn(&str) -> usize> Cutter<'_, F> {
-    /// The units, with those that exceed the limit of tokens by themselves cut into smaller ones.
-    fn divide(&self, units: Vec<Range<usize>>) -> Vec<Range<usize>> {
-        let Some(limit) = self.options.max_tokens else { return units };
-        let fits =
-            |span: &Range<usize>| (self.count_tokens)(&self.text[span.clone()]) <= limit.get();
-        let mut divided = Vec::with_capacity(units.len());
-        for unit in units {
-            if fits(&unit) {
-                divided.push(unit);
-                continue;
-            }
-            let mut open: Option<Range<usize>> = None;
-            for word in words(self.text, unit) {
-                let longer = open.as_ref().map_or(word.start, |open| open.start)..word.end;
-                if fits(&longer) {
-                    open = Some(longer);
-                    continue;
-                }
-                divided.extend(open.take());
-                if fits(&word) {
-                    open = Some(word);
-                } else {
-                    self.divide_word(word, &fits, &mut divided);
-                }
-            }
-            divided.extend(open);
-        }
-        divided
-    }
-
-    /// Halves a word until its parts fit; a single character always does.
-    fn divide_word(
-        &self,
-        word: Range<usize>,
-        fits: &impl Fn(&Range<usize>) -> bool,
-        divided: &mut Vec<Range<usize>>,
-    ) {
-        let middle = self.text[word.clone()].char_indices().map(|(at, _)| word.start + at);
-        let half = word.start + word.len() / 2;
-        match middle.filter(|&at| at > word.start).min_by_key(|at| at.abs_diff(half)) {
-            Some(at) if !fits(&word) => {
-                self.divide_word(word.start..at, fits, divided);
-                self.divide_word(at..word.end, fits, divided);
-            }
-            _ => divided.push(word),
-        }
-    }
-
-    /// Puts units together into chunks.
-    fn cut(
-        &self,
-        units: &[Range<usize>],
-        chapter: Option<&Chapter>,
-        chunks: &mut Chunks,
-    ) -> Result<(), ChunkError> {
-        let fits = |first: usize, after: usize| {
-            let text = || &self.text[units[first].start..units[after - 1].end];
-            self.options.max_tokens.is_none_or(|limit| (self.count_tokens)(text()) <= limit.get())
-        };
-        let (mut first, mut done) = (0, 0);
-        while done < units.len() {
-            // A chunk holds at least one unit that is new, and for that gives up what it repeats.
-            while first < done && !fits(first, done + 1) {
-                first += 1;
-            }
-            let mut after = (first + self.options.size.get()).min(units.len());
-            while after > done + 1 && !fits(first, after) {
-                after -= 1;
-            }
-            let chunk = self.chunk(chunks.all.len(), &units[first..after], chapter);
-            chunks.bytes += chunk.content.len();
-            if chunks.bytes > self.room {
-                return Err(ChunkError::Repeats { overlap: self.options.overlap });
-            }
-            if chunks.all.len() == ChunkOptions::MAX_CHUNKS {
-                return Err(ChunkError::TooMany);
-            }
-            chunks.all.push(chunk);
-            done = after;
-            first = (first + 1).max(after.saturating_sub(self.options.overlap));
-        }
-        Ok(())
-    }
-
-    fn chunk(&self, index: usize, units: &[Range<usize>], chapter: Option<&Chapter>) -> Chunk {
-        let span = units[0].start..units[units.len() - 1].end;
-        let text = straighten_quotes(&self.text[span.clone()]);
-        let is_words = self.options.strategy == Strategy::Word;
-        let content = if is_words {
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
-        } else {
-            text.into_owned()
-        };
-        Chunk {
-            index,
-            words: count_words(&content),
-            sentences: if is_words { 0 } else { units.len() },
-            content,
-            span,
-            chapter: chapter.cloned(),
-            page: None,
-        }
-    }
-}
-
 /// The words of a part of the text, as places in the text.
-fn words(text: &str, part: Range<usize>) -> Vec<Range<usize>> {
+fn words(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = part.start;
     let part = &text[part];
-    part.split_whitespace()
-        .map(|word| {
-            let at = start + (word.as_ptr() as usize - part.as_ptr() as usize);
-            at..at + word.len()
-        })
-        .collect()
+    part.split_whitespace().map(move |word| {
+        let at = start + (word.as_ptr() as usize - part.as_ptr() as usize);
+        at..at + word.len()
+    })
 }

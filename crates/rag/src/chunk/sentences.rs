@@ -4,14 +4,20 @@ use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
-/// The sentences of a part of the text, as places in the text, without white space around them. If lines are wrapped, a
-/// sentence may go on after a line break.
-pub(crate) fn sentences(text: &str, part: Range<usize>, is_wrapped: bool) -> Vec<Range<usize>> {
+/// Hands on the sentences of a part of the text, as places in the text, without white space around them. If lines are
+/// wrapped, a sentence may go on after a line break.
+pub(crate) fn each_sentence<E>(
+    text: &str,
+    part: Range<usize>,
+    is_wrapped: bool,
+    mut see: impl FnMut(Range<usize>) -> Result<(), E>,
+) -> Result<(), E> {
     let start = part.start;
     let part = &text[part];
     let unwrapped = if is_wrapped { Cow::Owned(unwrap_lines(part)) } else { Cow::Borrowed(part) };
     let segmenter = SentenceSegmenter::new(Default::default());
-    let mut sentences: Vec<Range<usize>> = Vec::new();
+    let mut see = |sentence: Range<usize>| see(start + sentence.start..start + sentence.end);
+    let mut open: Option<Range<usize>> = None;
     let mut from = 0;
     for to in segmenter.segment_str(&unwrapped).skip(1) {
         let sentence = trim(part, from..to);
@@ -19,20 +25,21 @@ pub(crate) fn sentences(text: &str, part: Range<usize>, is_wrapped: bool) -> Vec
         if sentence.is_empty() {
             continue;
         }
-        match sentences.last_mut() {
+        match &mut open {
             Some(last)
                 if ends_in_abbreviation(&part[last.clone()])
                     && is_one_line(&unwrapped[last.end..sentence.start]) =>
             {
                 last.end = sentence.end;
             }
-            _ => sentences.push(sentence),
+            _ => {
+                if let Some(last) = open.replace(sentence) {
+                    see(last)?;
+                }
+            }
         }
     }
-    for sentence in &mut sentences {
-        *sentence = start + sentence.start..start + sentence.end;
-    }
-    sentences
+    open.map_or(Ok(()), see)
 }
 
 fn trim(text: &str, span: Range<usize>) -> Range<usize> {
@@ -91,7 +98,10 @@ const ABBREVIATIONS: [&str; 49] = [
 
 /// Whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
 fn ends_in_abbreviation(text: &str) -> bool {
-    let Some(before) = text.strip_suffix('.') else { return false };
+    /// No abbreviation is longer than this, and no more is looked at.
+    const LONGEST: usize = 64;
+    let Some(whole) = text.strip_suffix('.') else { return false };
+    let before = &whole[whole.ceil_char_boundary(whole.len().saturating_sub(LONGEST))..];
     let word = before
         .rsplit(|at: char| at.is_whitespace() || matches!(at, '(' | '[' | '"' | '“'))
         .next()
@@ -100,7 +110,11 @@ fn ends_in_abbreviation(text: &str) -> bool {
     let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
     let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
     // "No." answers a question where it stands alone.
-    let is_known = |word: &str| ABBREVIATIONS.contains(&word) && before.len() > word.len();
+    let is_known = |word: &str| ABBREVIATIONS.contains(&word) && whole.len() > word.len();
+    // The word may begin before what is looked at.
+    if word.len() == before.len() && before.len() < whole.len() {
+        return false;
+    }
     let is_title = matches!(
         word,
         "Dr" | "Mr" | "Mrs" | "Ms" | "Prof" | "St" | "Capt" | "Gen" | "Rev" | "Sen" | "Gov"

@@ -142,7 +142,7 @@ impl<'a> Search<'a> {
 
     /// Passages of documents that name the caller among their readers.
     async fn passages(&self, mut filter: Filter) -> Result<Vec<Passage>, CiteError> {
-        filter.readers = self.readers.clone();
+        filter.readers = Some(self.readers.clone());
         match &self.question {
             Some(question) => self.answers(question, filter).await,
             None => self.beginnings(filter).await,

@@ -36,7 +36,7 @@ impl Extractor for Csv {
                     }
                 }
             }
-            source.limits.check_content(rows.len())?;
+            source.check(rows.len())?;
         }
         Ok(Extracted { content: rows.finish(), wrapped: false, ..extracted })
     }

@@ -42,7 +42,7 @@ impl Extractor for Docx {
         let mut package = Package::open(FORMAT, source)?;
         let document = package.required("word/document.xml")?;
         let levels = heading_levels(&package.optional("word/styles.xml")?)?;
-        let mut body = Body::new(&levels, source.limits);
+        let mut body = Body::new(&levels, *source);
         body.read("word/document.xml", &document)?;
         let (breaks, length) = (body.breaks(), body.len());
         for notes in ["word/footnotes.xml", "word/endnotes.xml"] {

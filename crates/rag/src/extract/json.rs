@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Deserializer, value::RawValue};
 
-use super::{ExtractError, ExtractLimits, Extracted, Extractor, Problem, Source, decode::decode};
+use super::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode};
 
 /// One value, or several after one another (NDJSON).
 pub(super) struct Json;
@@ -37,11 +37,11 @@ impl Extractor for Json {
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut extracted = decode(source.bytes, source.charset).document()?;
         extracted.wrapped = false;
-        let mut lines = Lines { text: String::new(), path: String::new(), limits: source.limits };
+        let mut lines = Lines { text: String::new(), path: String::new(), source: *source };
         for value in Deserializer::from_str(&extracted.content).into_iter::<&RawValue>() {
             let written = value.and_then(|value| lines.value(value, 0));
             if let Err(error) = written {
-                source.limits.check_content(lines.text.len())?;
+                source.check(lines.text.len())?;
                 extracted.problems.push(Problem::TakenAsText { reason: error.to_string() });
                 return Ok(extracted);
             }
@@ -57,7 +57,7 @@ const MAX_DEPTH: usize = 64;
 struct Lines<'a> {
     text: String,
     path: String,
-    limits: &'a ExtractLimits,
+    source: Source<'a>,
 }
 
 impl Lines<'_> {
@@ -82,7 +82,7 @@ impl Lines<'_> {
         }
         self.text.push_str(&content);
         self.text.push('\n');
-        self.limits.check_content(self.text.len()).map_err(serde_json::Error::custom)
+        self.source.check(self.text.len()).map_err(serde_json::Error::custom)
     }
 }
 

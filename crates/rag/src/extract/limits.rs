@@ -19,7 +19,7 @@ pub struct ExtractLimits {
     pub max_unpacked_bytes: u64,
     /// Pages; 10,000 by default.
     pub max_pages: u32,
-    /// Time for a PDF; 60 seconds by default. The other formats need time in proportion to their bytes.
+    /// Time for the document, by the clock; 60 seconds by default.
     pub max_time: Duration,
 }
 

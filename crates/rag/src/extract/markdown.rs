@@ -26,6 +26,7 @@ impl Extractor for Markdown {
         let mut heading: Option<Heading> = None;
         let mut in_front_matter = false;
         for (event, span) in Parser::new_ext(&extracted.content, options).into_offset_iter() {
+            source.check(0)?;
             match event {
                 Event::Start(Tag::Heading { level, .. }) => {
                     let span = span.start..extracted.content[..span.end].trim_end().len();

@@ -5,17 +5,24 @@ mod cut;
 mod decode;
 #[cfg(feature = "docx")]
 mod docx;
+#[cfg(feature = "docx")]
+mod epub;
 mod html;
 mod json;
 mod limits;
 mod markdown;
 mod note;
+#[cfg(feature = "docx")]
+mod odt;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]
 mod package;
 #[cfg(feature = "pdf")]
 mod pdf;
+#[cfg(feature = "docx")]
+mod pptx;
 mod registry;
 mod rows;
+mod rtf;
 #[cfg(feature = "spreadsheet")]
 mod spreadsheet;
 mod text;
@@ -25,6 +32,9 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Stop, Stopped};
+
+pub(crate) use self::text::is_source_code;
 pub use self::{
     limits::ExtractLimits,
     note::Note,
@@ -50,6 +60,8 @@ pub struct Hint<'a> {
     pub source_uri: Option<&'a str>,
     /// How much it may cost.
     pub limits: ExtractLimits,
+    /// What ends the reading when nobody waits for the text any more.
+    pub stop: Option<&'a Stop>,
 }
 
 impl<'a> Hint<'a> {
@@ -192,6 +204,9 @@ pub enum ExtractError {
     /// It took longer than [`ExtractLimits::max_time`].
     #[error("the limit max_time is {} seconds, the document takes longer", .0.as_secs_f64())]
     Time(Duration),
+    /// Nobody waits for its text any more ([`Hint::stop`]).
+    #[error("reading the document was stopped: its caller has gone")]
+    Stopped,
     /// So many documents that took too long are still worked on that none other is begun.
     #[error("{0} documents are being read already")]
     Busy(usize),
@@ -215,6 +230,15 @@ pub enum ExtractError {
         /// What is wrong, and where.
         reason: String,
     },
+}
+
+impl From<Stopped> for ExtractError {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Time(time) => Self::Time(time),
+            Stopped::Now => Self::Stopped,
+        }
+    }
 }
 
 /// Reads a document with the extractors that are built in ([`Registry::default`]).

@@ -8,7 +8,7 @@ use quick_xml::{
 };
 use zip::{ZipArchive, result::ZipError};
 
-use super::{ExtractError, ExtractLimits, Extracted, Source, decode::decode};
+use super::{ExtractError, Extracted, Source, decode::decode};
 
 /// Whether a zip archive names this file, going by its directory, which is at its end.
 pub(super) fn names(bytes: &[u8], name: &[u8]) -> bool {
@@ -29,7 +29,7 @@ pub(super) struct Package<'a> {
     /// How errors call the document.
     format: &'static str,
     archive: ZipArchive<Cursor<&'a [u8]>>,
-    limits: &'a ExtractLimits,
+    source: Source<'a>,
     unpacked: u64,
 }
 
@@ -37,11 +37,12 @@ impl<'a> Package<'a> {
     pub(super) fn open(format: &'static str, source: &Source<'a>) -> Result<Self, ExtractError> {
         let archive = ZipArchive::new(Cursor::new(source.bytes))
             .map_err(|error| malformed(format, &error))?;
-        Ok(Self { format, archive, limits: source.limits, unpacked: 0 })
+        Ok(Self { format, archive, source: *source, unpacked: 0 })
     }
 
     /// A part, if there is one of this name. What is unpacked is counted: the sizes that an archive states are its own.
     pub(super) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
+        self.source.stop.check()?;
         let part = match self.archive.by_name(name) {
             Ok(part) => part,
             Err(ZipError::FileNotFound) => return Ok(None),
@@ -50,14 +51,27 @@ impl<'a> Package<'a> {
         if part.encrypted() {
             return Err(ExtractError::Encrypted);
         }
-        let left = self.limits.max_unpacked_bytes.saturating_sub(self.unpacked);
+        let left = self.source.limits.max_unpacked_bytes.saturating_sub(self.unpacked);
         let mut bytes = Vec::new();
         part.take(left.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| {
             ExtractError::Malformed { format: self.format, reason: format!("{name}: {error}") }
         })?;
         self.unpacked += bytes.len() as u64;
-        self.limits.check_unpacked(self.unpacked)?;
+        self.source.limits.check_unpacked(self.unpacked)?;
         Ok(Some(bytes))
+    }
+
+    /// That a document of OpenDocument has no password.
+    pub(super) fn check_open_document(&mut self) -> Result<(), ExtractError> {
+        const MANIFEST: &str = "META-INF/manifest.xml";
+        each_event(self.format, MANIFEST, &self.optional(MANIFEST)?, |event| match event {
+            Event::Start(element) | Event::Empty(element)
+                if element.local_name().as_ref() == "encryption-data" =>
+            {
+                Err(ExtractError::Encrypted)
+            }
+            _ => Ok(()),
+        })
     }
 
     /// A part; nothing if there is none.

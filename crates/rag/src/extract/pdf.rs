@@ -15,7 +15,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Instant,
+    time::Duration,
 };
 
 use hayro_interpret::{
@@ -26,10 +26,11 @@ use hayro_interpret::{
     util::TransformExt as _,
 };
 
-use self::page::{PageText, Stopped};
+use self::page::{PageStopped, PageText};
 use super::{
     ExtractError, ExtractLimits, Extracted, Extractor, Page, Problem, Source, decode::decode,
 };
+use crate::Stop;
 
 /// Pages as their text; what is drawn as a picture is not read.
 pub(super) struct Pdf;
@@ -55,23 +56,33 @@ impl Extractor for Pdf {
         if !start.windows(5).any(|window| window == b"%PDF-") {
             return Err(malformed("it does not begin with %PDF-"));
         }
-        unpacked::check(source.bytes, source.limits)?;
-        let (bytes, limits) = (source.bytes.to_vec(), *source.limits);
+        let (bytes, limits, stop) = (source.bytes.to_vec(), *source.limits, source.stop.clone());
         let worker = Worker::begin()?;
         let (sender, receiver) = mpsc::sync_channel(1);
-        let deadline = Instant::now() + limits.max_time;
         let work = move || {
             let _worker = worker;
-            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, deadline)));
-            let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref(), &limits)));
+            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop)));
+            let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
             // Nobody listens any more if the time is over.
             let _ = sender.send(done);
         };
         let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
         spawned.map_err(|error| malformed(&format!("there is no thread to read it: {error}")))?;
-        receiver.recv_timeout(limits.max_time).unwrap_or(Err(ExtractError::Time(limits.max_time)))
+        // It ends by itself at its deadline; this sees to it that nobody waits for it if it does not.
+        loop {
+            match receiver.recv_timeout(LOOK_AGAIN) {
+                Ok(done) => return done,
+                Err(mpsc::RecvTimeoutError::Timeout) => source.stop.check()?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(malformed("its reader gave up"));
+                }
+            }
+        }
     }
 }
+
+/// How long a caller that has gone keeps its thread.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Forms within forms are read by recursion, to a depth that the reader bounds.
 const STACK: usize = 16 << 20;
@@ -102,10 +113,9 @@ fn malformed(reason: &str) -> ExtractError {
 }
 
 /// Why a thread has ended before its work was done.
-fn refusal(panic: &(dyn std::any::Any + Send), limits: &ExtractLimits) -> ExtractError {
+fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
     match panic.downcast_ref() {
-        Some(Stopped::Time) => ExtractError::Time(limits.max_time),
-        Some(Stopped::Limit(error)) => error.clone(),
+        Some(PageStopped(error)) => error.clone(),
         None => {
             let message = panic.downcast_ref::<String>().map(String::as_str);
             let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -114,11 +124,8 @@ fn refusal(panic: &(dyn std::any::Any + Send), limits: &ExtractLimits) -> Extrac
     }
 }
 
-fn read(
-    bytes: Vec<u8>,
-    limits: &ExtractLimits,
-    deadline: Instant,
-) -> Result<Extracted, ExtractError> {
+fn read(bytes: Vec<u8>, limits: &ExtractLimits, stop: &Stop) -> Result<Extracted, ExtractError> {
+    unpacked::check(&bytes, limits, stop)?;
     let pdf = hayro_syntax::Pdf::new(Arc::new(bytes)).map_err(|error| match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
         LoadPdfError::Decryption(error) => {
@@ -132,7 +139,7 @@ fn read(
     let mut cache = InterpreterCache::new();
     let mut unknown = 0;
     for (number, page) in (1..).zip(pages.iter()) {
-        let mut text = PageText::new(deadline, *limits);
+        let mut text = PageText::new(stop.clone(), *limits);
         let done = catch_unwind(AssertUnwindSafe(|| {
             let (width, height) = page.render_dimensions();
             let bounds = Rect::new(0.0, 0.0, width.into(), height.into());
@@ -142,17 +149,15 @@ fn read(
             interpret_page(page, &mut context, &mut text);
         }));
         if let Err(panic) = done {
-            if panic.is::<Stopped>() {
-                return Err(refusal(panic.as_ref(), limits));
+            if panic.is::<PageStopped>() {
+                return Err(refusal(panic.as_ref()));
             }
             // What the page has left half done in the cache is left behind.
             cache = InterpreterCache::new();
-            let reason = refusal(panic.as_ref(), limits).to_string();
+            let reason = refusal(panic.as_ref()).to_string();
             extracted.problems.push(Problem::Page { number, reason });
         }
-        if Instant::now() >= deadline {
-            return Err(ExtractError::Time(limits.max_time));
-        }
+        stop.check()?;
         unknown += text.unknown();
         let content = &mut extracted.content;
         let (text, before) = (text.finish(), content.len());

@@ -7,8 +7,9 @@ use std::{
 
 use super::{
     ExtractError, ExtractLimits, Extracted, Hint, Problem, csv, cut::cut_out, decode, html, json,
-    markdown, text, xml,
+    markdown, rtf, text, xml,
 };
+use crate::Stop;
 
 /// Reads documents of some formats.
 pub trait Extractor: Send + Sync {
@@ -45,6 +46,20 @@ pub struct Source<'a> {
     pub charset: Option<&'a str>,
     /// How much it may cost.
     pub limits: &'a ExtractLimits,
+    /// What ends the reading: its deadline, or a caller that has gone.
+    pub stop: &'a Stop,
+}
+
+impl Source<'_> {
+    /// Whether a reader may go on that has written so many bytes of text; to be asked for each element.
+    ///
+    /// # Errors
+    ///
+    /// The text is longer than the limit, or the reading is to end.
+    pub fn check(&self, content: usize) -> Result<(), ExtractError> {
+        self.stop.check()?;
+        self.limits.check_content(content)
+    }
 }
 
 /// Extractors, of which the first that knows a document reads it.
@@ -84,6 +99,13 @@ impl Default for Registry {
             Box::new(super::pdf::Pdf),
             #[cfg(feature = "docx")]
             Box::new(super::docx::Docx),
+            #[cfg(feature = "docx")]
+            Box::new(super::epub::Epub),
+            #[cfg(feature = "docx")]
+            Box::new(super::odt::Odt),
+            #[cfg(feature = "docx")]
+            Box::new(super::pptx::Pptx),
+            Box::new(rtf::Rtf),
             #[cfg(feature = "spreadsheet")]
             Box::new(super::spreadsheet::Xlsx),
             #[cfg(feature = "spreadsheet")]
@@ -122,8 +144,13 @@ impl Registry {
         let declared = hint.media_type.map(str::to_ascii_lowercase).unwrap_or_default();
         let (essence, parameters) = declared.split_once(';').unwrap_or((&declared, ""));
         let (extractor, media_type) = self.pick(bytes, essence.trim(), hint.file_name)?;
+        let stop = match hint.stop {
+            Some(stop) => stop.and_within(hint.limits.max_time),
+            None => Stop::within(hint.limits.max_time),
+        };
         let source = Source {
             bytes,
+            stop: &stop,
             media_type: &media_type,
             charset: charset(parameters),
             limits: &hint.limits,

@@ -132,3 +132,17 @@ impl Extractor for SourceCode {
         Ok(Extracted { wrapped: false, ..extracted })
     }
 }
+
+/// Whether documents of a media type are source code, or configuration that is written like it.
+pub(crate) fn is_source_code(media_type: &str) -> bool {
+    // Text that is named in the same way.
+    const PROSE: [&str; 5] =
+        ["text/x-log", "text/x-markdown", "text/x-rst", "text/x-tex", "text/x-web-markdown"];
+    if PROSE.contains(&media_type) {
+        return false;
+    }
+    SourceCode.media_types().iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => media_type.starts_with(start),
+        None => *known == media_type,
+    })
+}

@@ -44,7 +44,7 @@ impl Extractor for Xml {
                 Ok(event) => lines.event(event),
                 Err(error) => break Err(format!("byte {}: {error}", reader.error_position())),
             }
-            source.limits.check_content(lines.text.len() + lines.line.len())?;
+            source.check(lines.text.len() + lines.line.len())?;
         };
         match done {
             Ok(()) => {

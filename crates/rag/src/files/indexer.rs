@@ -20,10 +20,11 @@ use super::{
     place::{Target, path_of, resolved},
     prune::{self, Scope},
     read::{self, Contents, Stamp},
-    walk::{Found, PathKey, key, walk},
+    walk::{Found, PathKey, count, key, walk},
 };
 use crate::{
-    Caller, Document, Extracted, Hint, Pipeline, RecordError, RecordStoreError, Records, extract,
+    Caller, Document, Extracted, Hint, Pipeline, RecordError, RecordStoreError, Records, Stop,
+    extract,
 };
 
 /// Indexes files in the name of somebody, as records of the type `data.data` with their text as content.
@@ -76,7 +77,7 @@ struct Shared {
 }
 
 /// Grows when files have to be read anew to be found as well as new ones.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How many files wait to be read.
 const QUEUE: usize = 256;
 /// How many chunks, files and bytes of text are kept at a time.
@@ -99,8 +100,10 @@ impl Indexer {
         let keeper = Keeper::new(pipeline.clone(), records, caller.clone(), options.clone());
         let chunks = &options.chunks;
         let most = chunks.max_tokens.map_or(0, std::num::NonZeroUsize::get);
-        let settings =
-            format!("{VERSION} {:?} {}/{} {most}", chunks.strategy, chunks.size, chunks.overlap);
+        let settings = format!(
+            "{VERSION} {:?} {}/{} {most} {}",
+            chunks.strategy, chunks.size, chunks.overlap, chunks.max_bytes
+        );
         let room = (options.max_bytes_at_once >> 10).clamp(1, u64::from(u32::MAX >> 4));
         let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
         let tags = BTreeSet::new();
@@ -154,6 +157,24 @@ impl Indexer {
             }
         }
 
+        let targets = Arc::new(targets);
+        if self.shared.options.count {
+            let counting = Stop::never();
+            let _caller = counting.on_drop();
+            let (shared, targets) = (Arc::clone(&self.shared), Arc::clone(&targets));
+            let work = move || count(&targets, &shared.options, &counting);
+            tokio::select! {
+                () = &mut stop => {
+                    report.stopped = true;
+                    report.end(started);
+                    return Ok(report);
+                }
+                counted = tokio::task::spawn_blocking(work) => match counted {
+                    Ok(counted) => watch(&FileEvent::Counted(counted)),
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+            }
+        }
         let (send, mut found) = mpsc::channel(QUEUE);
         let walking = {
             let shared = Arc::clone(&self.shared);
@@ -373,6 +394,9 @@ impl Shared {
         *stamp = Some(read_as);
         let (object_id, uri) = of_path(&self.caller, path);
         let before = self.pipeline.store().document(&uri).await?;
+        if before.as_ref().is_some_and(|it| it.owner.as_ref() != Some(&self.caller.user)) {
+            return Err(RecordError::Forbidden { action: "index a file into", target: uri }.into());
+        }
         if before.as_ref().is_some_and(|before| self.is_unchanged(before, &contents)) {
             return Ok(None);
         }
@@ -380,12 +404,15 @@ impl Shared {
         let length = bytes.len() as u64;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = super::file_uri(path);
+        let stop = Stop::never();
+        let _caller = stop.on_drop();
         let extracted = {
-            let source = source.clone();
+            let (source, stop) = (source.clone(), stop.clone());
             let work = move || {
                 let _room = room;
                 let mut hint = Hint::file(&name);
                 (hint.source_uri, hint.limits) = (Some(source.as_str()), limits);
+                hint.stop = Some(&stop);
                 Ok(extract(&bytes, &hint)?)
             };
             blocking(&self.options, work)
@@ -393,7 +420,8 @@ impl Shared {
         let prepared = async {
             let extracted: Extracted = extracted.await?;
             let known = before.as_ref().map(|before| &*before.uri);
-            let chunks = self.pipeline.prepare(known, &extracted, &self.options.chunks).await?;
+            let (options, stop) = (&self.options.chunks, stop.and_within(limits.max_time));
+            let chunks = self.pipeline.prepare_until(known, &extracted, options, &stop).await?;
             Ok((extracted, chunks))
         };
         let (extracted, chunks) = prepared.await.map_err(|problem: FileProblem| match &before {
@@ -432,7 +460,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, FileProblem> {
     let time = options.limits.max_time;
-    // What takes longer goes on, and is not waited for; what it occupies stays occupied.
+    // What takes longer is not waited for. It is told to end, and what it occupies stays occupied until it does.
     match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(FileProblem::Panic),

@@ -13,7 +13,8 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 use super::{FileOptions, FileProblem};
 use crate::{
     Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
-    RecordError, RecordPatch, RecordStoreError, Records, StoreError, record::model::GROUP,
+    RecordError, RecordPatch, RecordStoreError, Records, StoreError, extract::is_source_code,
+    record::model::GROUP,
 };
 
 /// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
@@ -72,10 +73,12 @@ impl Prepared {
         }
     }
 
-    /// What the kept text is. That of Markdown is as it was in the file; the others have lost their markup.
-    fn media_type(&self) -> &'static str {
+    /// What the kept text is. That of Markdown and source code is as it was in the file; the others have lost their
+    /// markup.
+    fn media_type(&self) -> &str {
         match self.extracted.mime_type.as_str() {
             "text/markdown" => "text/markdown",
+            code if is_source_code(code) => code,
             _ => "text/plain",
         }
     }
@@ -162,10 +165,16 @@ impl Keeper {
             self.records.update(&self.caller, &file.uri, patch).await
         };
         let record = match there {
-            Some(record) => update(record.tags).await?,
+            Some(record) => {
+                self.check_own(&record)?;
+                update(record.tags).await?
+            }
             None => match self.create(file, &content).await {
                 // Another process has indexed the file in the meantime.
-                Err(RecordError::Conflict(_)) => update(BTreeSet::new()).await?,
+                Err(RecordError::Conflict(_)) => {
+                    self.check_own(&self.records.get(&self.caller, &file.uri).await?)?;
+                    update(BTreeSet::new()).await?
+                }
                 created => created?,
             },
         };
@@ -182,6 +191,16 @@ impl Keeper {
         Ok(document)
     }
 
+    /// That a record is the caller's own. What a file says is not written into another's, though the caller may change
+    /// it: the other would read it.
+    fn check_own(&self, record: &Record) -> Result<(), RecordError> {
+        if record.owner.as_ref() == Some(&self.caller.user) {
+            return Ok(());
+        }
+        let target = record.uri().unwrap_or_default();
+        Err(RecordError::Forbidden { action: "index a file into", target })
+    }
+
     /// The record of a file that has none. Where its user has as many groups as one may have, it goes to the nearest
     /// folder around it that has one.
     async fn create(&self, file: &Prepared, content: &[u8]) -> Result<Record, RecordError> {
@@ -191,6 +210,7 @@ impl Keeper {
                 .object_id(&file.object_id)
                 .group(&group)
                 .content(file.media_type(), content.to_vec());
+            new.is_of_file = true;
             new.tags.clone_from(&self.tags);
             new.attributes = file.attributes();
             match self.records.create(&self.caller, new).await {
@@ -226,6 +246,11 @@ impl Keeper {
 
     /// Removes a document with its record, and the groups that its folder leaves empty.
     pub(super) async fn remove(&self, uri: &str) -> Result<(), RecordError> {
+        match self.records.get(&self.caller, uri).await {
+            Ok(record) => self.check_own(&record)?,
+            Err(RecordError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
         // Without its chunks nobody finds a record that is about to go.
         let chunks: Result<u64, StoreError> =
             self.pipeline.store().delete(&Filter::scope(uri)).await;

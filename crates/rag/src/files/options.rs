@@ -30,6 +30,8 @@ pub struct FileOptions {
     pub hidden: bool,
     /// Also what `.gitignore` and `.ignore` of the folder or of those in it say that is to be ignored.
     pub ignored: bool,
+    /// Counts the files before the first is read, for whoever shows how far it is.
+    pub count: bool,
     /// Removes what lay below what is named and is there no more.
     pub prune: bool,
     /// Keeps nothing and removes nothing.
@@ -47,7 +49,8 @@ pub struct FileOptions {
 
 impl Default for FileOptions {
     fn default() -> Self {
-        let chunks = ChunkOptions { max_tokens: NonZeroUsize::new(512), ..ChunkOptions::default() };
+        let max_tokens = Some(ChunkOptions::USUAL_TOKENS);
+        let chunks = ChunkOptions { max_tokens, ..ChunkOptions::default() };
         Self {
             chunks,
             limits: ExtractLimits::default(),
@@ -56,6 +59,7 @@ impl Default for FileOptions {
             except: Vec::new(),
             hidden: false,
             ignored: false,
+            count: false,
             prune: false,
             dry_run: false,
             watch: false,

@@ -90,7 +90,9 @@ impl FileProblem {
             Self::NoText | Self::Extract(ExtractError::NoText) => "no_text",
             Self::Changing => "changing",
             Self::Vanished => "vanished",
-            Self::Time(_) | Self::Extract(ExtractError::Time(_)) => "time",
+            Self::Time(_)
+            | Self::Extract(ExtractError::Time(_))
+            | Self::Chunk(ChunkError::Time(_)) => "time",
             Self::Panic => "panic",
             Self::Unreadable(_) => "unreadable",
             Self::Extract(ExtractError::Limit { .. }) => "limit",

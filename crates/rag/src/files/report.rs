@@ -12,6 +12,9 @@ use super::FileProblem;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileEvent<'a> {
+    /// So many files were counted, before anything else was done ([`FileOptions::count`](crate::FileOptions::count)).
+    /// There may be others by the time that they are read.
+    Counted(u64),
     /// A file was found.
     Found,
     /// All files were found.

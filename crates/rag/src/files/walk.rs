@@ -14,6 +14,7 @@ use super::{
     place::{Root, Target, special},
     problem::FileProblem,
 };
+use crate::Stop;
 
 /// A file to be read, below its root.
 pub(super) struct Found {
@@ -89,6 +90,30 @@ pub(super) fn walk(
         }
     }
     walked
+}
+
+/// How many files and other things [`walk`] would send.
+pub(super) fn count(targets: &[Target], options: &FileOptions, stop: &Stop) -> u64 {
+    let mut paths: HashSet<PathKey> = HashSet::new();
+    let mut failed = 0;
+    for target in targets {
+        for entry in walker(target, options).build() {
+            if stop.check().is_err() {
+                break;
+            }
+            match entry {
+                Ok(entry) if is_folder(&entry) => {}
+                Ok(entry) => _ = paths.insert(key(entry.path())),
+                Err(_) => failed += 1,
+            }
+        }
+    }
+    paths.len() as u64 + failed
+}
+
+/// Folders, and what cannot be told from one, are passed over.
+fn is_folder(entry: &DirEntry) -> bool {
+    entry.file_type().is_none_or(|kind| kind.is_dir())
 }
 
 fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {

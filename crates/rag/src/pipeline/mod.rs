@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted},
+    Stop,
+    chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until},
     embed::{EmbedError, Embedder},
     extract::Extracted,
     search::{Hit, SearchRequest},
@@ -84,13 +85,27 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`chunk_extracted`].
+    /// As [`chunk_extracted`](crate::chunk_extracted).
     pub fn preview(
         &self,
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<Vec<Chunk>, ChunkError> {
-        chunk_extracted(extracted, options, |text| self.embedder.count_tokens(text))
+        self.preview_until(extracted, options, &Stop::never())
+    }
+
+    /// As [`Self::preview`], unless it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`chunk_extracted_until`](crate::chunk_extracted_until).
+    pub fn preview_until(
+        &self,
+        extracted: &Extracted,
+        options: &ChunkOptions,
+        stop: &Stop,
+    ) -> Result<Vec<Chunk>, ChunkError> {
+        chunk_extracted_until(extracted, options, stop, |text| self.embedder.count_tokens(text))
     }
 
     /// Keeps a document, in the place of what it had before, and says how many chunks it has. Only chunks are embedded
@@ -121,10 +136,32 @@ impl Pipeline {
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<Vec<NewChunk>, PipelineError> {
+        self.prepare_until(before, extracted, options, &Stop::never()).await
+    }
+
+    /// As [`Self::prepare`], unless it is stopped. It is also stopped when nobody waits for it any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prepare`], and [`ChunkError::Time`] and [`ChunkError::Stopped`] if it was stopped.
+    pub async fn prepare_until(
+        &self,
+        before: Option<&str>,
+        extracted: &Extracted,
+        options: &ChunkOptions,
+        stop: &Stop,
+    ) -> Result<Vec<NewChunk>, PipelineError> {
         // Cutting counts tokens, which takes long for a long text.
         let this = self.clone();
         let (extracted, options) = (extracted.clone(), *options);
-        let chunks = blocking(move || Ok(this.preview(&extracted, &options))).await??;
+        let cutting = stop.clone();
+        let chunks = {
+            let caller = stop.on_drop();
+            let work = move || Ok(this.preview_until(&extracted, &options, &cutting));
+            let chunks = blocking(work).await??;
+            caller.disarm();
+            chunks
+        };
         let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
         let vectors = match before {
             Some(uri) => self.embed_new(uri, &texts).await?,

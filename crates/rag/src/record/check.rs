@@ -13,6 +13,16 @@ use super::{
     path::GroupPath,
 };
 
+/// Whether an object id is one of those that the records of indexed files have: a UUID of version 8 (RFC 9562).
+pub(crate) fn is_id_of_file(id: &str) -> bool {
+    let bytes = id.as_bytes();
+    let is_digit = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    bytes.len() == 36 && bytes[14] == b'8' && bytes.iter().enumerate().all(is_digit)
+}
+
 impl RecordLimits {
     fn at_most(
         field: &'static str,

@@ -42,6 +42,8 @@ pub struct NewRecord {
     pub attributes: Map<String, Value>,
     /// Its bytes.
     pub content: Option<Vec<u8>>,
+    /// Whether it is of a file that was indexed, whose object id is reserved for it.
+    pub(crate) is_of_file: bool,
 }
 
 impl NewRecord {

@@ -374,9 +374,12 @@ async fn filters_are_exact(store: &impl ChunkStore) {
             Filter { owners: strings(&["alice", "bob"]), tags: strings(&["y"]), ..none() },
             &["1", "2"],
         ),
-        (Filter { readers: strings(&["alice"]), ..none() }, &["1"]),
-        (Filter { readers: strings(&["alice", "bob", "carol"]), ..none() }, &["1", "2"]),
-        (Filter { readers: strings(&["everybody"]), ..none() }, &["1", "2", "3", "4"]),
+        (Filter { readers: Some(strings(&["alice"])), ..none() }, &["1"]),
+        (Filter { readers: Some(strings(&["alice", "bob", "carol"])), ..none() }, &["1", "2"]),
+        (Filter { readers: Some(strings(&["everybody"])), ..none() }, &["1", "2", "3", "4"]),
+        // Who goes by no name at all reads nothing.
+        (Filter { readers: Some(Vec::new()), ..none() }, &[]),
+        (Filter { readers: Some(Vec::new()), scope: Some("2".to_owned()), ..none() }, &[]),
         (Filter { tags: strings(&["x", "y"]), ..none() }, &["1"]),
         (Filter { tags: strings(&["x", "x"]), ..none() }, &["1"]),
         (Filter { tags: strings(&["alice"]), ..none() }, &["4"]),
@@ -520,7 +523,7 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
             for limit in [10, 100, 1_000] {
                 let mut request = SearchRequest::new("", Some(vector.clone()));
                 (request.limit, request.filter.tags) = (limit, vec![tag.to_owned()]);
-                request.filter.readers = vec!["am7://default/system.user/all".to_owned()];
+                request.filter.readers = Some(vec!["am7://default/system.user/all".to_owned()]);
                 let hits = find(store, &request).await;
                 assert_eq!(hits.len(), limit.min(chunks), "{tag} {question:?}");
                 for (hit, want) in hits.iter().zip(&want) {
@@ -815,7 +818,7 @@ async fn nothing_is_syntax(store: &impl ChunkStore) {
         let filter = Filter {
             tags: vec![text.to_owned()],
             owners: vec![text.to_owned()],
-            readers: vec![text.to_owned()],
+            readers: Some(vec![text.to_owned()]),
             types: vec![text.to_owned()],
             vector_models: vec![text.to_owned()],
             metadata: [(text.to_owned(), json!(text))].into_iter().collect(),

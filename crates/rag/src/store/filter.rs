@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Document;
 use crate::label::hash;
 
-/// Which documents a question is about. What is empty does not restrict.
+/// Which documents a question is about. What is empty does not restrict, but for readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -19,8 +19,9 @@ pub struct Filter {
     pub vector_models: Vec<String>,
     /// One of these owners.
     pub owners: Vec<String>,
-    /// One of these may read it: whoever asks, and the groups that they belong to.
-    pub readers: Vec<String>,
+    /// One of these may read it: whoever asks, and the groups that they belong to. Of no readers at all nobody may read
+    /// anything; without a list, everything passes.
+    pub readers: Option<Vec<String>>,
     /// All of these tags.
     pub tags: Vec<String>,
     /// Each of these keys with just this value.
@@ -53,14 +54,14 @@ impl Filter {
             any(Kind::Type, &self.types),
             any(Kind::VectorModel, &self.vector_models),
             any(Kind::Owner, &self.owners),
-            any(Kind::Reader, &self.readers),
         ];
+        let readers = self.readers.iter().map(|readers| any(Kind::Reader, readers));
         let all_of = self.tags.iter().map(|tag| label(Kind::Tag, &[tag])).chain(
             self.metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])),
         );
         LabelFilter {
             all_of: all_of.collect(),
-            any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).collect(),
+            any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).chain(readers).collect(),
         }
     }
 }

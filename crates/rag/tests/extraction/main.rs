@@ -2,6 +2,8 @@
 #![cfg(feature = "extract")]
 
 #[cfg(feature = "docx")]
+mod books;
+#[cfg(feature = "docx")]
 mod docx;
 mod formats;
 mod hostile;
@@ -9,6 +11,7 @@ mod hostile;
 mod pdf;
 mod places;
 mod properties;
+mod rtf;
 mod seed;
 #[cfg(feature = "spreadsheet")]
 mod spreadsheet;

@@ -158,6 +158,30 @@ fn time_is_bounded() {
 }
 
 #[test]
+fn keywords_within_streams_are_not_read_again_and_again() {
+    // What stands before each keyword is looked at, what follows it is unpacked: both of them the rest of the document.
+    let bare = "stream\n".repeat(1 << 17);
+    // A code of LZW that gives nothing, again and again.
+    let cleared =
+        format!("stream\n{}", "\u{1}@ \u{10}\u{8}\u{4}\u{2}\u{1}".repeat(20)).repeat(1 << 13);
+    for text in [bare, cleared] {
+        let bytes = [b"%PDF-1.4\n".as_slice(), text.as_bytes()].concat();
+        let error = marquetry_rag::extract(&bytes, &Hint::file("a.pdf")).unwrap_err();
+        assert!(error.to_string().contains("stand within one another"), "{error}");
+    }
+}
+
+#[test]
+fn who_has_gone_is_not_read_for() {
+    let stop = marquetry_rag::Stop::never();
+    stop.now();
+    let mut hint = Hint::file("a.pdf");
+    hint.stop = Some(&stop);
+    let bytes = [b"%PDF-1.4\n".as_slice(), &b"stream\n".repeat(1 << 10)].concat();
+    assert_eq!(marquetry_rag::extract(&bytes, &hint).unwrap_err(), ExtractError::Stopped);
+}
+
+#[test]
 fn depth_overflows_nothing() {
     // Some take time that grows with the square of it.
     const DEPTH: usize = 20_000;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use marquetry_rag::{ChunkOptions, Extracted, Hint, Strategy, chunk_extracted, count_words};
 use proptest::{prelude::*, sample::select, strategy::Strategy as _};
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 18] = [
     "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.tsv", "a.rs", "a.docx",
-    "a.pdf", "a.xlsx", "a.ods", "a",
+    "a.pdf", "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf", "a",
 ];
 
 /// Pieces that mean something to one format or another.

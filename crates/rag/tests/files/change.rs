@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 
 use marquetry_rag::{
-    ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions, IndexReport,
-    MemoryRecords, Pipeline, RecordLimits, Records, StaticModel, Strategy,
+    Caller, ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions,
+    IndexReport, MemoryRecords, NewRecord, Pipeline, Record, RecordLimits, Records, StaticModel,
+    Strategy,
 };
 
 use crate::world::{World, refused};
@@ -311,4 +312,59 @@ async fn with_a_folder_its_groups_go_unless_somebody_uses_them() {
     let after = groups().await;
     let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).collect();
     assert_eq!(gone, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn files_are_counted_before_the_first_is_read_where_that_is_asked_for() {
+    let world = World::new(&[("a.md", "One."), ("in/b.md", "Two."), (".hidden.md", "Three.")]);
+    std::os::unix::fs::symlink(world.path("a.md"), world.path("link.md")).unwrap();
+    let mut options = FileOptions::default();
+    options.count = true;
+    // What is named twice is one.
+    let named = [world.path("").into(), world.path("in").into()];
+    let (mut counted, mut found, mut done) = (None, 0, 0);
+    let watch = |event: &FileEvent<'_>| match event {
+        FileEvent::Counted(files) => {
+            assert_eq!((counted, found, done), (None, 0, 0), "before anything else");
+            counted = Some(*files);
+        }
+        FileEvent::Found => found += 1,
+        FileEvent::Done { .. } => done += 1,
+        _ => {}
+    };
+    let report = world.indexer(options).run(&named, watch).await.unwrap();
+    assert_eq!((counted, found, done), (Some(3), 3, 3));
+    assert_eq!(report.files(), 3);
+}
+
+#[tokio::test]
+async fn a_file_is_never_written_into_the_record_of_somebody_else() {
+    let world = World::new(&[("a.md", "A secret.")]);
+    let uri = world.uri("a.md");
+    let id = uri.rsplit('/').next().unwrap();
+    let other = Caller::new("default", "other").unwrap();
+    // The id of a file is for the file alone, even of one's own and for administrators.
+    let new = NewRecord::new("data.data", "a.md").object_id(id).writer(&world.me.user);
+    for caller in [&other, &world.me, &other.clone().admin()] {
+        let refused = world.records.create(caller, new.clone()).await.unwrap_err();
+        assert!(refused.to_string().contains("kept for indexed files"), "{refused}");
+    }
+    // A record that was there before ids were reserved.
+    let mut record = Record::new("data.data", "a.md").with_object_id(id);
+    record = record.with_organization("default");
+    record.owner = Some(other.user.clone());
+    record.readers = [world.me.user.clone()].into();
+    record.writers = [world.me.user.clone()].into();
+    world.records.store().put(marquetry_rag::Put::new(record)).await.unwrap();
+    let report = world.index(FileOptions::default()).await;
+    assert_eq!((report.indexed, report.failed), (0, 1));
+    let problem = report.failures[0].problem.to_string();
+    assert!(problem.contains("you may not index a file into am7://"), "{problem}");
+    let content = world.records.content(&other, &uri).await.unwrap_or_default();
+    assert!(content.is_none_or(|content| content.is_empty()), "the other reads nothing of it");
+    assert_eq!(world.search("secret").await.len(), 0);
+    // Nor where the other's record is found already.
+    let document = world.records.document(&world.records.get(&other, &uri).await.unwrap());
+    world.pipeline.store().replace(document, Vec::new()).await.unwrap();
+    assert_eq!(world.index(FileOptions::default()).await.failed, 1);
 }

@@ -257,7 +257,8 @@ async fn a_search_finds_what_may_be_read() {
     }
     let found = async |caller: &Caller| {
         let mut request = SearchRequest::new("bread", None);
-        request.filter.readers = records.principals(caller).await.unwrap().into_iter().collect();
+        request.filter.readers =
+            Some(records.principals(caller).await.unwrap().into_iter().collect());
         let hits = chunks.search(&request).await.unwrap();
         let mut names: Vec<_> = hits.into_iter().map(|hit| hit.chunk.content).collect();
         names.sort();

@@ -1,6 +1,7 @@
 //! `marquetry index`
 
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     ffi::OsString,
     io::{self, IsTerminal as _},
@@ -147,6 +148,8 @@ impl IndexArgs {
         options.within.clone_from(&self.within);
         (options.hidden, options.ignored) = (self.hidden, self.no_ignore);
         (options.prune, options.dry_run, options.watch) = (self.prune, self.dry_run, self.watch);
+        // For the bar, which stands on a terminal alone.
+        options.count = io::stderr().is_terminal();
         options.home =
             std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
         Ok(options)
@@ -211,6 +214,7 @@ async fn open(
         .knowledge
         .place()
         .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
+    options.chunks.max_bytes = config.knowledge.max_passage_bytes;
     let knowledge = match &place {
         // Nothing is there to compare with, and nothing is to be made.
         KnowledgePlace::File(path) if arguments.dry_run && !path.exists() => {
@@ -297,6 +301,7 @@ async fn once(
     let says = says && !arguments.knowledge.is_json();
     let mut named = 0;
     let events = |event: &FileEvent<'_>| match event {
+        FileEvent::Counted(files) => bar.counted(*files),
         FileEvent::Found => bar.found(),
         FileEvent::Listed => bar.listed(),
         FileEvent::Done { path, outcome } => {
@@ -344,10 +349,11 @@ fn name(path: &Path) -> String {
     printable_line(&path.to_string_lossy())
 }
 
-/// What moves on a terminal while files are worked on.
+/// What moves on a terminal while files are worked on. It shows how many there are before it moves.
 struct Bar {
     bar: ProgressBar,
     started: Instant,
+    found: Cell<u64>,
 }
 
 impl Bar {
@@ -364,11 +370,19 @@ impl Bar {
         } else {
             ProgressBar::hidden()
         };
-        Self { bar, started: Instant::now() }
+        Self { bar, started: Instant::now(), found: Cell::new(0) }
     }
 
+    fn counted(&self, files: u64) {
+        self.bar.set_length(files);
+    }
+
+    /// Files that have come since they were counted make the bar longer.
     fn found(&self) {
-        self.bar.inc_length(1);
+        self.found.set(self.found.get() + 1);
+        if self.bar.length().is_none_or(|length| length < self.found.get()) {
+            self.bar.set_length(self.found.get());
+        }
     }
 
     fn listed(&self) {
@@ -379,12 +393,16 @@ impl Bar {
         if self.bar.is_hidden() {
             return;
         }
-        if !matches!(outcome, FileOutcome::Removed) {
-            self.bar.inc(1);
-        }
+        self.count(outcome);
         let rate = self.bar.position() as f64 / self.started.elapsed().as_secs_f64().max(0.001);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.bar.set_message(format!("{rate:.0}/s {}", printable_line(&name)));
+    }
+
+    fn count(&self, outcome: &FileOutcome<'_>) {
+        if !matches!(outcome, FileOutcome::Removed) {
+            self.bar.inc(1);
+        }
     }
 
     fn say(&self, line: &str) {
@@ -500,4 +518,24 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
         "stopped": report.stopped,
         "seconds": report.elapsed.as_secs_f64(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_knows_how_many_files_there_are_before_it_moves() {
+        let bar = Bar::new(false);
+        bar.counted(3);
+        for found in 0..3 {
+            assert_eq!((bar.bar.length(), bar.bar.position()), (Some(3), found));
+            bar.found();
+            bar.count(&FileOutcome::Unchanged);
+        }
+        // One that has come since.
+        bar.found();
+        bar.count(&FileOutcome::Indexed(1));
+        assert_eq!((bar.bar.length(), bar.bar.position()), (Some(4), 4));
+    }
 }

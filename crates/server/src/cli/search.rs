@@ -92,7 +92,8 @@ async fn find(
     request.threshold = arguments.threshold;
     request.distinct = arguments.distinct;
     request.filter.types.clone_from(&arguments.types);
-    request.filter.readers = knowledge.records.principals(&caller).await?.into_iter().collect();
+    request.filter.readers =
+        Some(knowledge.records.principals(&caller).await?.into_iter().collect());
     for tag in &arguments.tag {
         match knowledge.records.tag(&caller, tag).await {
             Ok(tag) => request.filter.tags.extend(tag.uri()),

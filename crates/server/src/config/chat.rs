@@ -39,7 +39,7 @@ pub struct ChatConfig {
     pub max_tokens: NonZeroU32,
     /// What the model is told first, unless a record says something else.
     pub system_prompt: String,
-    /// Whether each space in what is cited becomes a mark that occurs nowhere else, so that a model tells it from instructions.
+    /// Whether all white space in what is cited gets a mark that occurs nowhere else, so that a model tells it from instructions.
     pub datamark: bool,
     /// How many of a message's references count; further ones are named in the answer's problems.
     pub max_references: NonZeroUsize,

@@ -1,8 +1,13 @@
 //! Where knowledge is kept.
 
-use std::{ffi::OsString, num::NonZeroU64, path::PathBuf};
+use std::{
+    ffi::OsString,
+    num::{NonZeroU64, NonZeroUsize},
+    path::PathBuf,
+};
 
 use marquetry_context_blocks::Am7Uri;
+use marquetry_rag::ChunkOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
@@ -24,6 +29,12 @@ pub struct KnowledgeConfig {
     pub organization: String,
     /// The largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
+    /// How long a tool may read one document, and cut it, in milliseconds; it may also wait as long for others to end.
+    pub max_work_ms: NonZeroU64,
+    /// How long it may take until all passages of one document have their vectors, in milliseconds.
+    pub max_embed_ms: NonZeroU64,
+    /// The longest passage, in bytes of its text, whatever else is asked for; what is longer is cut between words.
+    pub max_passage_bytes: NonZeroUsize,
     /// The model that makes vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
     /// The chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
@@ -38,6 +49,9 @@ impl Default for KnowledgeConfig {
             database: None,
             organization: "default".to_owned(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+            max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),
+            max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
+            max_passage_bytes: ChunkOptions::default().max_bytes,
             embedding: EmbeddingConfig::default(),
             chat: ChatConfig::default(),
         }

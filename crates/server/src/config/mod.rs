@@ -19,6 +19,7 @@ mod login;
 mod mcp_json;
 mod sections;
 mod source;
+mod tools;
 mod upstream;
 
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use self::{
     limits::Limits,
     login::{LoginConfig, LoginGrant},
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
+    tools::ToolsConfig,
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
@@ -92,6 +94,8 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// What becomes of large and binary tool answers.
     pub artifacts: ArtifactsConfig,
+    /// This server's own tools, by groups. What is listed costs every conversation some thousand tokens; a tool that is not listed cannot be called.
+    pub tools: ToolsConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
     /// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.

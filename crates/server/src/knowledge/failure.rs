@@ -143,16 +143,26 @@ fn code_of(error: &StoreError) -> ErrorCode {
 
 impl From<ChunkError> for Failure {
     fn from(error: ChunkError) -> Self {
-        Self::invalid(error.to_string())
+        match error {
+            ChunkError::Time(_) => Self::new(ErrorCode::LimitExceeded, format!("{error}{TIME}")),
+            ChunkError::Stopped => Self::new(ErrorCode::Unavailable, error.to_string()),
+            _ => Self::invalid(error.to_string()),
+        }
     }
 }
+
+/// Which setting says how long work may take.
+const TIME: &str = " (knowledge.max_work_ms)";
 
 impl From<ExtractError> for Failure {
     fn from(error: ExtractError) -> Self {
         let code = match error {
-            ExtractError::Limit { .. } | ExtractError::Time(_) => ErrorCode::LimitExceeded,
-            // Who reads it again may have more luck: that says nothing about the document.
-            ExtractError::Busy(_) => ErrorCode::Unavailable,
+            ExtractError::Time(_) => {
+                return Self::new(ErrorCode::LimitExceeded, format!("{error}{TIME}"));
+            }
+            ExtractError::Limit { .. } => ErrorCode::LimitExceeded,
+            // This says nothing about the document, which may be read the next time.
+            ExtractError::Busy(_) | ExtractError::Stopped => ErrorCode::Unavailable,
             _ => ErrorCode::InvalidParams,
         };
         Self::new(code, error.to_string())

@@ -1,13 +1,13 @@
 //! Knowledge that is opened when somebody needs it.
 
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::{Principal, RequestContext};
 use marquetry_rag::{Caller, RecordChange, RecordError};
 use tokio::sync::{OnceCell, broadcast::error::RecvError};
 
-use super::{ErrorCode, Failure, Knowledge, prompts::PROMPT_CONFIG, watch::Watched};
+use super::{ErrorCode, Failure, Job, Knowledge, prompts::PROMPT_CONFIG, watch::Watched};
 use crate::{
     config::{KnowledgeConfig, KnowledgePlace},
     gateway::Changes,
@@ -32,6 +32,17 @@ pub(crate) struct Access {
 impl Library {
     pub(crate) fn new(config: KnowledgeConfig, changes: Arc<Changes>) -> Self {
         Self { config, opened: OnceCell::new(), changes, watched: Arc::default() }
+    }
+
+    /// The longest passage.
+    pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
+        self.config.max_passage_bytes
+    }
+
+    /// In whose name a request works that needs nothing that is kept.
+    pub(crate) fn job(&self, cx: &RequestContext) -> Job {
+        let caller = cx.principal().map_or(Knowledge::LOCAL_USER.to_owned(), |who| who.id());
+        Job::new(&self.config, &caller)
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -144,7 +155,8 @@ async fn access(knowledge: Knowledge, principal: Option<&Principal>) -> Result<A
             }
         }
     };
-    Ok(Access { knowledge, caller })
+    let job = knowledge.job.of(&caller.user);
+    Ok(Access { knowledge: Knowledge { job, ..knowledge }, caller })
 }
 
 /// Tells what has changed, until the records are closed.

@@ -24,7 +24,7 @@ pub(crate) use self::{
     search::{Passage, Question},
     text::text_of,
     vectorize::Chunking,
-    work::worked,
+    work::{Job, embedded, worked},
 };
 use crate::config::{KnowledgeConfig, KnowledgePlace};
 
@@ -39,6 +39,8 @@ pub(crate) struct Knowledge {
     pub(crate) organization: String,
     /// Whether nothing can be changed: what is stale is left out then, and not set right.
     pub(crate) is_read_only: bool,
+    /// In whose name documents are worked on, and how long that may take.
+    pub(crate) job: Job,
 }
 
 impl Knowledge {
@@ -67,7 +69,8 @@ impl Knowledge {
     async fn open_for(config: &KnowledgeConfig, wanted: Use) -> Result<Self, KnowledgeError> {
         let (records, pipeline) = open::open(config, wanted).await?;
         let organization = config.organization.clone();
-        Ok(Self { records, pipeline, organization, is_read_only: wanted == Use::Read })
+        let job = Job::new(config, Self::LOCAL_USER);
+        Ok(Self { records, pipeline, organization, is_read_only: wanted == Use::Read, job })
     }
 
     /// Opens what is there, to be read for a moment; a file or folder that cannot be written is read as it is.
@@ -107,7 +110,8 @@ impl Knowledge {
         match open::records_alone(&path, config).await {
             Ok((records, pipeline)) => {
                 let organization = config.organization.clone();
-                Ok(Self { records, pipeline, organization, is_read_only: true })
+                let job = Job::new(config, Self::LOCAL_USER);
+                Ok(Self { records, pipeline, organization, is_read_only: true, job })
             }
             // What is wrong with the file is said as always.
             Err(_) => Self::open_to_read(config).await,
@@ -122,7 +126,8 @@ impl Knowledge {
     pub(crate) fn in_memory(config: &KnowledgeConfig) -> Result<Self, KnowledgeError> {
         let (records, pipeline) = open::in_memory()?;
         let organization = config.organization.clone();
-        Ok(Self { records, pipeline, organization, is_read_only: false })
+        let job = Job::new(config, Self::LOCAL_USER);
+        Ok(Self { records, pipeline, organization, is_read_only: false, job })
     }
 
     /// Moves what was written to where it stays, at the end. Where others still use the database, they do it.

@@ -53,13 +53,13 @@ pub(crate) fn completed_by_us(params: &CompleteParams) -> bool {
 }
 
 impl Access {
-    /// A page of records in some form, and after which URI the next one begins. It ends early where its records have
-    /// more than so many bytes together, and is read in parts, since each record may be large.
+    /// A page of records in some form, each with its size, and after which URI the next one begins. It ends before it
+    /// has more than so many bytes, but for a single record, and is read in parts, since each record may be large.
     pub(crate) async fn listed<T>(
         &self,
         mut filter: RecordFilter,
         max_bytes: usize,
-        form: impl Fn(Record) -> Option<T>,
+        form: impl Fn(Record) -> Option<(T, usize)>,
     ) -> Result<(Vec<T>, Option<String>), Failure> {
         const PART: usize = 50;
         // Where nothing is counted, a part is a page: each asks anew for whom the caller stands.
@@ -68,18 +68,21 @@ impl Access {
             _ => PART,
         };
         let mut room = filter.limit.unwrap_or(PART);
-        let (mut all, mut bytes) = (Vec::new(), 0);
+        let (mut all, mut bytes, mut last) = (Vec::new(), 0_usize, None);
         loop {
             filter.limit = Some(room.min(part));
             let page = self.knowledge.records.list(&self.caller, &filter).await?;
             room -= room.min(part);
             for record in page.records {
                 let uri = record.uri();
-                bytes += record.attributes.values().map(size).sum::<usize>();
-                all.extend(form(record));
-                if bytes > max_bytes {
-                    return Ok((all, uri));
+                if let Some((one, size)) = form(record) {
+                    bytes = bytes.saturating_add(size);
+                    if bytes > max_bytes && !all.is_empty() {
+                        return Ok((all, last));
+                    }
+                    all.push(one);
                 }
+                last = uri;
             }
             if room == 0 || page.next.is_none() {
                 return Ok((all, page.next));
@@ -100,7 +103,7 @@ impl Access {
         filter.after = after.map(str::to_owned);
         filter.limit = Some(limit);
         // As resources they are small.
-        self.listed(filter, usize::MAX, |record| resource(&record)).await
+        self.listed(filter, usize::MAX, |record| Some((resource(&record)?, 0))).await
     }
 
     /// A page of all records as resources, in parts by what they are, and with which cursor the next one begins.
@@ -387,16 +390,6 @@ fn types_of(part: usize) -> Vec<String> {
     };
     let types = ModelType::ALL.iter().map(|model| model.name);
     types.filter(|kind| part_of(kind) == part).map(str::to_owned).collect()
-}
-
-/// How much a value takes, roughly.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(|value| 1 + size(value)).sum(),
-        Value::Object(values) => values.iter().map(|(name, value)| name.len() + size(value)).sum(),
-        _ => 8,
-    }
 }
 
 /// A record as lists show it.

@@ -70,6 +70,9 @@ pub(crate) struct Place {
     /// What its source is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source_title: Option<String>,
+    /// The file that its source was indexed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source_file: Option<String>,
     /// The page that it begins on, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) page: Option<u32>,
@@ -96,12 +99,26 @@ impl Access {
     pub(crate) async fn search(&self, question: &Question) -> Result<Vec<Passage>, Failure> {
         let Some(request) = self.request(question).await? else { return Ok(Vec::new()) };
         let hits = self.hits(&request).await?;
-        Ok(hits.into_iter().map(|hit| self.passage(hit)).collect())
+        let mut files = BTreeMap::new();
+        for hit in &hits {
+            let uri = &hit.chunk.document;
+            if !files.contains_key(uri) {
+                let document = self.knowledge.pipeline.store().document(uri).await?;
+                let file =
+                    document.and_then(|it| Some(it.metadata.get("source")?.as_str()?.into()));
+                files.insert(uri.clone(), file);
+            }
+        }
+        let passage = |hit: Hit| {
+            let file = files.get(&hit.chunk.document).cloned().flatten();
+            self.passage(hit, file)
+        };
+        Ok(hits.into_iter().map(passage).collect())
     }
 
     /// The same as hits. The request's readers are the caller's principals.
     pub(crate) async fn hits(&self, request: &SearchRequest) -> Result<Vec<Hit>, Failure> {
-        let readers = request.filter.readers.iter().cloned().collect();
+        let readers = request.filter.readers.iter().flatten().cloned().collect();
         let mut hits = Vec::new();
         for _ in 0..2 {
             let found = self.knowledge.pipeline.search(request.clone()).await?;
@@ -134,7 +151,7 @@ impl Access {
         request.filter.types.clone_from(&question.types);
         request.filter.vector_models.clone_from(&question.vector_models);
         let readers = knowledge.records.principals(caller).await?;
-        request.filter.readers = readers.into_iter().collect();
+        request.filter.readers = Some(readers.into_iter().collect());
         request.limit = question.limit.unwrap_or(Question::LIMIT).min(Question::MOST);
         request.threshold = question.threshold.unwrap_or(0.0);
         request.distinct = question.distinct;
@@ -211,10 +228,20 @@ impl Access {
         Ok(true)
     }
 
-    fn passage(&self, hit: Hit) -> Passage {
-        let chunk = hit.chunk;
+    fn passage(&self, hit: Hit, source_file: Option<String>) -> Passage {
+        let mut chunk = hit.chunk;
+        let uri = self.knowledge.chunk_uri(chunk.id);
+        // One that was kept before passages had a limit.
+        let most = self.knowledge.job.max_passage_bytes();
+        if chunk.content.len() > most {
+            let bytes = chunk.content.len();
+            chunk.content.truncate(chunk.content.floor_char_boundary(most));
+            chunk
+                .content
+                .push_str(&format!("… (cut; resources/read of {uri} gives all {bytes} bytes)"));
+        }
         Passage {
-            uri: self.knowledge.chunk_uri(chunk.id),
+            uri,
             text: chunk.content,
             place: Place {
                 score: hit.score,
@@ -226,6 +253,7 @@ impl Access {
                 source_uri: chunk.document,
                 source_type: hit.kind,
                 source_title: hit.title,
+                source_file,
                 page: chunk.page,
                 chapter: chunk.chapter.as_ref().map(|chapter| chapter.number),
                 chapter_title: chunk.chapter.map(|chapter| chapter.title),
@@ -267,8 +295,8 @@ mod tests {
     use std::sync::Arc;
 
     use marquetry_rag::{
-        EmbedError, Embedder, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline,
-        RecordPatch, Records, StaticModel,
+        ChunkOptions, EmbedError, Embedder, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord,
+        Pipeline, RecordPatch, Records, StaticModel,
     };
 
     use super::*;
@@ -305,6 +333,7 @@ mod tests {
             pipeline,
             organization: "default".to_owned(),
             is_read_only: false,
+            job: crate::knowledge::Job::new(&Default::default(), "local"),
         };
         let caller = knowledge.local().await.unwrap();
         Access { knowledge, caller }
@@ -314,7 +343,10 @@ mod tests {
         async fn note(&self, text: &str) -> String {
             let new = NewRecord::new("data.note", "note").attribute("text", text);
             let record = self.knowledge.records.create(&self.caller, new).await.unwrap();
-            let extracted = text_of(&record, None).await.unwrap();
+            let extracted =
+                text_of(&crate::knowledge::Job::new(&Default::default(), "local"), &record, None)
+                    .await
+                    .unwrap();
             self.knowledge.vectorize(&record, extracted, Default::default()).await.unwrap();
             record.uri().unwrap()
         }
@@ -372,7 +404,10 @@ mod tests {
         let record = eve.create(new).await.unwrap();
         let uri = record.uri().unwrap();
         let content = eve.knowledge.records.content(&eve.caller, &uri).await.unwrap();
-        let extracted = text_of(&record, content).await.unwrap();
+        let extracted =
+            text_of(&crate::knowledge::Job::new(&Default::default(), "local"), &record, content)
+                .await
+                .unwrap();
         eve.knowledge.vectorize(&record, extracted, Default::default()).await.unwrap();
         assert_eq!(alice.found("wheat").await.len(), 2);
         let mut patch = RecordPatch::new();
@@ -388,10 +423,13 @@ mod tests {
         let access = access().await;
         let new = NewRecord::new("data.note", "note").attribute("text", "The mill grinds wheat.");
         let record = access.create(new).await.unwrap();
-        let extracted = text_of(&record, None).await.unwrap();
+        let extracted =
+            text_of(&crate::knowledge::Job::new(&Default::default(), "local"), &record, None)
+                .await
+                .unwrap();
         let chunking =
             crate::knowledge::Chunking { size: Some(100), overlap: Some(99), ..Default::default() };
-        let options = chunking.options().unwrap();
+        let options = chunking.options(ChunkOptions::default().max_bytes).unwrap();
         access.knowledge.vectorize(&record, extracted, options).await.unwrap();
         let uri = record.uri().unwrap();
         let long: String = (0..2_000).map(|it| format!("Mill {it} grinds rye. ")).collect();

@@ -1,9 +1,9 @@
 //! The text of records.
 
-use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, extract};
+use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract};
 use serde_json::Value;
 
-use super::{Failure, worked};
+use super::{Failure, Job, worked};
 
 /// What a record says: what is extracted from its bytes, or else what its attributes hold.
 ///
@@ -11,6 +11,7 @@ use super::{Failure, worked};
 ///
 /// Its bytes are no document, or it says nothing.
 pub(crate) async fn text_of(
+    job: &Job,
     record: &Record,
     content: Option<Vec<u8>>,
 ) -> Result<Extracted, Failure> {
@@ -31,13 +32,15 @@ pub(crate) async fn text_of(
     let file_name = file_name.unwrap_or(&record.name);
     let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
-    let work = move || {
+    let time = job.time();
+    let work = move |stop: &Stop| {
         let mut hint = Hint::file(&file_name);
         hint.media_type = media_type.as_deref();
         hint.source_uri = uri.as_deref();
+        (hint.limits.max_time, hint.stop) = (time, Some(stop));
         Ok(extract(&content, &hint)?)
     };
-    worked("reading the document", work).await
+    worked(job, "reading the document", work).await
 }
 
 /// The attributes that hold text, one after the other.

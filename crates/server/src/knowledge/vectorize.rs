@@ -4,15 +4,18 @@ use std::num::NonZeroUsize;
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
-    ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError, Record,
-    RecordError, RecordPatch, Records, Strategy,
+    ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError,
+    Record, RecordError, RecordPatch, Records, Stop, Strategy,
 };
 use serde_json::{Value, json};
 
-use super::{Access, ErrorCode, Failure, Knowledge, chat, text_of, worked};
+use super::{Access, ErrorCode, Failure, Knowledge, chat, embedded, text_of};
 
 /// Under which name it says how it was cut.
 const CHUNKING: &str = "chunking";
+
+/// What takes its time when a record becomes findable.
+const EMBEDDING: &str = "cutting and embedding the text";
 
 /// How a text is to be cut, as somebody says it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,11 +27,14 @@ pub(crate) struct Chunking {
 }
 
 impl Chunking {
-    pub(crate) fn options(&self) -> Result<ChunkOptions, Failure> {
+    /// The same for the cutter; no passage has more bytes than this.
+    pub(crate) fn options(&self, max_bytes: NonZeroUsize) -> Result<ChunkOptions, Failure> {
         let size = self.size.unwrap_or(ChunkOptions::default().size.get() as i64);
         let mut options = ChunkOptions::new(self.strategy.unwrap_or_default(), size)?;
         options.overlap = self.overlap.unwrap_or(0);
-        options.max_tokens = self.max_tokens;
+        options.max_bytes = max_bytes;
+        // As `marquetry index` cuts, so that a document has as many chunks whoever cuts it.
+        options.max_tokens = Some(self.max_tokens.unwrap_or(ChunkOptions::USUAL_TOKENS));
         Ok(options)
     }
 }
@@ -46,11 +52,12 @@ impl Knowledge {
         document.metadata.insert(CHUNKING.to_owned(), json!(options));
         document.media_type = Some(extracted.mime_type.clone());
         document.content_hash = None;
-        // Cutting and embedding may take long, and do so without waiting for anything.
-        let pipeline = self.pipeline.clone();
-        let runtime = tokio::runtime::Handle::current();
-        let work = move || Ok(runtime.block_on(pipeline.index(document, &extracted, &options))?);
-        worked("cutting the text", work).await
+        let prepare = async |stop: Stop| {
+            let uri = Some(&*document.uri);
+            Ok(self.pipeline.prepare_until(uri, &extracted, &options, &stop).await?)
+        };
+        let chunks = embedded(&self.job, EMBEDDING, prepare).await?;
+        Ok(self.pipeline.store().replace(document, chunks).await?)
     }
 
     /// The document that a record is found by, if it is.
@@ -94,7 +101,7 @@ impl Knowledge {
             .get(CHUNKING)
             .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
         let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
-        match text_of(record, content).await {
+        match text_of(&self.job, record, content).await {
             Ok(extracted) => self.recut(record, extracted, options.unwrap_or_default()).await,
             // It says nothing any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
@@ -115,21 +122,24 @@ impl Knowledge {
     ) -> Result<(), Failure> {
         let media_type = extracted.mime_type.clone();
         let uri = record.uri().unwrap_or_default();
-        let (pipeline, runtime) = (self.pipeline.clone(), tokio::runtime::Handle::current());
-        let work = move || {
-            runtime.block_on(async {
-                match pipeline.prepare(Some(&uri), &extracted, &options).await {
-                    // What fitted the text that it had may not fit this one.
-                    Err(PipelineError::Chunk(problem)) => {
-                        tracing::debug!(uri, %problem, "a text is cut by default");
-                        let options = ChunkOptions::default();
-                        Ok((pipeline.prepare(Some(&uri), &extracted, &options).await?, options))
-                    }
-                    prepared => Ok((prepared?, options)),
+        let prepare = async |stop: Stop| {
+            let prepare = async |options| {
+                self.pipeline.prepare_until(Some(&uri), &extracted, &options, &stop).await
+            };
+            match prepare(options).await {
+                Err(PipelineError::Chunk(
+                    problem @ (ChunkError::Time(_) | ChunkError::Stopped),
+                )) => Err(problem.into()),
+                // What fitted the text that it had may not fit this one.
+                Err(PipelineError::Chunk(problem)) => {
+                    tracing::debug!(uri, %problem, "a text is cut by default");
+                    let options = ChunkOptions::default();
+                    Ok((prepare(options).await?, options))
                 }
-            })
+                prepared => Ok((prepared?, options)),
+            }
         };
-        let (mut chunks, options) = worked("cutting the text", work).await?;
+        let (mut chunks, options) = embedded(&self.job, EMBEDDING, prepare).await?;
         // Another may have done it in the meantime, and better: `index` knows the file itself.
         let Some(old) = self.document_of(record).await? else { return Ok(()) };
         if !Self::is_stale(&old, record) {

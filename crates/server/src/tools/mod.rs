@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod knowledge;
+mod listing;
 mod plantuml;
 
 use marquetry_protocol::{
@@ -11,10 +12,12 @@ use marquetry_protocol::{
 };
 use serde_json::json;
 
+use crate::config::{Config, ToolsConfig};
+
 use self::plantuml::has_no_text;
 pub(crate) use self::{
     artifacts::{Artifacts, LIST, READ},
-    knowledge::{ERROR, KnowledgeTools, SEARCH, error_code},
+    knowledge::{CHAT, ERROR, KnowledgeTools, SEARCH, error_code},
     plantuml::{
         DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE, EncodeArguments,
     },
@@ -27,25 +30,43 @@ pub(crate) struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// Diagrams, the artifacts that captured answers became, and knowledge.
+    /// Those that are switched on: diagrams, the artifacts that captured answers became, and knowledge.
     pub(crate) fn new(
+        config: &ToolsConfig,
         diagrams: &Diagrams,
         artifacts: &Artifacts,
         knowledge: &KnowledgeTools,
     ) -> Self {
-        let toolbox = Toolbox::new("marquetry", env!("CARGO_PKG_VERSION"));
-        let mut toolbox = artifacts.add_to(diagrams.add_to(toolbox));
-        if knowledge.is_enabled() {
-            toolbox = knowledge.add_to(toolbox);
+        let mut toolbox = Toolbox::new("marquetry", env!("CARGO_PKG_VERSION"));
+        if config.diagrams {
+            toolbox = diagrams.add_to(toolbox);
         }
-        let listed = toolbox.tools().map(listed).collect();
+        if config.artifacts {
+            toolbox = artifacts.add_to(toolbox);
+        }
+        if config.knowledge && knowledge.is_enabled() {
+            toolbox = knowledge.add_to(toolbox);
+            if config.chat {
+                toolbox = knowledge.add_chat(toolbox);
+            }
+        }
+        // What is listed without a model could not be used; a call says how to set one up.
+        let has_model = knowledge.has_model();
+        let is_listed = |tool: &&Tool| has_model || tool.name != CHAT;
+        let listed = toolbox.tools().filter(is_listed).map(listed).collect();
         Self { toolbox, listed }
     }
 
     /// The names that no upstream can have.
-    pub(crate) fn names(has_knowledge: bool) -> Vec<&'static str> {
-        let mut names = vec![ENCODE, DECODE, LIST, READ];
-        if has_knowledge {
+    pub(crate) fn names(config: &Config) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        if config.tools.diagrams {
+            names.extend([ENCODE, DECODE]);
+        }
+        if config.tools.artifacts {
+            names.extend([LIST, READ]);
+        }
+        if config.tools.knowledge && config.knowledge.enabled {
             names.extend(KnowledgeTools::NAMES);
         }
         names
@@ -86,7 +107,7 @@ impl BuiltIns {
 /// A tool with what the type of its arguments cannot say.
 fn listed(tool: &Tool) -> Tool {
     // Diagrams and artifacts change nothing, and reach nothing beyond this process.
-    let reads = json!({"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false});
+    let reads = json!({"readOnlyHint": true, "openWorldHint": false});
     let (title, hints) = match tool.name.as_str() {
         ENCODE => ("Encode a PlantUML diagram", reads),
         DECODE => ("Decode a PlantUML diagram", reads),
@@ -94,5 +115,6 @@ fn listed(tool: &Tool) -> Tool {
         READ => ("Read an artifact", reads),
         other => KnowledgeTools::says(other).unwrap_or((other, reads)),
     };
-    Tool { title: Some(title.to_owned()), annotations: hints.as_object().cloned(), ..tool.clone() }
+    let tool = listing::short(tool);
+    Tool { title: Some(title.to_owned()), annotations: hints.as_object().cloned(), ..tool }
 }

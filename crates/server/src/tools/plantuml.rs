@@ -18,14 +18,12 @@ pub(crate) const DECODE: &str = "decodePlantUML";
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EncodeArguments {
-    /// The diagram's PlantUML source text, at most 51,200 bytes of UTF-8. The lines @startuml and @enduml are optional. Line breaks are real line
-    /// breaks, not the two characters \n.
+    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are optional.
     pub(crate) plantuml_code: String,
-    /// What the URL shows: "svg" (default, a drawing that scales), "png" (a picture) or "txt" (text art, for sequence diagrams).
+    /// "txt" is text art, for sequence diagrams.
     #[serde(default)]
     pub(crate) format: DiagramFormat,
-    /// Encode every character of the text. By default a bare @startuml/@enduml wrapper is left out, which shortens the URL; the server puts it
-    /// back.
+    /// Also encode a bare @startuml/@enduml, which the server adds anyway.
     #[serde(default)]
     pub(crate) verbatim: bool,
 }
@@ -34,7 +32,7 @@ pub(crate) struct EncodeArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DecodeArguments {
-    /// A PlantUML code such as "SyfFKj2rKt3CoKnELR1Io4ZDoSa70000", or a diagram's URL, which ends with one.
+    /// A code such as "SyfFKj2rKt3CoKnELR1Io4ZDoSa70000", or a URL that ends with one.
     pub(crate) code: String,
 }
 
@@ -186,9 +184,8 @@ impl Diagrams {
     }
 }
 
-const ENCODE_DESCRIPTION: &str = "Turns PlantUML source text into a URL that shows the diagram: sequence, class, state, activity, component, \
-     deployment, use case, mind map, Gantt and other diagrams. Nothing is sent anywhere; the text is compressed into the URL. The same text \
-     always gives the same URL.";
+const ENCODE_DESCRIPTION: &str = "Turns PlantUML source text into a URL that shows the diagram: sequence, class, state, activity, mind map, Gantt and \
+     others. Nothing is sent anywhere; the text is compressed into the URL.";
 
 const DECODE_DESCRIPTION: &str =
     "Turns a PlantUML code, or a URL that ends with one, back into the diagram's source text.";

@@ -447,7 +447,7 @@ async fn a_text_that_is_made_findable_is_the_text_of_its_record() {
 async fn cutting_gives_no_more_than_can_be_sent() {
     let folder = tempfile::tempdir().unwrap();
     let toml = format!(
-        "[knowledge]\ndatabase = {:?}\n[limits]\nmax_resource_bytes = 100_000\n",
+        "[knowledge]\ndatabase = {:?}\n[limits]\nmax_own_answer_bytes = 100_000\n",
         folder.path().join("knowledge.db")
     );
     let server = Running::start(&toml).await;
@@ -457,14 +457,25 @@ async fn cutting_gives_no_more_than_can_be_sent() {
     let (status, refused) = chunk(arguments).await;
     assert_eq!((status, &refused["code"]), (400, &json!("invalid_params")), "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("take a smaller overlap"), "{refused}");
-    let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 10, "preview": true});
-    let (status, refused) = chunk(arguments).await;
-    assert_eq!((status, &refused["code"]), (413, &json!("limit_exceeded")), "{refused}");
-    let message = refused["message"].as_str().unwrap();
-    assert!(
-        message.contains("limits.max_resource_bytes (100000)") && message.contains("am7_vectorize"),
-        "{message}"
-    );
+    // What does not fit into one answer is on further pages.
+    let mut shown = 0;
+    let mut from = json!(0);
+    while !from.is_null() {
+        let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 500, "preview": true, "from": from});
+        let (status, page) = chunk(arguments).await;
+        assert_eq!((status, &page["totalChunks"]), (200, &json!(400)), "{page}");
+        assert!(page.to_string().len() < 100_000, "a page has a size");
+        let chunks = page["chunks"].as_array().unwrap();
+        assert_eq!(chunks[0]["index"], shown);
+        shown += chunks.len();
+        from = page["nextIndex"].clone();
+    }
+    assert_eq!(shown, 400);
+    // What took a minute and more.
+    let many = json!({"content": "Ab. ".repeat(2_000), "chunkSize": 100_000, "maxTokens": 4});
+    let (status, cut) = chunk(many).await;
+    assert_eq!(status, 200, "{cut}");
+    assert!(cut["totalChunks"].as_u64().unwrap() >= 1_000, "{cut}");
     // The tokens that it counts are those of the model, not words.
     let arguments = json!({"content": "Antidisestablishmentarianism is a word.", "chunkSize": 1, "maxTokens": 3, "preview": true});
     let (status, chunked) = chunk(arguments).await;
@@ -514,4 +525,113 @@ async fn what_another_process_changes_is_told_to_those_who_watch() {
     one.stop().await;
     within(quiet.read_to_string(&mut nothing)).await.unwrap();
     assert!(!nothing.contains("event:"), "nothing happened to it: {nothing}");
+}
+
+#[tokio::test]
+async fn what_our_tools_show_is_bounded_and_says_how_to_get_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = format!(
+        "[knowledge]\ndatabase = {:?}\n[limits]\nmax_own_answer_bytes = 20_000\n",
+        folder.path().join("knowledge.db")
+    );
+    let server = Running::start(&toml).await;
+    let raw = async |name: &str, arguments: Value| {
+        let call = json!({"name": name, "arguments": arguments});
+        server.v1("", "tools/call", call).await.body
+    };
+    // Records with much to say of themselves.
+    for number in 0..24 {
+        let text = "A long note. ".repeat(700);
+        let new = json!({"type": "data.note", "name": format!("note {number:02}"), "attributes": {"text": text}});
+        let (status, made) = server.tool("", "am7_create_object", new).await;
+        assert_eq!(status, 200, "{made}");
+        assert!(made.to_string().len() < 15_000);
+    }
+    let (mut seen, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
+    loop {
+        let mut arguments = json!({"type": "data.note", "limit": 500});
+        if !cursor.is_null() {
+            arguments["cursor"] = cursor;
+        }
+        let body = raw("am7_list_objects", arguments).await;
+        // Escaped once more as text, it is somewhat longer.
+        assert!(body.len() < 30_000, "{} bytes", body.len());
+        let page: Value = serde_json::from_str(&body).unwrap();
+        for object in page["structuredContent"]["objects"].as_array().unwrap() {
+            seen.push(object["name"].as_str().unwrap().to_owned());
+            let how = object["attributesOmitted"].as_str().unwrap();
+            assert!(how.contains("text (") && how.contains("resources/read of am7://"), "{how}");
+        }
+        (cursor, pages) = (page["structuredContent"]["nextCursor"].clone(), pages + 1);
+        if cursor.is_null() {
+            break;
+        }
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!((seen.len(), pages > 1), (24, true));
+
+    // A text that is read on, with what a model is shown saying so.
+    let text = (0..2_000).map(|it| format!("Loaf {it} of bread. ")).collect::<String>();
+    let new = json!({"type": "data.data", "name": "loaves", "content": text});
+    let (_, made) = server.tool("", "am7_create_object", new).await;
+    let (mut read, mut start) = (String::new(), json!(0));
+    while !start.is_null() {
+        let body = raw("am7_extract_content", json!({"uri": made["uri"], "start": start})).await;
+        assert!(body.len() < 25_000, "{} bytes", body.len());
+        let part: Value = serde_json::from_str(&body).unwrap();
+        read.push_str(part["structuredContent"]["content"].as_str().unwrap());
+        start = part["structuredContent"]["nextStart"].clone();
+        assert_eq!(body.contains(&format!("start = {start})")), !start.is_null(), "{body}");
+    }
+    assert_eq!(read.trim(), text.trim());
+
+    // Passages, as many as fit.
+    let (status, done) =
+        server.tool("", "am7_vectorize", json!({"uri": made["uri"], "chunkSize": 100})).await;
+    assert_eq!(status, 200, "{done}");
+    let body = raw("am7_vector_search", json!({"query": "bread", "limit": 100})).await;
+    assert!(body.len() < 30_000, "{} bytes", body.len());
+    let found: Value = serde_json::from_str(&body).unwrap();
+    let omitted = found["structuredContent"]["omitted"].as_u64().unwrap();
+    let shown = found["structuredContent"]["results"].as_array().unwrap().len();
+    assert_eq!(omitted + shown as u64, done["chunkCount"].as_u64().unwrap(), "{shown}");
+    assert!(body.contains(&format!("({omitted} more passages were found")), "{body}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_can_cite_what_a_search_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    let search = async |query: &str| {
+        let call =
+            json!({"name": "am7_vector_search", "arguments": {"query": query, "threshold": 0.3}});
+        server.v1("", "tools/call", call).await.json()
+    };
+    let nothing = search("anything").await;
+    assert_eq!(nothing["structuredContent"], json!({"results": []}));
+    let said = nothing["content"][0]["text"].as_str().unwrap();
+    assert!(said.starts_with("No passage was found"), "{said}");
+
+    let text = "# Ovens\n\nA stone oven keeps its heat for hours.\n";
+    let new = json!({"type": "data.data", "name": "Baking at home", "mediaType": "text/markdown", "content": text});
+    let (_, made) = server.tool("", "am7_create_object", new).await;
+    let uri = made["uri"].as_str().unwrap();
+    server.tool("", "am7_vectorize", json!({"uri": uri})).await;
+    let found = search("How long does a stone oven keep its heat?").await;
+    let item = &found["content"][0];
+    let shown = item["resource"]["text"].as_str().unwrap();
+    assert!(shown.starts_with("Source: "), "{shown}");
+    for part in
+        ["Baking at home", uri, "\u{201C}Ovens\u{201D}", "A stone oven keeps its heat for hours."]
+    {
+        assert!(shown.contains(part), "{part} is missing: {shown}");
+    }
+    // Programs have what they had.
+    assert_eq!(item["type"], "resource");
+    assert_eq!(item["metadata"]["sourceUri"], uri);
+    let result = &found["structuredContent"]["results"][0];
+    assert!(!result["text"].as_str().unwrap().contains("Source:"), "{result}");
+    server.stop().await;
 }

@@ -251,3 +251,55 @@ async fn diagrams_are_encoded_in_both_eras() {
     }
     server.stop().await;
 }
+
+/// The tools as a client gets them, and how many bytes they are.
+async fn listed(toml: &str) -> (Vec<String>, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("knowledge.db");
+    let knowledge = format!("[knowledge]\nenabled = true\ndatabase = {database:?}\n");
+    let server = Running::start(&format!("{knowledge}{toml}")).await;
+    let agent = server.agent().await;
+    let listed = ask(&agent, "tools/list", json!({})).await.unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    let bytes: usize = tools.iter().map(|tool| tool.to_string().len() + 1).sum();
+    for tool in tools {
+        println!("{:6} {}", tool.to_string().len(), tool["name"]);
+    }
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    server.stop().await;
+    (names, bytes)
+}
+
+#[tokio::test]
+async fn our_own_tools_cost_a_client_at_most_12_kib() {
+    let (names, bytes) = listed("").await;
+    assert!(!names.iter().any(|name| name == "am7_chat"), "there is no model: {names:?}");
+    assert!(names.iter().any(|name| name == "am7_vector_search"), "{names:?}");
+    assert!(bytes <= 12 << 10, "{bytes} bytes");
+    let model = "[knowledge.chat]\nprovider = 'ollama'\nmodel = 'qwen3:4b'\n";
+    let (names, bytes) = listed(model).await;
+    assert!(names.iter().any(|name| name == "am7_chat"), "{names:?}");
+    assert!(bytes <= 12 << 10, "{bytes} bytes");
+}
+
+#[tokio::test]
+async fn groups_of_tools_are_switched_off() {
+    let (names, _) = listed("[tools]\nknowledge = false\ndiagrams = false\n").await;
+    assert!(
+        names.iter().all(|name| name.ends_with("artifacts") || name.ends_with("artifact")),
+        "{names:?}"
+    );
+    assert!(names.iter().any(|name| name == "read_artifact"), "{names:?}");
+    let (names, _) = listed("[tools]\nartifacts = false\nchat = false\n[knowledge.chat]\nprovider = 'ollama'\nmodel = 'm'\n").await;
+    assert!(
+        names.iter().all(|name| name.starts_with("am7_") || name.ends_with("PlantUML")),
+        "{names:?}"
+    );
+    assert!(!names.iter().any(|name| name == "am7_chat"), "{names:?}");
+    let server = Running::start("[tools]\ndiagrams = false\n").await;
+    let agent = server.agent().await;
+    let (code, message) =
+        rpc_error(call(&agent, "encodePlantUML", json!({"plantumlCode": "a"})).await);
+    assert_eq!((code, message.as_str()), (-32602, "unknown tool 'encodePlantUML'"));
+    server.stop().await;
+}

@@ -6,7 +6,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::{
     super::{
-        ExtractError, ExtractLimits, Extracted, Heading, Problem,
+        ExtractError, Extracted, Heading, Problem, Source,
         package::{attribute, each_event, resolved},
     },
     FORMAT, outline_level,
@@ -15,7 +15,7 @@ use super::{
 /// Gathers the text of a document's parts.
 pub(super) struct Body<'a> {
     levels: &'a HashMap<String, u8>,
-    limits: &'a ExtractLimits,
+    source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
     /// Paragraphs that are open: those of a text box stand inside of another one.
@@ -43,10 +43,10 @@ struct Paragraph {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(levels: &'a HashMap<String, u8>, limits: &'a ExtractLimits) -> Self {
+    pub(super) fn new(levels: &'a HashMap<String, u8>, source: Source<'a>) -> Self {
         Self {
             levels,
-            limits,
+            source,
             text: String::new(),
             headings: Vec::new(),
             paragraphs: Vec::new(),
@@ -78,7 +78,7 @@ impl<'a> Body<'a> {
                 }
                 _ => {}
             }
-            self.limits.check_content(self.text.len())
+            self.source.check(self.text.len())
         })?;
         self.paragraphs.clear();
         (self.tables, self.left_out, self.in_text) = (0, 0, false);

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Range};
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 use super::{
-    ExtractError, Extracted, Extractor, Problem, Source,
+    ExtractError, Extracted, Extractor, Heading, Problem, Source,
     decode::{declared_after, decode},
 };
 use flow::{Break, Flow};
@@ -30,21 +30,38 @@ impl Extractor for Html {
         let declared = source.charset.or_else(|| declared_after(source.bytes, "charset", 1024));
         let mut extracted = decode(source.bytes, declared).document()?;
         let html = std::mem::take(&mut extracted.content);
-        let mut page = Page::default();
-        for token in tokens(&html) {
-            page.token(token);
-            source.limits.check_content(page.flow.len())?;
-        }
+        let page = read(&html, source)?;
         if page.hidden > 0 {
             extracted.problems.push(Problem::Hidden { count: page.hidden });
         }
-        (extracted.content, extracted.headings) = page.flow.finish();
-        let title = page.title.split_whitespace().collect::<Vec<_>>().join(" ");
-        extracted.title = (!title.is_empty()).then_some(title);
-        extracted.metadata = page.metadata;
+        (extracted.content, extracted.headings) = (page.content, page.headings);
+        (extracted.title, extracted.metadata) = (page.title, page.metadata);
         extracted.wrapped = false;
         Ok(extracted)
     }
+}
+
+/// What a page says.
+pub(super) struct Read {
+    pub(super) content: String,
+    pub(super) headings: Vec<Heading>,
+    pub(super) title: Option<String>,
+    pub(super) metadata: BTreeMap<String, String>,
+    /// How many passages are not shown.
+    pub(super) hidden: usize,
+}
+
+/// Reads the text of a page.
+pub(super) fn read(html: &str, source: &Source<'_>) -> Result<Read, ExtractError> {
+    let mut page = Page::default();
+    for token in tokens(html) {
+        page.token(token);
+        source.check(page.flow.len())?;
+    }
+    let (content, headings) = page.flow.finish();
+    let title = page.title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title = (!title.is_empty()).then_some(title);
+    Ok(Read { content, headings, title, metadata: page.metadata, hidden: page.hidden })
 }
 
 fn tokens(html: &str) -> impl Iterator<Item = Token<usize>> {

@@ -67,13 +67,15 @@ fn base_85(data: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How many bytes LZW data holds, up to somewhat more than is allowed (ISO 32000-2, 7.4.4); data of another kind soon
-/// has a code that cannot be.
-pub(super) fn lzw_length(data: &[u8], allowed: u64) -> u64 {
-    lzw_length_if(data, allowed, 1).max(lzw_length_if(data, allowed, 0))
+/// has a code that cannot be. The second number says how many bytes were read for it.
+pub(super) fn lzw_length(data: &[u8], allowed: u64) -> (u64, usize) {
+    let early = lzw_length_if(data, allowed, 1);
+    let late = lzw_length_if(data, allowed, 0);
+    (early.0.max(late.0), early.1 + late.1)
 }
 
 /// `early`: by how many codes early the codes get longer.
-fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> u64 {
+fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
     const CLEAR: usize = 256;
     const END: usize = 257;
     const FIRST: usize = 258;
@@ -81,6 +83,7 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> u64 {
     let mut last: Option<u64> = None;
     let (mut bits, mut held, mut total) = (0_usize, 0, 0);
     let mut bytes = data.iter();
+    let read = |rest: &[u8]| data.len() - rest.len();
     while total <= allowed {
         let width = match FIRST + lengths.len() + early {
             ..512 => 9,
@@ -89,7 +92,7 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> u64 {
             _ => 12,
         };
         while held < width {
-            let Some(byte) = bytes.next() else { return total };
+            let Some(byte) = bytes.next() else { return (total, data.len()) };
             bits = (bits << 8 | usize::from(*byte)) & 0xFF_FFFF;
             held += 8;
         }
@@ -101,12 +104,12 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> u64 {
                 last = None;
                 continue;
             }
-            END => return total,
+            END => return (total, read(bytes.as_slice())),
             0..CLEAR => 1,
             _ => match (lengths.get(code - FIRST), last) {
                 (Some(length), _) => *length,
                 (None, Some(last)) if code - FIRST == lengths.len() => last + 1,
-                _ => return total,
+                _ => return (total, read(bytes.as_slice())),
             },
         };
         if let Some(last) = last
@@ -117,7 +120,7 @@ fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> u64 {
         last = Some(length);
         total += length;
     }
-    total
+    (total, read(bytes.as_slice()))
 }
 
 #[cfg(test)]
@@ -137,7 +140,7 @@ mod tests {
     fn lzw_is_counted() {
         // The example of the standard: 45 45 45 45 45 65 45 45 45 66.
         let example = [0x80, 0x0B, 0x60, 0x50, 0x22, 0x0C, 0x0C, 0x85, 0x01];
-        assert_eq!(lzw_length(&example, 100), 10);
+        assert_eq!(lzw_length(&example, 100).0, 10);
         // One letter, and then the code that is made only now, again and again: each is longer than the one before.
         let mut bits = format!("{:09b}{:09b}", 256, 65);
         for code in 258..4096_usize {
@@ -155,8 +158,8 @@ mod tests {
             .filter(|byte| byte.len() == 8)
             .map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 2).unwrap())
             .collect();
-        assert!(bytes.len() < 6000 && lzw_length(&bytes, 1 << 30) > 7_000_000);
-        assert!(lzw_length(&bytes, 1000) < 10_000);
-        assert!(lzw_length(&[0xFF; 1000], 1 << 30) < 1000);
+        assert!(bytes.len() < 6000 && lzw_length(&bytes, 1 << 30).0 > 7_000_000);
+        assert!(lzw_length(&bytes, 1000).0 < 10_000);
+        assert!(lzw_length(&[0xFF; 1000], 1 << 30).0 < 1000);
     }
 }

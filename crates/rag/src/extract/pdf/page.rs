@@ -1,6 +1,6 @@
 //! The glyphs of a page into lines of text.
 
-use std::{panic::resume_unwind, time::Instant};
+use std::panic::resume_unwind;
 
 use hayro_interpret::{
     BlendMode, ClipPath, Device, DrawMode, DrawProps, Image, ImageDrawProps, SoftMask,
@@ -10,14 +10,10 @@ use hayro_interpret::{
 };
 
 use super::super::{ExtractError, ExtractLimits};
+use crate::Stop;
 
 /// Why a page was left: thrown through the interpreter, which cannot be stopped otherwise.
-pub(super) enum Stopped {
-    /// The time is over.
-    Time,
-    /// There is too much.
-    Limit(ExtractError),
-}
+pub(super) struct PageStopped(pub(super) ExtractError);
 
 /// Gathers what is written on a page.
 pub(super) struct PageText {
@@ -26,7 +22,7 @@ pub(super) struct PageText {
     /// Where the last run of glyphs begins that was filled.
     filled: Option<Point>,
     unknown: usize,
-    deadline: Instant,
+    stop: Stop,
     limits: ExtractLimits,
 }
 
@@ -46,8 +42,8 @@ struct Placed {
 const UNITS: f64 = 1000.0;
 
 impl PageText {
-    pub(super) fn new(deadline: Instant, limits: ExtractLimits) -> Self {
-        Self { text: String::new(), last: None, filled: None, unknown: 0, deadline, limits }
+    pub(super) fn new(stop: Stop, limits: ExtractLimits) -> Self {
+        Self { text: String::new(), last: None, filled: None, unknown: 0, stop, limits }
     }
 
     /// How many glyphs had no meaning.
@@ -61,11 +57,9 @@ impl PageText {
     }
 
     fn check(&self) {
-        if Instant::now() >= self.deadline {
-            resume_unwind(Box::new(Stopped::Time));
-        }
-        if let Err(error) = self.limits.check_content(self.text.len()) {
-            resume_unwind(Box::new(Stopped::Limit(error)));
+        let may_go_on = self.stop.check().map_err(ExtractError::from);
+        if let Err(error) = may_go_on.and_then(|()| self.limits.check_content(self.text.len())) {
+            resume_unwind(Box::new(PageStopped(error)));
         }
     }
 

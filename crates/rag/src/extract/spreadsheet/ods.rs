@@ -43,18 +43,10 @@ impl Extractor for Ods {
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut package = Package::open(FORMAT, source)?;
-        const MANIFEST: &str = "META-INF/manifest.xml";
-        each_event(FORMAT, MANIFEST, &package.optional(MANIFEST)?, |event| match event {
-            Event::Start(element) | Event::Empty(element)
-                if element.local_name().as_ref() == "encryption-data" =>
-            {
-                Err(ExtractError::Encrypted)
-            }
-            _ => Ok(()),
-        })?;
+        package.check_open_document()?;
         let content = package.required("content.xml")?;
         let mut cells = Cells {
-            sheets: Sheets::new(source.limits),
+            sheets: Sheets::new(*source),
             hidden_styles: HashSet::new(),
             style: String::new(),
             tables: 0,

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::super::{ExtractError, ExtractLimits, Extracted, Heading, Problem, rows::Rows};
+use super::super::{ExtractError, Extracted, Heading, Problem, Source, rows::Rows};
 
 /// Columns that a sheet may have in Excel and in LibreOffice; what stands further to the right is passed over.
 pub(super) const MAX_COLUMNS: usize = 16_384;
 
 /// Sheets as text.
 pub(super) struct Sheets<'a> {
-    limits: &'a ExtractLimits,
+    source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
     /// Rows, cells and sheets that have something in them which is not shown.
@@ -22,9 +22,9 @@ pub(super) struct Sheets<'a> {
 }
 
 impl<'a> Sheets<'a> {
-    pub(super) fn new(limits: &'a ExtractLimits) -> Self {
+    pub(super) fn new(source: Source<'a>) -> Self {
         Self {
-            limits,
+            source,
             text: String::new(),
             headings: Vec::new(),
             hidden: 0,
@@ -66,7 +66,7 @@ impl<'a> Sheets<'a> {
             return Ok(());
         }
         self.row_bytes += text.len();
-        self.limits.check_content(self.text.len() + self.rows.len() + self.row_bytes)?;
+        self.source.check(self.text.len() + self.rows.len() + self.row_bytes)?;
         self.row.push((column, text.to_owned()));
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<'a> Sheets<'a> {
         }
         for _ in 0..repeated {
             self.rows.push(row.iter().map(|(column, text)| (*column, text.as_str())));
-            self.limits.check_content(self.text.len() + self.rows.len())?;
+            self.source.check(self.text.len() + self.rows.len())?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Extractor for Xlsx {
             since_1904: workbook.since_1904,
         };
 
-        let mut sheets = Sheets::new(source.limits);
+        let mut sheets = Sheets::new(*source);
         for sheet in &workbook.sheets {
             // Charts and dialogs are sheets as well, of another kind.
             let Some(part) = related.sheets.get(&sheet.relation) else { continue };

@@ -80,6 +80,11 @@ impl Records {
             Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
                 return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
             }
+            // Another's record in the place of a file's would be given what the file says.
+            Some(id) if check::is_id_of_file(&id) && !new.is_of_file => {
+                let problem = format!("{id} is one of those that are kept for indexed files");
+                return Err(RecordError::invalid("the object id", problem));
+            }
             Some(id) => id,
             None if model.name == TAG && new.readers.contains(&everyone(organization)) => {
                 self.id_for_tag(caller, &record.name).await?

@@ -9,30 +9,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ChatArguments {
-    /// What is said.
     pub(crate) message: String,
-    /// The object id of an olio.llm.chatConfig record: which model answers, as whom, and to whom. Without one, as the server is configured.
+    /// Object id of an olio.llm.chatConfig record: which model answers, and as whom.
     #[serde(default)]
     pub(crate) chat_config_id: Option<String>,
-    /// The same by its am7:// URI.
+    /// Or its URI.
     #[serde(default)]
     pub(crate) chat_config_uri: Option<String>,
-    /// The am7:// URI of an olio.llm.promptConfig record, whose `system` is what the model is told first.
+    /// URI of an olio.llm.promptConfig record: what the model is told first.
     #[serde(default)]
     pub(crate) prompt_config_uri: Option<String>,
-    /// Values for the places ${name} in that prompt.
+    /// Values for ${name} in it.
     #[serde(default)]
     pub(crate) prompt_arguments: Option<BTreeMap<String, String>>,
-    /// The chat to go on with, by the chatRequestUri of an earlier answer. Without it a new chat begins.
+    /// The chat to go on with, from an earlier answer.
     #[serde(default)]
     pub(crate) chat_request_uri: Option<String>,
-    /// What is to be cited: am7:// URIs of documents, notes, characters or chats. What they say to the message is put before it.
+    /// URIs of documents, notes, characters or chats to cite from.
     #[serde(default)]
     pub(crate) data_references: Option<Vec<String>>,
-    /// URIs of tags: what has all of them is cited, too.
+    /// Also from what has all of these.
     #[serde(default)]
     pub(crate) tags: Option<Vec<String>>,
-    /// Whether the model is sent what was said in the chat before.
+    /// Whether the model is sent earlier messages.
     #[serde(default = "yes")]
     #[schemars(default = "yes")]
     pub(crate) include_history: bool,

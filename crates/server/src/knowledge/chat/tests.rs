@@ -39,6 +39,7 @@ impl World {
             pipeline,
             organization: "default".to_owned(),
             is_read_only: false,
+            job: crate::knowledge::Job::new(&Default::default(), "local"),
         };
         Self { provider, chat: Arc::new(Chat::new(config, model)), knowledge }
     }
@@ -376,8 +377,8 @@ async fn what_was_said_is_found_by_the_chat() {
     for (user, found) in [("alice", 2), ("bob", 0)] {
         let mut request = SearchRequest::new("bees honey", None);
         let caller = world.access(user).caller;
-        request.filter.readers =
-            world.knowledge.records.principals(&caller).await.unwrap().into_iter().collect();
+        let readers = world.knowledge.records.principals(&caller).await.unwrap();
+        request.filter.readers = Some(readers.into_iter().collect());
         assert_eq!(world.knowledge.pipeline.search(request).await.unwrap().len(), found, "{user}");
     }
     let patch = RecordPatch::new().attribute("messages", json!([]));
@@ -462,7 +463,8 @@ async fn how_much_is_cited_is_configured() {
         let text = "Bread is flour. Bread is water. Bread is salt. Bread is baked.";
         let uri = world.create("alice", note("Bread", text)).await;
         let record = world.record("alice", &uri).await;
-        let extracted = crate::knowledge::text_of(&record, None).await.unwrap();
+        let extracted =
+            crate::knowledge::text_of(&world.knowledge.job, &record, None).await.unwrap();
         let options = marquetry_rag::ChunkOptions::new(Default::default(), 1).unwrap();
         world.knowledge.vectorize(&record, extracted, options).await.unwrap();
         let said = json!({"message": "What is bread?", "dataReferences": [uri]});
@@ -579,7 +581,7 @@ async fn a_message_longer_than_any_question_is_answered_and_cited_to() {
     let uri = world.create("alice", note("mill", "The mill grinds wheat.")).await;
     let access = world.access("alice");
     let record = world.record("alice", &uri).await;
-    let text = crate::knowledge::text_of(&record, None).await.unwrap();
+    let text = crate::knowledge::text_of(&world.knowledge.job, &record, None).await.unwrap();
     access.knowledge.vectorize(&record, text, Default::default()).await.unwrap();
     let message = format!("What does the mill grind? {}", "é".repeat(70_000));
     let reply = world.say(json!({"message": message, "dataReferences": [uri]})).await.unwrap();

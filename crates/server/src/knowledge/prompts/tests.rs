@@ -13,7 +13,8 @@ fn world() -> Knowledge {
     let store = MemoryStore::new(EmbeddingModel::default());
     let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in())).unwrap();
     let records = Records::new(Arc::new(MemoryRecords::new()));
-    Knowledge { records, pipeline, organization: "default".to_owned(), is_read_only: false }
+    let job = crate::knowledge::Job::new(&Default::default(), "local");
+    Knowledge { records, pipeline, organization: "default".to_owned(), is_read_only: false, job }
 }
 
 fn access(knowledge: &Knowledge, user: &str) -> Access {

@@ -40,7 +40,7 @@ impl ToolOutput for Said {
 }
 
 impl KnowledgeTools {
-    pub(super) fn add_chat(&self, toolbox: Toolbox) -> Toolbox {
+    pub(crate) fn add_chat(&self, toolbox: Toolbox) -> Toolbox {
         self.add(toolbox, (CHAT, DESCRIPTION), |tools, arguments, cx| async move {
             Said(tools.chat(arguments, &cx).await)
         })
@@ -57,5 +57,4 @@ impl KnowledgeTools {
     }
 }
 
-const DESCRIPTION: &str = "Send a chat message to the configured LLM, as somebody if a chatConfig says so, and keep the chat. Documents, notes, \
-     characters and chats that dataReferences and tags name are searched for what the message is about, and cited to the LLM.";
+const DESCRIPTION: &str = "Sends a message to the configured model, cites to it what dataReferences and tags name, and keeps the chat.";

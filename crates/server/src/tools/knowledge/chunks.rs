@@ -4,34 +4,37 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use marquetry_protocol::server::{RequestContext, Toolbox};
 use marquetry_rag::{
-    Chunk, ChunkOptions, Embedder, Extracted, Hint, StaticModel, Strategy, chunk_extracted, extract,
+    Chunk, ChunkOptions, Embedder, Extracted, Hint, StaticModel, Stop, Strategy,
+    chunk_extracted_until, extract,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
-use crate::knowledge::{Chunking, ErrorCode, Failure, text_of, worked};
+use crate::knowledge::{Chunking, Failure, Job, text_of, worked};
 
 /// What `am7_chunk_content` takes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ChunkArguments {
-    /// am7:// URI of the content source.
     uri: Option<String>,
-    /// Direct text content, instead of uri.
+    /// A text, instead of uri.
     content: Option<String>,
-    /// What passages are made of: "SENTENCE" unless said.
+    /// "SENTENCE" unless said.
     chunk_type: Option<ChunkType>,
     /// Sentences or words a passage: 5 unless said.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// How many of them a passage repeats from the one before it: 0 unless said.
+    /// How many of them it repeats.
     overlap: Option<usize>,
-    /// How many tokens a passage has at most; as many as it takes unless said.
+    /// 512 unless said.
     max_tokens: Option<NonZeroUsize>,
-    /// Preview only, do not store. Without it, what uri names is also made findable by these passages, as am7_vectorize does.
+    /// Without it, what uri names is made findable by these passages.
     #[serde(default)]
     preview: bool,
+    /// The nextIndex of an earlier answer.
+    #[serde(default)]
+    from: usize,
 }
 
 /// What `am7_chunk_content` answers.
@@ -42,6 +45,9 @@ struct Chunked {
     chunks: Vec<ChunkView>,
     /// How many there are.
     total_chunks: usize,
+    /// Give it as from, with preview, to see more; there are more than one answer may show (limits.max_own_answer_bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_index: Option<usize>,
     /// What they are made of.
     chunk_type: ChunkType,
     /// Of how many, at most.
@@ -102,7 +108,7 @@ impl KnowledgeTools {
             overlap: arguments.overlap,
             max_tokens: arguments.max_tokens,
         };
-        let options = chunking.options()?;
+        let options = chunking.options(self.library.max_passage_bytes())?;
         match (arguments.uri, arguments.content) {
             (Some(uri), None) => {
                 let access = self.read(cx, &uri).await?;
@@ -112,10 +118,13 @@ impl KnowledgeTools {
                 }
                 let uri = record.uri().unwrap_or_default();
                 let content = access.knowledge.records.content(&access.caller, &uri).await?;
-                let extracted = text_of(&record, content).await?;
+                let extracted = text_of(&access.knowledge.job, &record, content).await?;
                 let embedder = access.knowledge.pipeline.embedder().clone();
                 let count = move |text: &str| embedder.count_tokens(text);
-                let mut chunked = self.cut(extracted.clone(), options, Some(uri), count).await?;
+                let job = &access.knowledge.job;
+                let mut chunked = self
+                    .cut(job, extracted.clone(), options, Some(uri), arguments.from, count)
+                    .await?;
                 if !arguments.preview {
                     access.knowledge.vectorize(&record, extracted, options).await?;
                     chunked.stored = true;
@@ -128,11 +137,16 @@ impl KnowledgeTools {
                     // What counts where nothing else is configured; near enough where it is, or cannot be reached.
                     Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
-                let work =
-                    move || Ok(extract(content.as_bytes(), &Hint::media_type("text/plain"))?);
-                let extracted = worked("reading the text", work).await?;
+                let job = self.library.job(cx);
+                let time = job.time();
+                let work = move |stop: &Stop| {
+                    let mut hint = Hint::media_type("text/plain");
+                    (hint.limits.max_time, hint.stop) = (time, Some(stop));
+                    Ok(extract(content.as_bytes(), &hint)?)
+                };
+                let extracted = worked(&job, "reading the text", work).await?;
                 let count = move |text: &str| embedder.count_tokens(text);
-                self.cut(extracted, options, None, count).await
+                self.cut(&job, extracted, options, None, arguments.from, count).await
             }
             _ => Err(Failure::invalid("give either uri or content")),
         }
@@ -140,31 +154,34 @@ impl KnowledgeTools {
 
     async fn cut(
         &self,
+        job: &Job,
         extracted: Extracted,
         options: ChunkOptions,
         source_uri: Option<String>,
+        from: usize,
         count_tokens: impl Fn(&str) -> usize + Send + 'static,
     ) -> Result<Chunked, Failure> {
         /// What a passage takes beside its text, roughly.
         const EACH: usize = 256;
-        let most = self.limits.max_resource_bytes.get();
-        let work = move || {
-            let chunks = chunk_extracted(&extracted, &options, count_tokens)?;
-            let bytes: usize = chunks.iter().map(|chunk| chunk.content.len() + EACH).sum();
-            if bytes > most {
-                let count = chunks.len();
-                let message = format!(
-                    "{count} passages of about {bytes} bytes are more than limits.max_resource_bytes ({most}); \
-                     am7_vectorize makes them findable without showing them, and a larger chunkSize gives fewer"
-                );
-                return Err(Failure::new(ErrorCode::LimitExceeded, message));
-            }
-            let view = |chunk| ChunkView::of(chunk, source_uri.clone());
-            Ok(chunks.into_iter().map(view).collect::<Vec<_>>())
+        // An answer has each passage twice: as data, and as text.
+        let most = self.limits.max_own_answer_bytes.get() / 2;
+        let work = move |stop: &Stop| {
+            let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
+            let total = chunks.len();
+            let mut bytes = 0;
+            let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(place, chunk)| {
+                let title = chunk.chapter.as_ref().map_or(0, |chapter| chapter.title.len());
+                bytes += chunk.content.len() + title + EACH;
+                *place == 0 || bytes <= most
+            });
+            let view = |(_, chunk)| ChunkView::of(chunk, source_uri.clone());
+            Ok((fitting.map(view).collect::<Vec<_>>(), total))
         };
-        let chunks = worked("cutting the text", work).await?;
+        let (chunks, total_chunks) = worked(job, "cutting the text", work).await?;
+        let next = from.saturating_add(chunks.len());
         Ok(Chunked {
-            total_chunks: chunks.len(),
+            total_chunks,
+            next_index: (next < total_chunks).then_some(next),
             chunks,
             chunk_type: ChunkType::of(options.strategy),
             chunk_size: options.size.get(),
@@ -189,5 +206,4 @@ impl ChunkView {
     }
 }
 
-const DESCRIPTION: &str = "Split content into chunks for vectorization: shows the passages that a text is cut into, with their places in it. Preview \
-     chunks without creating embeddings by setting preview.";
+const DESCRIPTION: &str = "Shows the passages that a text is cut into, with their places in it.";

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{EXTRACT, KnowledgeTools, answer::failed};
-use crate::knowledge::{ErrorCode, Failure, text_of};
+use crate::knowledge::{Failure, text_of};
 
 /// What the text looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -29,11 +29,13 @@ enum ExtractFormat {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ExtractArguments {
-    /// am7:// URI of the document.
     uri: String,
-    /// "text" (default), "markdown" (with its headings marked as such), or "structured" (with the places of pages and headings).
+    /// "structured" has the places of pages and headings.
     #[serde(default)]
     format: ExtractFormat,
+    /// The nextStart of an earlier answer.
+    #[serde(default)]
+    start: usize,
 }
 
 /// What `am7_extract_content` answers.
@@ -51,6 +53,9 @@ struct Extraction {
     page_count: Option<u32>,
     /// How many characters the text has.
     character_count: usize,
+    /// Give it as start to read on; the text is longer than one answer may be (limits.max_own_answer_bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_start: Option<usize>,
     /// Its title, encoding, author and the like, and what was lost on the way.
     extraction_metadata: BTreeMap<String, Value>,
     /// Where pages begin and end in the text, in bytes.
@@ -86,11 +91,17 @@ impl ToolOutput for ExtractAnswer {
 
     fn into_result(self) -> CallToolResult {
         match self.0 {
-            Ok(extraction) if extraction.pages.is_none() => CallToolResult {
-                content: vec![Content::text(extraction.content.clone())],
-                structured_content: Some(json!(extraction)),
-                ..CallToolResult::default()
-            },
+            Ok(extraction) if extraction.pages.is_none() => {
+                CallToolResult {
+                    content: std::iter::once(Content::text(extraction.content.clone()))
+                        .chain(extraction.next_start.map(|next| {
+                            Content::text(format!("(The text goes on: start = {next})"))
+                        }))
+                        .collect(),
+                    structured_content: Some(json!(extraction)),
+                    ..CallToolResult::default()
+                }
+            }
             Ok(extraction) => Json(extraction).into_result(),
             Err(failure) => failed(&failure),
         }
@@ -113,20 +124,52 @@ impl KnowledgeTools {
         let record = access.knowledge.records.get(&access.caller, &arguments.uri).await?;
         let uri = record.uri().unwrap_or_default();
         let content = access.knowledge.records.content(&access.caller, &uri).await?;
-        let extracted = text_of(&record, content).await?;
-        let most = self.limits.max_resource_bytes.get();
-        if extracted.content.len() > most {
-            let message = format!(
-                "the text has {} bytes, more than limits.max_resource_bytes ({most}); am7_vector_search finds passages of it",
-                extracted.content.len()
-            );
-            return Err(Failure::new(ErrorCode::LimitExceeded, message));
-        }
-        Ok(Extraction::of(extracted, uri, arguments.format))
+        let extracted = text_of(&access.knowledge.job, &record, content).await?;
+        let mut extraction = Extraction::of(extracted, uri, arguments.format);
+        // An answer has the text twice: as data, and as text.
+        extraction.keep(arguments.start, self.limits.max_own_answer_bytes.get() / 2)?;
+        Ok(extraction)
     }
 }
 
 impl Extraction {
+    /// Keeps so many bytes of the text from a place on, with the pages and headings that are in them.
+    fn keep(&mut self, start: usize, most: usize) -> Result<(), Failure> {
+        let length = self.content.len();
+        if start > length || !self.content.is_char_boundary(start) {
+            let message = format!("start is {start}, which is no nextStart of this text");
+            return Err(Failure::invalid(message));
+        }
+        let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));
+        // The places of pages and headings count as well.
+        let (mut pages, mut headings) = (self.pages.take(), self.headings.take());
+        let shown = |from: usize, to: usize, end: usize| from < end && (to > start || start == 0);
+        loop {
+            if let Some(pages) = &mut pages {
+                pages.retain(|page| shown(page.start, page.end, end));
+            }
+            if let Some(headings) = &mut headings {
+                headings.retain(|heading| shown(heading.start, heading.end, end));
+            }
+            let places = serde_json::to_vec(&(&pages, &headings)).map_or(0, |json| json.len());
+            let text = end - start;
+            if places + text <= most.max(64) || text <= 64 {
+                break;
+            }
+            // As much less text as there is too much, or half of it.
+            let less = (places + text).saturating_sub(most).min(text / 2).max(1);
+            end = self.content.floor_char_boundary(end - less);
+        }
+        if end < length {
+            self.next_start = Some(end);
+        }
+        if start > 0 || end < length {
+            self.content = self.content[start..end].to_owned();
+        }
+        (self.pages, self.headings) = (pages, headings);
+        Ok(())
+    }
+
     fn of(extracted: Extracted, source_uri: String, format: ExtractFormat) -> Self {
         let mut metadata: BTreeMap<String, Value> =
             extracted.metadata.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -165,6 +208,7 @@ impl Extraction {
             source_uri,
             mime_type: extracted.mime_type,
             page_count: extracted.page_count,
+            next_start: None,
             extraction_metadata: metadata,
             pages,
             headings,
@@ -191,8 +235,7 @@ fn markdown(extracted: &Extracted) -> String {
     text
 }
 
-const DESCRIPTION: &str = "Extract text content from a document for vectorization: what a reader of it sees, as text, as Markdown, or with the \
-     places of pages and headings. What is hidden in a document is left out.";
+const DESCRIPTION: &str = "Gives the text of a document: what a reader of it sees.";
 
 #[cfg(test)]
 mod tests {

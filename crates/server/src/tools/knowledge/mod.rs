@@ -65,8 +65,12 @@ impl KnowledgeTools {
         let toolbox = self.add_search(toolbox);
         let toolbox = self.add_vectorize(toolbox);
         let toolbox = self.add_extract(toolbox);
-        let toolbox = self.add_chunks(toolbox);
-        self.add_chat(toolbox)
+        self.add_chunks(toolbox)
+    }
+
+    /// Whether there is a model to chat with.
+    pub(crate) fn has_model(&self) -> bool {
+        self.chat.check_is_on().is_ok()
     }
 
     /// Adds one, which does this work.
@@ -90,7 +94,8 @@ impl KnowledgeTools {
 
     /// What a tool is called by people, and what it does to what is there.
     pub(crate) fn says(name: &str) -> Option<(&'static str, Value)> {
-        let reads = json!({"readOnlyHint": true, "idempotentHint": true, "openWorldHint": false});
+        // What is not said is the worst: MCP has each hint default to what asks for most care.
+        let reads = json!({"readOnlyHint": true, "openWorldHint": false});
         let writes = |destroys: bool, again: bool| {
             json!({
                 "readOnlyHint": false,

@@ -21,29 +21,27 @@ const NOTE: &str = "data.note";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CreateArguments {
-    /// Model type: "data.data" for documents and media, "data.note" for notes, "common.tag" for tags, "auth.group" for groups of users.
+    /// "data.data" (document, medium), "data.note", "common.tag", "auth.group" (users) or another.
     #[serde(rename = "type")]
     kind: String,
-    /// What to call it.
     name: String,
-    /// Where to put it: "~/Notes" lies in your home, "/Shared/Papers" does not. Groups that are missing are made.
+    /// Where it lies: "~/Notes" (your home) or "/Shared/Papers".
     group_path: Option<String>,
-    /// What else there is to say of it; which names a type knows is in the error when one has the wrong type.
     #[serde(default)]
     attributes: Map<String, Value>,
-    /// Its text; of a note, what it says.
+    /// Its text.
     content: Option<String>,
-    /// Its bytes in base64, instead of content.
+    /// Its bytes, instead of content.
     content_base64: Option<String>,
-    /// What its content is; "text/plain" for content unless said.
+    /// "text/plain" unless said.
     media_type: Option<String>,
-    /// Tags that it gets, by name or URI; they must be there.
+    /// Names or URIs of existing tags.
     #[serde(default)]
     tags: BTreeSet<String>,
-    /// Who may read it beside you: URIs of users and groups.
+    /// URIs of users and groups.
     #[serde(default)]
     readers: BTreeSet<String>,
-    /// Who may change it beside you: URIs of users and groups.
+    /// URIs of users and groups.
     #[serde(default)]
     writers: BTreeSet<String>,
 }
@@ -52,14 +50,12 @@ struct CreateArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GetArguments {
-    /// The record's am7:// URI; or give type and objectId.
+    /// Or give type and objectId.
     uri: Option<String>,
-    /// Its type, with objectId instead of uri.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Its id, with type instead of uri.
     object_id: Option<String>,
-    /// Whether its content is to come with it, where that is text and not too large.
+    /// Also its text, if not too large.
     #[serde(default)]
     include_content: bool,
 }
@@ -68,33 +64,26 @@ struct GetArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct UpdateArguments {
-    /// The record's am7:// URI; or give type and objectId.
+    /// Or give type and objectId.
     uri: Option<String>,
-    /// Its type, with objectId instead of uri.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Its id, with type instead of uri.
     object_id: Option<String>,
-    /// The revision that you have seen; if it is another by now, nothing is changed.
+    /// The one you have seen; if it has another, nothing changes.
     revision: Option<u64>,
-    /// What to call it.
     name: Option<String>,
-    /// Where to move it.
     group_path: Option<String>,
-    /// Attributes to set; null removes one. Others stay.
+    /// Those to set; null removes one.
     #[serde(default)]
     attributes: Map<String, Value>,
-    /// Its new text.
     content: Option<String>,
-    /// Its new bytes in base64, instead of content.
     content_base64: Option<String>,
-    /// What its content is.
     media_type: Option<String>,
-    /// All the tags that it is to have, by name or URI.
+    /// All that it is to have.
     tags: Option<BTreeSet<String>>,
-    /// All who may read it beside its owner.
+    /// All of them.
     readers: Option<BTreeSet<String>>,
-    /// All who may change it beside its owner.
+    /// All of them.
     writers: Option<BTreeSet<String>>,
 }
 
@@ -102,14 +91,12 @@ struct UpdateArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeleteArguments {
-    /// The record's am7:// URI; or give type and objectId.
+    /// Or give type and objectId.
     uri: Option<String>,
-    /// Its type, with objectId instead of uri.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Its id, with type instead of uri.
     object_id: Option<String>,
-    /// The revision that you have seen; if it is another by now, nothing is removed.
+    /// The one you have seen; if it has another, nothing is removed.
     revision: Option<u64>,
 }
 
@@ -117,23 +104,22 @@ struct DeleteArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ListArguments {
-    /// Only records of this type.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Only records of one of these types.
+    /// One of these.
     #[serde(default)]
     types: Vec<String>,
-    /// Only records that lie directly in this group, such as "~/Notes".
+    /// The group they lie in, such as "~/Notes".
     group_path: Option<String>,
-    /// Only records with just this name.
+    /// The whole name.
     name: Option<String>,
-    /// Only records with all of these tags, by name or URI.
+    /// All of these.
     #[serde(default)]
     tags: Vec<String>,
-    /// How many to list at most: 50 unless said.
+    /// 50 unless said.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
-    /// The nextCursor of an earlier answer, for the records after those.
+    /// The nextCursor of an earlier answer.
     cursor: Option<String>,
 }
 
@@ -170,6 +156,9 @@ pub(super) struct ObjectView {
     media_uri: Option<String>,
     /// What else there is to say of it.
     attributes: Map<String, Value>,
+    /// Which attributes are not shown whole, and how to get them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attributes_omitted: Option<String>,
     /// When it was made, in milliseconds since 1970.
     created: u64,
     /// When it was changed last, in milliseconds since 1970.
@@ -223,6 +212,7 @@ impl ObjectView {
             writers: record.writers,
             media_type: record.media_type,
             attributes: record.attributes,
+            attributes_omitted: None,
             created: record.created,
             modified: record.modified,
             revision: record.revision,
@@ -230,6 +220,47 @@ impl ObjectView {
             content_omitted: None,
             chunk_count: None,
         }
+    }
+
+    /// How many bytes it has as JSON.
+    fn size(&self) -> usize {
+        serde_json::to_vec(self).map_or(0, |json| json.len())
+    }
+
+    /// The same with the largest attributes cut or left out, if it has more bytes than this.
+    fn within(mut self, most: usize) -> Self {
+        /// A note's first sentences.
+        const KEPT: usize = 512;
+        let size = |value: &Value| serde_json::to_vec(value).map_or(0, |json| json.len());
+        let mut left = self.size();
+        let mut sizes: Vec<_> =
+            self.attributes.iter().map(|(name, value)| (size(value), name.clone())).collect();
+        sizes.sort_by(|left, right| right.cmp(left));
+        let mut cut = Vec::new();
+        for (bytes, name) in sizes {
+            if left <= most || bytes <= KEPT {
+                break;
+            }
+            let kept = match self.attributes.get(&name) {
+                Some(Value::String(text)) => {
+                    format!("{}…", &text[..text.floor_char_boundary(KEPT / 2)]).into()
+                }
+                _ => Value::Null,
+            };
+            left = left.saturating_sub(bytes) + size(&kept);
+            // How many are named is bounded as well.
+            if cut.len() < 16 {
+                cut.push(format!("{name} ({bytes} bytes)"));
+            }
+            self.attributes.insert(name, kept);
+        }
+        if !cut.is_empty() {
+            let uri = &self.uri;
+            let cut = cut.join(", ");
+            self.attributes_omitted =
+                Some(format!("cut or left out here: {cut}; resources/read of {uri} gives all"));
+        }
+        self
     }
 
     /// Takes a content along, or says why not, and how else to get it.
@@ -308,7 +339,8 @@ impl KnowledgeTools {
         new.attributes = attributes;
         (new.tags, new.readers, new.writers) =
             (arguments.tags, arguments.readers, arguments.writers);
-        access.create(new).await.map(ObjectView::of)
+        let most = self.limits.max_own_answer_bytes.get() / 2;
+        Ok(ObjectView::of(access.create(new).await?).within(most))
     }
 
     async fn get(
@@ -320,7 +352,7 @@ impl KnowledgeTools {
         let uri = self.uri(uri.as_ref(), kind.as_ref(), object_id.as_ref())?;
         let access = self.read(cx, &uri).await?;
         let record = access.knowledge.records.get(&access.caller, &uri).await?;
-        let mut view = ObjectView::of(record);
+        let mut view = ObjectView::of(record).within(self.limits.max_own_answer_bytes.get() / 2);
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         if *include_content {
             let content = access.knowledge.records.content(&access.caller, &view.uri).await?;
@@ -360,7 +392,7 @@ impl KnowledgeTools {
             }
         }
         let record = access.update(&uri, patch).await?;
-        let mut view = ObjectView::of(record);
+        let mut view = ObjectView::of(record).within(self.limits.max_own_answer_bytes.get() / 2);
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         Ok(view)
     }
@@ -397,11 +429,14 @@ impl KnowledgeTools {
             return Err(Failure::invalid("cursor is not one that this tool gave"));
         }
         filter.after = cursor;
-        let (objects, next_cursor) = access
-            .listed(filter, self.limits.max_resource_bytes.get(), |record| {
-                Some(ObjectView::of(record))
-            })
-            .await?;
+        // An answer has each record twice: as data, and as text.
+        let most = self.limits.max_own_answer_bytes.get() / 2;
+        let form = |record| {
+            let view = ObjectView::of(record).within(most / 8);
+            let size = view.size();
+            Some((view, size))
+        };
+        let (objects, next_cursor) = access.listed(filter, most, form).await?;
         Ok(ObjectList { objects, next_cursor })
     }
 }
@@ -424,13 +459,11 @@ fn content(text: Option<String>, base64: Option<String>) -> Result<Option<Conten
     }
 }
 
-const CREATE_DESCRIPTION: &str = "Keeps a new record: a document or medium (data.data), a note (data.note), a tag (common.tag), a group of users \
-     (auth.group) or another. The answer has its URI. am7_vectorize makes it findable by what it says.";
-const GET_DESCRIPTION: &str = "Reads a record by its am7:// URI, or by type and objectId. With includeContent its text comes along; resources/read \
-     gives any content, and contentOmitted says where it does so.";
-const UPDATE_DESCRIPTION: &str = "Changes a record; what is not given stays. A record that searches find is found by what it says from then on, and \
-     by nothing that it said before.";
+const CREATE_DESCRIPTION: &str = "Keeps a new record, and answers with its URI. am7_vectorize makes it findable by what it says.";
+const GET_DESCRIPTION: &str = "Reads a record by its am7:// URI. resources/read gives any content.";
+const UPDATE_DESCRIPTION: &str =
+    "Changes a record; what is not given stays. Searches find what it says from then on.";
 const DELETE_DESCRIPTION: &str =
     "Removes a record for good, with the passages that searches found of it.";
-const LIST_DESCRIPTION: &str = "Lists the records that you may read, by type, group, name or tags, in pages. To find passages by what they say, \
-     use am7_vector_search.";
+const LIST_DESCRIPTION: &str =
+    "Lists the records that you may read, in pages. am7_vector_search finds what they say.";

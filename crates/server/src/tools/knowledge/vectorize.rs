@@ -44,25 +44,23 @@ impl ChunkType {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct VectorizeArguments {
-    /// am7:// URI of the document to vectorize; or give type and objectId.
+    /// Or give type and objectId.
     uri: Option<String>,
-    /// Its type, with objectId instead of uri.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Its id, with type instead of uri.
     object_id: Option<String>,
-    /// A text that the document is to have from now on. Without a document, a new one is made of it.
+    /// Its new text; without uri, a new document.
     content: Option<String>,
-    /// What passages are made of: "SENTENCE" unless said.
+    /// "SENTENCE" unless said.
     chunk_type: Option<ChunkType>,
-    /// How many sentences or words a passage has at most: 5 unless said.
+    /// Sentences or words a passage: 5 unless said.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// How many of them a passage repeats from the one before it: 0 unless said.
+    /// How many of them it repeats.
     overlap: Option<usize>,
-    /// How many tokens a passage has at most; as many as it takes unless said.
+    /// 512 unless said.
     max_tokens: Option<NonZeroUsize>,
-    /// Whether what it is found by already is replaced: true unless said. With false a document that is found stays as it is, its content too.
+    /// With false, one that is found already stays as it is.
     replace_existing: Option<bool>,
 }
 
@@ -99,7 +97,7 @@ impl KnowledgeTools {
             overlap: arguments.overlap,
             max_tokens: arguments.max_tokens,
         };
-        let options = chunking.options()?;
+        let options = chunking.options(self.library.max_passage_bytes())?;
         if content.as_ref().is_some_and(|content| content.trim().is_empty()) {
             return Err(Failure::invalid("content is empty"));
         }
@@ -153,7 +151,7 @@ async fn vectorized(
     options: ChunkOptions,
 ) -> Result<u64, Failure> {
     let content = access.knowledge.records.content(&access.caller, uri).await?;
-    let extracted = text_of(record, content).await?;
+    let extracted = text_of(&access.knowledge.job, record, content).await?;
     access.knowledge.vectorize(record, extracted, options).await
 }
 
@@ -164,5 +162,5 @@ fn name_of(content: &str) -> String {
     line.chars().filter(|character| !character.is_control()).take(MOST).collect()
 }
 
-const DESCRIPTION: &str = "Create vector embeddings for a document or note: cuts its text into passages, and makes them findable by am7_vector_search, \
-     in the place of what it was found by before. Reads plain text, Markdown, HTML, JSON, XML, CSV, source code, PDF and Word.";
+const DESCRIPTION: &str = "Makes a document or note findable by am7_vector_search: cuts its text into passages, and embeds them. Reads text, code, HTML, PDF, EPUB \
+     and office formats.";

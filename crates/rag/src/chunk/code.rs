@@ -1,0 +1,165 @@
+//! Where the blocks of source code begin and end: functions, classes, groups of declarations.
+//!
+//! Languages differ; what they share is that a blank line stands between functions, and that what belongs to something
+//! is indented. So a block begins at the first line after a blank line that is indented no further than the blocks
+//! around it, and one that is too long is divided again at its own inner blocks.
+
+use std::ops::Range;
+
+use super::{ChunkError, cutter::Cutter};
+
+/// How many bytes several blocks of one chunk may have together: small declarations stand together, functions alone.
+const JOINED: usize = 1 << 10;
+/// A block that is longer than this is divided; about a hundred lines.
+const LONGEST_BLOCK: usize = 4 << 10;
+/// How much is looked at as one block before it is divided wherever a line ends.
+const LONGEST_LOOK: usize = 256 << 10;
+/// How deep blocks within blocks are divided before lines are taken as they come.
+const MAX_DEPTH: usize = 8;
+
+/// A line that is not blank.
+struct Line {
+    span: Range<usize>,
+    indent: usize,
+    /// Whether a blank line stands before it.
+    is_apart: bool,
+    kind: Kind,
+    tokens: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Closes what a line before has opened: `}`, `end`.
+    Closing,
+    /// Goes on with what a line before has begun: `else`, `catch`.
+    Continuing,
+    /// Says something of what follows: comments, attributes.
+    Leading,
+    Other,
+}
+
+/// Gives the blocks of a part of a program to the cutter.
+pub(super) fn push_blocks<F: Fn(&str) -> usize>(
+    text: &str,
+    part: Range<usize>,
+    cutter: &mut Cutter<'_, F>,
+) -> Result<(), ChunkError> {
+    cutter.join_up_to(JOINED);
+    let mut block: Vec<Line> = Vec::new();
+    let mut is_apart = false;
+    let mut start = part.start;
+    for line in text[part].split_inclusive('\n') {
+        let span = start..start + line.trim_end().len();
+        start += line.len();
+        if span.is_empty() {
+            is_apart = true;
+            continue;
+        }
+        let tokens = cutter.tokens_of_line(span.clone())?;
+        let line = Line::new(text, span, std::mem::take(&mut is_apart), tokens);
+        let is_long =
+            block.first().is_some_and(|first| line.span.end - first.span.start > LONGEST_LOOK);
+        if is_long || block.last().is_some_and(|last| begins(&line, last, 0)) {
+            push(&std::mem::take(&mut block), 0, cutter)?;
+        }
+        block.push(line);
+    }
+    push(&block, 0, cutter)
+}
+
+/// Gives a block to the cutter, or, if it is too long, the blocks in it.
+fn push<F: Fn(&str) -> usize>(
+    block: &[Line],
+    depth: usize,
+    cutter: &mut Cutter<'_, F>,
+) -> Result<(), ChunkError> {
+    let (Some(first), Some(last)) = (block.first(), block.last()) else { return Ok(()) };
+    let span = first.span.start..last.span.end;
+    let tokens = block.iter().map(|line| line.tokens).fold(0, usize::saturating_add);
+    if span.len() <= LONGEST_BLOCK && cutter.fits(span.len(), tokens) {
+        return cutter.push_block(span);
+    }
+    // The head of a block, and what closes it, are not its inner blocks.
+    let outer = block.iter().map(|line| line.indent).min().unwrap_or(0);
+    let inner = block.iter().map(|line| line.indent).filter(|indent| *indent > outer).min();
+    let Some(inner) = inner.filter(|_| depth < MAX_DEPTH) else {
+        return push_lines(block, cutter);
+    };
+    let mut from = 0;
+    for at in 1..block.len() {
+        if begins(&block[at], &block[at - 1], inner) {
+            push(&block[from..at], depth + 1, cutter)?;
+            from = at;
+        }
+    }
+    match from {
+        // Nothing in it stands apart.
+        0 => push_lines(block, cutter),
+        _ => push(&block[from..], depth + 1, cutter),
+    }
+}
+
+/// As many lines at a time as fit, if possible up to where something stands apart.
+fn push_lines<F: Fn(&str) -> usize>(
+    block: &[Line],
+    cutter: &mut Cutter<'_, F>,
+) -> Result<(), ChunkError> {
+    let mut rest = block;
+    while let Some(first) = rest.first() {
+        let mut tokens = 0_usize;
+        let fitting = rest.iter().take_while(|line| {
+            tokens = tokens.saturating_add(line.tokens);
+            let bytes = line.span.end - first.span.start;
+            bytes <= LONGEST_BLOCK && cutter.fits(bytes, tokens)
+        });
+        let most = fitting.count().max(1);
+        let apart = (most / 2..most).rev().find(|&at| at > 0 && rest[at].is_apart);
+        let count = if most == rest.len() { most } else { apart.unwrap_or(most) };
+        cutter.push_block(first.span.start..rest[count - 1].span.end)?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// Whether a block begins at a line that follows another one, among blocks that are indented so far.
+fn begins(line: &Line, before: &Line, indent: usize) -> bool {
+    if line.indent > indent || matches!(line.kind, Kind::Closing | Kind::Continuing) {
+        return false;
+    }
+    // A comment that stands apart from what it says something of stays with it all the same.
+    let is_led = before.kind == Kind::Leading && before.indent <= indent;
+    let is_closed = before.kind == Kind::Closing && before.indent <= indent;
+    (line.is_apart && !is_led) || is_closed
+}
+
+impl Line {
+    fn new(text: &str, span: Range<usize>, is_apart: bool, tokens: usize) -> Self {
+        const TAB: usize = 4;
+        let line = &text[span.clone()];
+        let content = line.trim_start();
+        let space = &line[..line.len() - content.len()];
+        let indent = space.chars().map(|one| if one == '\t' { TAB } else { 1 }).sum();
+        Self {
+            span: span.start + space.len()..span.end,
+            indent,
+            is_apart,
+            kind: kind(content),
+            tokens,
+        }
+    }
+}
+
+fn kind(line: &str) -> Kind {
+    let word = line.split(|one: char| !one.is_alphanumeric()).next().unwrap_or_default();
+    let leads = ["//", "/*", "*", "#", "--", ";;", "@"];
+    if line.starts_with(['}', ')', ']']) || matches!(word, "end" | "fi" | "done" | "esac") {
+        Kind::Closing
+    } else if matches!(word, "else" | "elif" | "elseif" | "catch" | "except" | "finally" | "rescue")
+    {
+        Kind::Continuing
+    } else if leads.iter().any(|lead| line.starts_with(lead)) {
+        Kind::Leading
+    } else {
+        Kind::Other
+    }
+}

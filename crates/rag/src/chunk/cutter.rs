@@ -1,0 +1,305 @@
+//! Putting sentences, words or blocks of code together into chunks.
+
+use std::{collections::VecDeque, ops::Range};
+
+use super::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, count_words, words};
+use crate::{Stop, quotes::straighten_quotes};
+
+/// Makes chunks of units that it is given one after the other.
+///
+/// Each unit is measured once, and what is open is at most one chunk, so that time grows with the text alone and memory
+/// with the chunks, whatever the options are.
+pub(super) struct Cutter<'a, F> {
+    text: &'a str,
+    options: &'a ChunkOptions,
+    count_tokens: F,
+    stop: &'a Stop,
+    /// What the measure says of no text at all: what a model is told before each passage.
+    base_tokens: usize,
+    /// How many bytes several units of one chunk may have together.
+    joined_bytes: usize,
+    /// How many bytes all chunks together may have.
+    room: usize,
+    open: VecDeque<Unit>,
+    /// Tokens of what is open, with what is between.
+    open_tokens: usize,
+    /// How many of the open units the chunk before has as well.
+    repeated: usize,
+    chapter: Option<Chapter>,
+    /// Bytes measured since the last look at the clock.
+    unchecked: usize,
+    chunk_bytes: usize,
+    chunks: Vec<Chunk>,
+}
+
+/// What chunks are made of.
+struct Unit {
+    span: Range<usize>,
+    tokens: usize,
+    /// Tokens between the unit before and this one.
+    gap_tokens: usize,
+}
+
+impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
+    pub(super) fn new(
+        text: &'a str,
+        options: &'a ChunkOptions,
+        stop: &'a Stop,
+        count_tokens: F,
+    ) -> Result<Self, ChunkError> {
+        let size = options.size.get();
+        if options.overlap >= size {
+            return Err(ChunkError::Overlap { overlap: options.overlap, size });
+        }
+        let base_tokens = options.max_tokens.map_or(0, |_| count_tokens(""));
+        let room = text.len().saturating_mul(ChunkOptions::MAX_REPEATS).max(1 << 20);
+        Ok(Self {
+            text,
+            options,
+            count_tokens,
+            stop,
+            base_tokens,
+            joined_bytes: options.max_bytes.get(),
+            room,
+            open: VecDeque::new(),
+            open_tokens: 0,
+            repeated: 0,
+            chapter: None,
+            unchecked: 0,
+            chunk_bytes: 0,
+            chunks: Vec::new(),
+        })
+    }
+
+    /// From here on, chunks of several units have at most this many bytes, and a unit of more than half as many has a
+    /// chunk of its own.
+    pub(super) fn join_up_to(&mut self, bytes: usize) {
+        self.joined_bytes = bytes.min(self.options.max_bytes.get());
+    }
+
+    /// Adds a unit as [`Self::push`] does, in a chunk of its own if it is large.
+    pub(super) fn push_block(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
+        if unit.len() <= self.joined_bytes / 2 {
+            return self.push(unit);
+        }
+        self.end_section()?;
+        self.push(unit)?;
+        self.end_section()
+    }
+
+    /// Ends the open chunk; what follows belongs to this chapter.
+    pub(super) fn begin_section(&mut self, chapter: Option<Chapter>) -> Result<(), ChunkError> {
+        self.end_section()?;
+        self.chapter = chapter;
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Vec<Chunk>, ChunkError> {
+        self.end_section()?;
+        Ok(self.chunks)
+    }
+
+    fn end_section(&mut self) -> Result<(), ChunkError> {
+        if self.open.len() > self.repeated {
+            self.emit()?;
+        }
+        self.open.clear();
+        (self.open_tokens, self.repeated) = (0, 0);
+        Ok(())
+    }
+
+    /// How many tokens a part of the text has beside what every text has.
+    pub(super) fn tokens(&mut self, span: Range<usize>) -> Result<usize, ChunkError> {
+        const OFTEN: usize = 1 << 16;
+        self.unchecked += span.len() + 64;
+        if self.unchecked > OFTEN {
+            self.unchecked = 0;
+            self.stop.check()?;
+        }
+        Ok(match self.options.max_tokens {
+            Some(_) if !span.is_empty() => {
+                (self.count_tokens)(&self.text[span]).saturating_sub(self.base_tokens)
+            }
+            _ => 0,
+        })
+    }
+
+    /// The same for a line of any length; one that fits into no chunk is not measured.
+    pub(super) fn tokens_of_line(&mut self, line: Range<usize>) -> Result<usize, ChunkError> {
+        match line.len() > self.options.max_bytes.get() {
+            true => Ok(usize::MAX),
+            false => self.tokens(line),
+        }
+    }
+
+    /// Whether a chunk may have this much.
+    pub(super) fn fits(&self, bytes: usize, tokens: usize) -> bool {
+        let has_room =
+            |limit: std::num::NonZeroUsize| self.base_tokens.saturating_add(tokens) <= limit.get();
+        bytes <= self.options.max_bytes.get() && self.options.max_tokens.is_none_or(has_room)
+    }
+
+    /// Adds a unit. One that exceeds a limit by itself is cut between words, and a word between characters.
+    pub(super) fn push(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
+        // What has too many bytes is not measured as a whole.
+        if unit.len() <= self.options.max_bytes.get() {
+            let tokens = self.tokens(unit.clone())?;
+            if self.fits(unit.len(), tokens) {
+                return self.add(unit, tokens);
+            }
+        }
+        let mut open: Option<(Range<usize>, usize)> = None;
+        for word in words(self.text, unit) {
+            if word.len() > self.options.max_bytes.get() {
+                if let Some((span, tokens)) = open.take() {
+                    self.add(span, tokens)?;
+                }
+                self.push_word(word)?;
+                continue;
+            }
+            let tokens = self.tokens(word.clone())?;
+            if let Some((span, so_far)) = open.take() {
+                let longer = span.start..word.end;
+                let gap = self.gap(span.end..word.start)?;
+                let sum = so_far.saturating_add(gap).saturating_add(tokens);
+                if self.fits(longer.len(), sum) {
+                    open = Some((longer, sum));
+                    continue;
+                }
+                self.add(span, so_far)?;
+            }
+            if self.fits(word.len(), tokens) {
+                open = Some((word, tokens));
+            } else {
+                self.push_word(word)?;
+            }
+        }
+        match open {
+            Some((span, tokens)) => self.add(span, tokens),
+            None => Ok(()),
+        }
+    }
+
+    /// Halves a word until its parts fit; a single character always does.
+    fn push_word(&mut self, word: Range<usize>) -> Result<(), ChunkError> {
+        let mut parts = vec![word];
+        while let Some(part) = parts.pop() {
+            let is_long = part.len() > self.options.max_bytes.get();
+            let tokens = if is_long { usize::MAX } else { self.tokens(part.clone())? };
+            match middle(self.text, &part) {
+                Some(at) if is_long || !self.fits(part.len(), tokens) => {
+                    parts.push(at..part.end);
+                    parts.push(part.start..at);
+                }
+                _ => self.add(part, tokens)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens of the white space between two units.
+    fn gap(&mut self, gap: Range<usize>) -> Result<usize, ChunkError> {
+        // More than fits is never joined, and need not be measured.
+        if gap.len() > self.options.max_bytes.get() {
+            return Ok(usize::MAX);
+        }
+        self.tokens(gap)
+    }
+
+    /// Adds a unit that fits by itself.
+    fn add(&mut self, span: Range<usize>, tokens: usize) -> Result<(), ChunkError> {
+        let gap_tokens = match self.open.back() {
+            Some(last) => self.gap(last.span.end..span.start)?,
+            None => 0,
+        };
+        let mut unit = Unit { span, tokens, gap_tokens };
+        if self.open.len() > self.repeated && !self.takes(&unit) {
+            self.emit()?;
+        }
+        // A chunk holds at least one unit that is new, and for that gives up what it repeats.
+        while !self.open.is_empty() && !self.takes(&unit) {
+            self.drop_first();
+        }
+        if self.open.is_empty() {
+            unit.gap_tokens = 0;
+        }
+        self.open_tokens =
+            self.open_tokens.saturating_add(unit.gap_tokens).saturating_add(unit.tokens);
+        self.open.push_back(unit);
+        Ok(())
+    }
+
+    /// Whether the open chunk may have this unit as well.
+    fn takes(&self, unit: &Unit) -> bool {
+        let Some(first) = self.open.front() else { return true };
+        let bytes = unit.span.end - first.span.start;
+        let tokens = self.open_tokens.saturating_add(unit.gap_tokens).saturating_add(unit.tokens);
+        self.open.len() < self.options.size.get()
+            && bytes <= self.joined_bytes
+            && self.fits(bytes, tokens)
+    }
+
+    fn drop_first(&mut self) {
+        let Some(first) = self.open.pop_front() else { return };
+        self.open_tokens = self.open_tokens.saturating_sub(first.tokens);
+        if let Some(next) = self.open.front_mut() {
+            self.open_tokens =
+                self.open_tokens.saturating_sub(std::mem::take(&mut next.gap_tokens));
+        }
+        self.repeated = self.repeated.saturating_sub(1);
+    }
+
+    /// Makes a chunk of what is open, and leaves open what the next one repeats.
+    fn emit(&mut self) -> Result<(), ChunkError> {
+        let (Some(first), Some(last)) = (self.open.front(), self.open.back()) else {
+            return Ok(());
+        };
+        let span = first.span.start..last.span.end;
+        let chunk = self.chunk(span);
+        self.chunk_bytes += chunk.content.len();
+        if self.chunk_bytes > self.room {
+            return Err(ChunkError::Repeats { overlap: self.options.overlap });
+        }
+        if self.chunks.len() == ChunkOptions::MAX_CHUNKS {
+            return Err(ChunkError::TooMany);
+        }
+        self.chunks.push(chunk);
+        self.stop.check()?;
+        // A chunk that is smaller than asked for repeats less, so that it does not repeat nearly all of itself.
+        let length = self.open.len();
+        let kept = self.options.overlap.saturating_mul(length).div_ceil(self.options.size.get());
+        let kept = kept.min(length - 1);
+        self.repeated = self.open.len();
+        while self.open.len() > kept {
+            self.drop_first();
+        }
+        Ok(())
+    }
+
+    fn chunk(&self, span: Range<usize>) -> Chunk {
+        let text = straighten_quotes(&self.text[span.clone()]);
+        let is_words = self.options.strategy == Strategy::Word;
+        let content = if is_words {
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        } else {
+            text.into_owned()
+        };
+        Chunk {
+            index: self.chunks.len(),
+            words: count_words(&content),
+            sentences: if is_words { 0 } else { self.open.len() },
+            content,
+            span,
+            chapter: self.chapter.clone(),
+            page: None,
+        }
+    }
+}
+
+/// The boundary between characters that is nearest to the middle of a word; none if it is a single one.
+fn middle(text: &str, word: &Range<usize>) -> Option<usize> {
+    let half = word.start + word.len() / 2;
+    let (before, after) = (text.floor_char_boundary(half), text.ceil_char_boundary(half));
+    let at = if half - before <= after - half { before } else { after };
+    [at, before, after].into_iter().find(|at| (word.start + 1..word.end).contains(at))
+}

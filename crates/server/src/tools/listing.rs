@@ -1,0 +1,116 @@
+//! How our own tools are listed: a client pays for each byte of it with every conversation.
+
+use serde_json::{Map, Value};
+
+use marquetry_protocol::types::Tool;
+
+/// A tool as it is listed: the same schema in fewer bytes, and none of what it answers. What a call is checked against
+/// stays the whole schema.
+pub(super) fn short(tool: &Tool) -> Tool {
+    let mut input_schema = tool.input_schema.clone();
+    if let Some(members) = input_schema.as_object_mut() {
+        // It is the schema of a type, whose own description says what the tool's does; and MCP says the dialect.
+        members.remove("description");
+        members.remove("$schema");
+    }
+    shorten(&mut input_schema);
+    // Answers of our tools say what they are by their own names.
+    Tool { input_schema, output_schema: None, ..tool.clone() }
+}
+
+fn shorten(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            shorten_members(members);
+            members.values_mut().for_each(shorten);
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+fn shorten_members(members: &mut Map<String, Value>) {
+    // An argument that may be null may as well be left out, which is what its not being required says.
+    let not_null = |value: &Value| value.as_str() != Some("null") && !value.is_null();
+    if let Some(Value::Array(types)) = members.get_mut("type") {
+        types.retain(not_null);
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            members.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = members.get_mut("enum") {
+        values.retain(not_null);
+    }
+    let says_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        _ => false,
+    };
+    if members.get("default").is_some_and(says_nothing) {
+        members.remove("default");
+    }
+    // That a set names nothing twice need not be said: what is named twice counts once.
+    if members.get("uniqueItems").is_some_and(Value::is_boolean) {
+        members.remove("uniqueItems");
+    }
+    let is_number = members.get("type").is_some_and(|kind| kind == "integer");
+    if is_number && members.get("minimum").and_then(Value::as_u64) == Some(0) {
+        members.remove("minimum");
+    }
+    if members.get("additionalProperties") == Some(&Value::Bool(true)) {
+        members.remove("additionalProperties");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_listed_schema_says_the_same_in_fewer_bytes() {
+        let input_schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "description": "What it takes.",
+            "type": "object",
+            "properties": {
+                "a": {"description": "A.", "type": ["string", "null"], "default": null},
+                "kind": {"type": ["string", "null"], "enum": ["X", "Y", null]},
+                "tags": {"type": "array", "items": {"type": "string"}, "default": [], "uniqueItems": true},
+                "limit": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+                "size": {"type": "integer", "minimum": 1, "default": 5},
+                "any": {"type": "object", "additionalProperties": true},
+            },
+            "required": ["tags"],
+            "additionalProperties": false,
+        });
+        let tool = Tool {
+            name: "t".to_owned(),
+            input_schema,
+            output_schema: Some(json!({"type": "object"})),
+            ..Tool::default()
+        };
+        let listed = short(&tool);
+        assert_eq!(listed.output_schema, None);
+        assert_eq!(
+            listed.input_schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "a": {"description": "A.", "type": "string"},
+                    "kind": {"type": "string", "enum": ["X", "Y"]},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "limit": {"type": "integer", "maximum": 9},
+                    "size": {"type": "integer", "minimum": 1, "default": 5},
+                    "any": {"type": "object"},
+                },
+                "required": ["tags"],
+                "additionalProperties": false,
+            })
+        );
+    }
+}
