@@ -158,9 +158,10 @@ impl Pipeline {
         let chunks = {
             let caller = stop.on_drop();
             let work = move || Ok(this.preview_until(&extracted, &options, &cutting));
-            let chunks = blocking(work).await??;
+            let chunks = blocking(work).await;
+            // What fails may be tried again with other options.
             caller.disarm();
-            chunks
+            chunks??
         };
         let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
         let vectors = match before {

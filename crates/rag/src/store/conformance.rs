@@ -84,7 +84,9 @@ fn sentences(store: &impl ChunkStore, text: &str, size: i64) -> Vec<NewChunk> {
 }
 
 fn cut(store: &impl ChunkStore, text: &str, strategy: Strategy, size: i64) -> Vec<NewChunk> {
-    let options = ChunkOptions::new(strategy, size).expect("options");
+    let mut options = ChunkOptions::new(strategy, size).expect("options");
+    // Some texts are long on purpose.
+    options.max_bytes = std::num::NonZeroUsize::MAX;
     let chunks = chunk(text, &options, count_words).expect("chunks");
     let vector = |text: &str| embed(text, store.model().dimension);
     chunks

@@ -12,7 +12,7 @@ pub struct ToolsConfig {
     pub diagrams: bool,
     /// The artifacts that captured answers became: `list_artifacts`, `read_artifact` and the like. Without them, what is cut can be read as resources alone.
     pub artifacts: bool,
-    /// Records, and passages that are found in them: the tools `am7_*`. `knowledge.enabled = false` also switches off their resources.
+    /// Records, and passages that are found in them: the tools `am7_*`. `enabled` of `[knowledge]` switches off their resources as well.
     pub knowledge: bool,
     /// Chat with a model: `am7_chat`, where `[knowledge.chat]` says with which, and `knowledge` is on.
     pub chat: bool,

@@ -41,7 +41,12 @@ impl Library {
 
     /// In whose name a request works that needs nothing that is kept.
     pub(crate) fn job(&self, cx: &RequestContext) -> Job {
-        let caller = cx.principal().map_or(Knowledge::LOCAL_USER.to_owned(), |who| who.id());
+        let organization = &self.config.organization;
+        let id = cx
+            .principal()
+            .map_or(Knowledge::LOCAL_USER.to_owned(), |principal| user_id(principal, organization));
+        // The same name as for what needs something that is kept, so that both count together.
+        let caller = Caller::new(organization, &id).map_or(id, |caller| caller.user);
         Job::new(&self.config, &caller)
     }
 
