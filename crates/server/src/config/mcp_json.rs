@@ -826,6 +826,20 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_readme_works_as_printed() {
+        let readme = include_str!("../../../../README.md");
+        let example = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+        let McpJson { servers, warnings } = parsed(example).unwrap();
+        assert_eq!(
+            shown(&servers["files"]),
+            r#"npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/notes"]"#
+        );
+        // Who has no such token has one server less.
+        assert!(shown(&servers["search"]).contains("SEARCH_TOKEN is not set"), "{servers:?}");
+        assert_eq!((servers.len(), warnings.len()), (2, 1));
+    }
+
+    #[test]
     fn inputs_are_asked_for_once() {
         let text = r#"{"inputs": [{"id": "k", "description": "Key", "password": true}],
             "servers": {"a": {"command": "${input:k}"}, "b": {"command": "${input:k}"}, "c": {"command": "${input:unknown}"}}}"#;
