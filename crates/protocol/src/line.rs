@@ -24,7 +24,20 @@ pub(crate) async fn read_line(
     buffer: &mut Vec<u8>,
     most: usize,
 ) -> io::Result<Line> {
+    read_line_or(reader, buffer, most, usize::MAX, |_| {}).await
+}
+
+/// As [`read_line`], but tells of a line that is too long as soon as it is: `too_long` gets its first bytes. After
+/// `most_skipped` more bytes it gives up with an error, for such a line may have no end.
+pub(crate) async fn read_line_or(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    buffer: &mut Vec<u8>,
+    most: usize,
+    most_skipped: usize,
+    mut too_long: impl FnMut(&[u8]),
+) -> io::Result<Line> {
     buffer.clear();
+    let mut skipped = 0_usize;
     let mut tail = None::<Vec<u8>>;
     let mut seen_any = false;
     loop {
@@ -39,7 +52,13 @@ pub(crate) async fn read_line(
         let end = available.iter().position(|byte| *byte == b'\n');
         let part = &available[..end.unwrap_or(available.len())];
         match &mut tail {
-            Some(tail) => keep_end(tail, part),
+            Some(tail) => {
+                skipped += part.len();
+                if skipped > most_skipped {
+                    return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a line without end"));
+                }
+                keep_end(tail, part);
+            }
             None if buffer.len() + part.len() > most => {
                 let mut end = Vec::new();
                 keep_end(&mut end, buffer);
@@ -48,6 +67,7 @@ pub(crate) async fn read_line(
                 buffer.extend_from_slice(&part[..missing]);
                 buffer.truncate(ENDS);
                 buffer.shrink_to_fit();
+                too_long(buffer);
                 tail = Some(end);
             }
             None => buffer.extend_from_slice(part),
@@ -81,6 +101,16 @@ fn keep_end(tail: &mut Vec<u8>, part: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_line_without_end_is_told_of_and_given_up() {
+        let mut reader = tokio::io::BufReader::with_capacity(4, tokio::io::repeat(b'x'));
+        let mut told = Vec::new();
+        let read =
+            read_line_or(&mut reader, &mut Vec::new(), 8, 100, |start| told.push(start.len()));
+        assert_eq!(read.await.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(told, [12]);
+    }
 
     #[tokio::test]
     async fn long_lines_are_skipped_and_the_rest_is_read() {

@@ -217,8 +217,10 @@ impl AppBuilder {
         let server = with_sampling(with_search(server, library.clone()), &library, chat);
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
+            max_connections_per_address: limits.max_connections_per_address.get(),
             head_timeout: Duration::from_millis(limits.max_head_ms.get()),
             write_timeout: Duration::from_millis(limits.max_write_ms.get()),
+            min_bytes_per_second: limits.min_write_bytes_per_second,
             shutdown_grace: grace,
         };
         let stop = CancellationToken::new();
@@ -280,7 +282,15 @@ fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
         max_message_bytes: limits.max_request_bytes.get(),
         max_nesting: limits.max_nesting.get(),
         max_in_flight: limits.max_in_flight.get(),
+        max_in_flight_total: limits.max_in_flight_total.get(),
+        max_in_flight_per_caller: limits.max_in_flight_per_caller.get(),
+        queue_time: Duration::from_millis(limits.queue_ms),
         max_sessions: limits.max_sessions.get(),
+        max_sessions_per_caller: limits.max_sessions_per_caller.get(),
+        max_send_bytes: limits.max_send_bytes.get(),
+        max_send_bytes_per_caller: limits.max_send_bytes_per_caller.get(),
+        max_receive_bytes: limits.max_receive_bytes.get(),
+        max_receive_bytes_per_caller: limits.max_receive_bytes_per_caller.get(),
         session_idle: Duration::from_millis(limits.session_idle_ms.get()),
         replay_bytes: limits.replay_bytes,
         replay_total_bytes: limits.replay_total_bytes,

@@ -210,7 +210,7 @@ fn denied(path: &str, denial: Denial) -> Response<Body> {
 /// Refuses foreign hosts and pages, and tells browsers which pages may read the answers.
 async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response<Body> {
     let guard = &door.guard;
-    if let Err(refusal) = guard.check(request.headers()) {
+    if let Err(refusal) = guard.check_request(&request) {
         let error = match &refusal {
             Refusal::Origin(origin) => RestError::OriginNotAllowed(origin.clone()),
             Refusal::Host(host) => RestError::HostNotAllowed(host.clone()),

@@ -10,7 +10,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use crate::client::{Connector, connector};
+use crate::client::{Connector, Network, connector};
 
 /// Fetches documents of bounded size in bounded time, and follows no redirect.
 #[derive(Clone)]
@@ -34,10 +34,10 @@ pub(crate) struct Answer {
 pub(crate) struct Unreachable(String);
 
 impl Fetcher {
-    pub(crate) fn new(most: usize, patience: Duration) -> Self {
+    pub(crate) fn new(most: usize, patience: Duration, network: &Network) -> Self {
         let client = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .build(connector());
+            .build(connector(network));
         Self { client, most, patience }
     }
 

@@ -18,7 +18,7 @@ pub use self::challenge::Challenge;
 #[cfg(any(feature = "oauth", feature = "resource-server"))]
 pub(crate) use self::fetch::{Fetcher, Reach};
 #[cfg(feature = "resource-server")]
-pub(crate) use self::provider::install;
+pub(crate) use self::provider::verify;
 #[cfg(feature = "oauth")]
 pub use self::signing_key::{Algorithm, SigningKey, SigningKeyError};
 #[cfg(feature = "oauth")]

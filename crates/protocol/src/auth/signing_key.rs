@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 pub use jsonwebtoken::Algorithm;
 use jsonwebtoken::{
-    AlgorithmFamily, EncodingKey, Header,
+    AlgorithmFamily, Header,
     jwk::{
         AlgorithmParameters, CommonParameters, EllipticCurve, EllipticCurveKeyParameters,
         EllipticCurveKeyType, Jwk,
@@ -17,14 +17,13 @@ use ring::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
-use super::provider::{KeyPair, install};
+use super::provider::{KeyPair, sign};
 
 /// A private key that signs tokens of ours. Its `Debug` form says nothing but the algorithm.
 #[derive(Clone)]
 pub struct SigningKey {
     algorithm: Algorithm,
-    key: EncodingKey,
-    /// PKCS #8, to be stored.
+    /// PKCS #8.
     der: Arc<[u8]>,
 }
 
@@ -55,16 +54,13 @@ impl SigningKey {
     }
 
     pub(crate) fn from_pkcs8(der: &[u8], algorithm: Algorithm) -> Result<Self, SigningKeyError> {
-        let key = match algorithm.family() {
-            AlgorithmFamily::Rsa => EncodingKey::from_rsa_der(der),
-            AlgorithmFamily::Ec => EncodingKey::from_ec_der(der),
-            AlgorithmFamily::Ed => EncodingKey::from_ed_der(der),
-            AlgorithmFamily::Hmac => return Err(SigningKeyError::Symmetric(algorithm)),
-        };
+        if algorithm.family() == AlgorithmFamily::Hmac {
+            return Err(SigningKeyError::Symmetric(algorithm));
+        }
         if KeyPair::read(algorithm, der).is_none() {
             return Err(SigningKeyError::Unfit(algorithm));
         }
-        Ok(Self { algorithm, key, der: der.into() })
+        Ok(Self { algorithm, der: der.into() })
     }
 
     /// A new key for ES256.
@@ -107,14 +103,20 @@ impl SigningKey {
         jwk: Option<Jwk>,
         claims: &serde_json::Value,
     ) -> Result<String, SigningKeyError> {
-        install();
+        let unfit = || SigningKeyError::Unfit(self.algorithm);
         let mut header = Header::new(self.algorithm);
         if let Some(typ) = typ {
             header.typ = Some(typ.to_owned());
         }
         header.jwk = jwk;
-        jsonwebtoken::encode(&header, claims, &self.key)
-            .map_err(|_| SigningKeyError::Unfit(self.algorithm))
+        let header = serde_json::to_vec(&header).map_err(|_| unfit())?;
+        let mut token =
+            format!("{}.{}", base64url(&header), base64url(claims.to_string().as_bytes()));
+        let key = KeyPair::read(self.algorithm, &self.der).ok_or_else(unfit)?;
+        let signature = sign(&key, token.as_bytes()).map_err(|_| unfit())?;
+        token.push('.');
+        token.push_str(&base64url(&signature));
+        Ok(token)
     }
 }
 

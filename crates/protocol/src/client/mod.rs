@@ -48,7 +48,7 @@ pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, Sk
 #[cfg(feature = "http-client")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
-    http::HttpTarget,
+    http::{HttpTarget, Network, NetworkError},
 };
 pub use self::{
     handler::ClientHandler,

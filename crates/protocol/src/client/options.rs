@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http-client")]
-use super::{AuthorizationError, Authorizer, Refusal};
+use super::{AuthorizationError, Authorizer, Network, Refusal};
 use super::{
     handler::{ClientHandler, NoHandler},
     link::{CloseReason, Progress},
@@ -28,6 +28,9 @@ pub struct ClientOptions {
     /// Proves to an HTTP server who we are; nobody, by default.
     #[cfg(feature = "http-client")]
     pub authorizer: Option<Arc<dyn Authorizer>>,
+    /// By which proxy an HTTP server is reached, and which certificate authorities are trusted.
+    #[cfg(feature = "http-client")]
+    pub network: Network,
     /// Which revision to speak.
     pub revision: RevisionChoice,
     /// How long to wait for an answer to `server/discover` before `initialize` is sent as well: 5 s. A later answer to
@@ -64,6 +67,8 @@ impl Default for ClientOptions {
             handler: Arc::new(NoHandler),
             #[cfg(feature = "http-client")]
             authorizer: None,
+            #[cfg(feature = "http-client")]
+            network: Network::default(),
             revision: RevisionChoice::Auto,
             probe_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(60),

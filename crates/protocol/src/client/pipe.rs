@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     EnvelopeError, Era, Message, RequestId, envelope,
-    line::{Line, read_line},
+    line::{Line, read_line_or},
 };
 
 /// One connection over pipes.
@@ -226,6 +227,13 @@ impl Pending {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
+    /// The only request that waits.
+    fn only(&self) -> Option<RequestId> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = waiting.keys();
+        ids.next().filter(|_| ids.next().is_none()).cloned()
+    }
+
     fn progress_of(&self, id: &RequestId) -> Option<mpsc::Sender<Progress>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.progress.clone()
     }
@@ -271,11 +279,17 @@ impl Reading {
         let mut reader = BufReader::with_capacity(64 << 10, reader);
         let mut buffer = Vec::new();
         loop {
-            match read_line(&mut reader, &mut buffer, self.most).await {
+            let mut told = false;
+            let read = read_line_or(&mut reader, &mut buffer, self.most, self.most, |start| {
+                told = self.fail_at_the_limit(start);
+            });
+            match read.await {
+                // Whose answer it was is told already.
+                Ok(Line::TooLong) if told => {}
                 Ok(Line::Whole) => each(&buffer, |message| self.message(message)),
                 Ok(Line::Blank) => {}
                 Ok(Line::TooLong) => {
-                    let why = format!("server sent a message of more than {} bytes", self.most);
+                    let why = self.too_long();
                     let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
                     else {
                         // Whose answer it was is lost with it, so somebody would wait for ever.
@@ -286,6 +300,10 @@ impl Reading {
                 Ok(Line::End) => {
                     return CloseReason::Ended("server has closed its output".to_owned());
                 }
+                // It may have no end, and nothing else comes before that.
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    return CloseReason::Broken(self.too_long());
+                }
                 Err(error) => {
                     return CloseReason::Ended(format!("cannot read from server: {error}"));
                 }
@@ -294,6 +312,24 @@ impl Reading {
                 buffer = Vec::new();
             }
         }
+    }
+
+    fn too_long(&self) -> String {
+        format!("server sent a message of more than {} bytes", self.most)
+    }
+
+    /// Fails the call whose answer is too long as soon as that is known, without waiting for the end of the line: there may
+    /// be none. The id stands at its start, or there is only one call that it can be the answer to.
+    fn fail_at_the_limit(&self, start: &[u8]) -> bool {
+        let start = String::from_utf8_lossy(start);
+        if !start.trim_start().starts_with('{') || start.contains(r#""method""#) {
+            return false;
+        }
+        let id = id_of_long(format!("{start}\0").as_bytes()).or_else(|| self.pending.only());
+        let waiting = id.and_then(|id| self.pending.take(&id));
+        waiting
+            .map(|waiting| waiting.answer.send(Err(ClientError::Protocol(self.too_long()))))
+            .is_some()
     }
 
     fn message(&self, message: Result<Message<'_>, EnvelopeError>) {

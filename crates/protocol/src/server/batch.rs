@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
-use super::{Principal, Server, conversation::Conversation, outgoing::Outgoing};
+use super::{Server, conversation::Conversation, outgoing::Outgoing, peer::Peer};
 use crate::{Feature, Message, RpcError, members::Members};
 
 /// A batch whose requests were accepted or refused, each by itself.
@@ -22,7 +22,7 @@ impl Server {
     pub(super) fn accept_batch(
         &self,
         conversation: &Arc<Conversation>,
-        principal: Option<&Arc<Principal>>,
+        peer: &Peer,
         messages: crate::Batch<'_>,
     ) -> Result<Batch, Outgoing> {
         let has_batches =
@@ -39,7 +39,17 @@ impl Server {
             match message {
                 Ok(Message::Request(request)) => {
                     let members = Members::of(request.params);
-                    match self.accept(conversation, principal, &request, &members) {
+                    // No request of a batch waits for the others to make room.
+                    let place = self.shared.shares.calls.try_enter(&peer.caller, 1);
+                    let accepted = place
+                        .map_err(|full| {
+                            let error = RpcError::too_many_requests(full.to_string());
+                            Outgoing::error(Some(&request.id), &error)
+                        })
+                        .and_then(|place| {
+                            self.accept(conversation, peer, &request, &members, Some(place))
+                        });
+                    match accepted {
                         Ok(call) => batch.calls.push(call),
                         Err(refused) => batch.refused.push(refused),
                     }
@@ -72,8 +82,12 @@ impl Batch {
             bytes.extend_from_slice(&answer.bytes);
         }
         bytes.push(b']');
-        let held = answers.into_iter().flat_map(|answer| answer.held).collect();
-        Some(Outgoing { held, ..Outgoing::result(bytes) })
+        let (mut held, mut charged) = (Vec::new(), Vec::new());
+        for answer in answers {
+            held.extend(answer.held);
+            charged.extend(answer.charged);
+        }
+        Some(Outgoing { held, charged, ..Outgoing::result(bytes) })
     }
 
     /// Whether anything in it wants an answer.

@@ -20,10 +20,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Handler, Principal, Reply, RequestContext, Server,
+    Caller, Handler, Reply, RequestContext, Server,
     context::Parts,
     conversation::{Conversation, InFlightGuard},
+    fair::Place,
     outgoing::Outgoing,
+    peer::Peer,
     rounds::{self, Rounds},
     stamp::Stamp,
     table::Found,
@@ -43,6 +45,8 @@ pub(super) struct Accepted {
     server: Server,
     conversation: Arc<Conversation>,
     in_flight: InFlightGuard,
+    /// See [`Peer::cut`].
+    cut: CancellationToken,
     callback: MethodCallback,
     parts: Parts,
     /// What a method of an extension takes.
@@ -50,28 +54,43 @@ pub(super) struct Accepted {
 }
 
 impl Server {
-    /// Finds out what a request of `principal` is to be answered with; the work itself is [`Accepted::run`].
+    /// Takes a place among the requests in flight of all clients; waits for one for [`Limits::queue_time`].
+    ///
+    /// # Errors
+    /// When there was none in that time.
+    ///
+    /// [`Limits::queue_time`]: super::Limits::queue_time
+    pub(super) async fn place(&self, caller: &Caller) -> Result<Place, RpcError> {
+        let place = self.shared.shares.calls.enter(caller, 1).await;
+        place.map_err(|full| RpcError::too_many_requests(full.to_string()))
+    }
+
+    /// Finds out what a request of `peer` is to be answered with; the work itself is [`Accepted::run`]. The request keeps
+    /// `place` until its answer is on its way.
     ///
     /// # Errors
     /// The answer, when the request cannot be served.
     pub(super) fn accept(
         &self,
         conversation: &Arc<Conversation>,
-        principal: Option<&Arc<Principal>>,
+        peer: &Peer,
         request: &Request<'_>,
         members: &Members<'_>,
+        place: Option<Place>,
     ) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, principal, request, members)
+        self.try_accept(conversation, peer, request, members, place)
             .map_err(|error| Outgoing::error(Some(&request.id), &error))
     }
 
     fn try_accept(
         &self,
         conversation: &Arc<Conversation>,
-        principal: Option<&Arc<Principal>>,
+        peer: &Peer,
         request: &Request<'_>,
         members: &Members<'_>,
+        place: Option<Place>,
     ) -> Result<Accepted, RpcError> {
+        let principal = peer.principal.as_ref();
         let meta = request_meta(members)?;
         let revision = revision_of(&meta, conversation, request)?;
         if conversation.ending.is_cancelled() {
@@ -93,7 +112,7 @@ impl Server {
             }
             _ => None,
         };
-        let in_flight = conversation.in_flight.enter(&request.id)?;
+        let in_flight = conversation.in_flight.enter(&request.id, place)?;
         let (client, capabilities) = match (revision.era(), conversation.session.get()) {
             (Era::Session, Some(facts)) => (Some(facts.client.clone()), facts.capabilities.clone()),
             _ => (meta.client_info, meta.client_capabilities.unwrap_or_default()),
@@ -109,6 +128,8 @@ impl Server {
             log_level: meta.log_level,
             conversation: conversation.clone(),
             principal: principal.cloned(),
+            caller: peer.caller.clone(),
+            sending: Some(self.shared.shares.sending.clone()),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
             tasks: (revision.era() == Era::Stateless && method == "tools/call")
@@ -118,6 +139,7 @@ impl Server {
             server: self.clone(),
             conversation: conversation.clone(),
             in_flight,
+            cut: peer.cut.clone(),
             callback: callback.clone(),
             parts,
             params: Params::new(request.params.map(RawValue::get).filter(|_| is_extension))
@@ -156,7 +178,8 @@ impl Accepted {
         self,
         outbound: mpsc::Sender<Outgoing>,
     ) -> impl Future<Output = Option<Outgoing>> + Send {
-        let Self { server, conversation, in_flight, callback, parts, params } = self;
+        let Self { server, conversation, in_flight, cut, callback, parts, params } = self;
+        let (sending, caller) = (server.shared.shares.sending.clone(), parts.caller.clone());
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
         let handler = server.shared.handler.clone();
@@ -188,6 +211,9 @@ impl Accepted {
                     }
                     None => Err(RpcError::internal("a question came from nowhere")),
                 },
+                () = cut.cancelled() => Err(RpcError::internal(
+                    "the server is shutting down, and the call was not done in time",
+                )),
             };
             let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => Outgoing::result(match revision.era() {
@@ -200,6 +226,16 @@ impl Accepted {
                     }
                 }),
                 Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
+            };
+            let answer = match answer.charge(&sending, &caller).await {
+                Ok(answer) => answer,
+                Err(full) => {
+                    tracing::warn!(method, %full, "an answer was dropped: clients read too slowly");
+                    let error = RpcError::too_many_requests(format!(
+                        "there is no room for the answer: {full}; call again later"
+                    ));
+                    Outgoing::error(Some(&id), &error)
+                }
             };
             Some(answer.holding(in_flight))
         }

@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, task::Poll};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::task::TaskTracker;
 
-use super::{Principal, Server, call::poll_once, conversation::Conversation, outgoing::Outgoing};
+use super::{Server, call::poll_once, conversation::Conversation, outgoing::Outgoing, peer::Peer};
 use crate::{Incoming, Message, members::Members};
 
 /// One client, and the way to it.
@@ -14,6 +14,8 @@ pub(super) struct Channel {
     pub(super) conversation: Arc<Conversation>,
     pub(super) outbound: mpsc::Sender<Outgoing>,
     pub(super) calls: TaskTracker,
+    /// The client, where all messages come from one.
+    pub(super) peer: Peer,
 }
 
 impl Channel {
@@ -21,31 +23,38 @@ impl Channel {
     pub(super) fn new(server: Server) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let conversation = Conversation::new(None, limits.max_in_flight);
-        Self::of(server, conversation)
+        Self::of(server, conversation, Peer::local())
     }
 
     /// A channel for that conversation.
     pub(super) fn of(
         server: Server,
         conversation: Conversation,
+        peer: Peer,
     ) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let (outbound, queue) = mpsc::channel(limits.queue());
         let conversation = Arc::new(conversation);
-        (Self { server, conversation, outbound, calls: TaskTracker::new() }, queue)
+        (Self { server, conversation, outbound, calls: TaskTracker::new(), peer }, queue)
     }
 
     /// Takes what the client has sent. Waits while the client reads more slowly than we answer.
     pub(super) async fn take(&self, bytes: &[u8]) {
-        self.take_from(self.conversation.principal.as_ref(), bytes).await;
+        self.take_from(&self.peer, bytes).await;
     }
 
-    /// Takes what somebody has sent, whose token may allow more or less than it did at first.
-    pub(super) async fn take_from(&self, principal: Option<&Arc<Principal>>, bytes: &[u8]) {
+    /// Takes what `peer` has sent, whose token may allow more or less than it did at first.
+    pub(super) async fn take_from(&self, peer: &Peer, bytes: &[u8]) {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 let members = Members::of(request.params);
-                match self.server.accept(&self.conversation, principal, &request, &members) {
+                let place = match self.server.place(&peer.caller).await {
+                    Ok(place) => Some(place),
+                    Err(full) => {
+                        return self.send(Outgoing::error(Some(&request.id), &full)).await;
+                    }
+                };
+                match self.server.accept(&self.conversation, peer, &request, &members, place) {
                     // What comes after it counts on the session.
                     Ok(call) if request.method == "initialize" => {
                         let was_open = self.conversation.session.get().is_some();
@@ -65,7 +74,7 @@ impl Channel {
                 self.conversation.questions.answered(response)
             }
             Ok(Incoming::Batch(messages)) => {
-                match self.server.accept_batch(&self.conversation, principal, messages) {
+                match self.server.accept_batch(&self.conversation, peer, messages) {
                     Ok(batch) => {
                         _ = self.calls.spawn(self.answer(batch.run(self.outbound.clone())))
                     }

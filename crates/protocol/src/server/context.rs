@@ -15,8 +15,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
-    Principal,
+    Caller, Principal,
     conversation::{Conversation, ConversationId},
+    fair::FairLimiter,
     notifier::Announcer,
     outgoing::{Outgoing, nowhere},
     question::Question,
@@ -61,6 +62,10 @@ pub(super) struct Parts {
     pub(super) log_level: Option<LogLevel>,
     pub(super) conversation: Arc<Conversation>,
     pub(super) principal: Option<Arc<Principal>>,
+    /// Whom the limits count.
+    pub(super) caller: Caller,
+    /// Bounds what waits to be sent; none where nothing is sent before the answer.
+    pub(super) sending: Option<FairLimiter>,
     /// In the stateless era, for the methods that may ask the client something.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
@@ -92,6 +97,8 @@ impl RequestContext {
             log_level: None,
             conversation: parts.conversation.clone(),
             principal: parts.principal.clone(),
+            caller: parts.caller.clone(),
+            sending: None,
             rounds: None,
             question_timeout: parts.question_timeout,
             tasks: None,
@@ -141,6 +148,12 @@ impl RequestContext {
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.inner.parts.principal.as_ref()
+    }
+
+    /// Whom limits count for this request: its principal, otherwise the address it came from.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.inner.parts.caller
     }
 
     /// What the client offers.
@@ -441,6 +454,14 @@ impl RequestContext {
 
     /// A client that is gone is no error of the handler's: it learns of it by cancellation where the era has that.
     pub(super) async fn send(&self, message: Outgoing) {
-        _ = self.inner.outbound.send(message).await;
+        let parts = &self.inner.parts;
+        let message = match &parts.sending {
+            Some(sending) => message.charge(sending, &parts.caller).await,
+            None => Ok(message),
+        };
+        match message {
+            Ok(message) => _ = self.inner.outbound.send(message).await,
+            Err(full) => tracing::warn!(%full, "a large notification was dropped"),
+        }
     }
 }

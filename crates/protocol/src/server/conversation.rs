@@ -10,7 +10,9 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Principal, notifier::Listener, questions::Questions, subscriptions::Subscriptions};
+use super::{
+    Principal, fair::Place, notifier::Listener, questions::Questions, subscriptions::Subscriptions,
+};
 use crate::{
     RequestId, Revision, RpcError,
     types::{ClientCapabilities, Implementation, LogLevel},
@@ -93,16 +95,20 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Enters a request, until the guard is dropped.
+    /// Enters a request, until the guard is dropped, which holds the request's place among those of all clients.
     ///
     /// # Errors
     /// When the id is already in flight: two answers with one id would leave one caller waiting for ever. When too many
     /// requests are in flight.
-    pub(super) fn enter(self: &Arc<Self>, id: &RequestId) -> Result<InFlightGuard, RpcError> {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        id: &RequestId,
+        place: Option<Place>,
+    ) -> Result<InFlightGuard, RpcError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if calls.len() >= self.most {
             return Err(RpcError::too_many_requests(format!(
-                "more than {} requests are in flight",
+                "more than {} requests of one connection or session are in flight (max_in_flight)",
                 self.most
             )));
         }
@@ -113,7 +119,7 @@ impl InFlight {
         }
         let cancel = CancellationToken::new();
         calls.insert(id.clone(), cancel.clone());
-        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel })
+        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, _place: place })
     }
 
     /// Cancels a request; one that is unknown or answered is no error (the notification may cross the answer).
@@ -141,6 +147,8 @@ pub(super) struct InFlightGuard {
     table: Arc<InFlight>,
     id: RequestId,
     pub(super) cancel: CancellationToken,
+    /// Its place among the requests of all clients.
+    _place: Option<Place>,
 }
 
 impl std::fmt::Debug for InFlightGuard {

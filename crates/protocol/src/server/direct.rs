@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Principal, Reply, RequestContext, Server,
+    Caller, Principal, Reply, RequestContext, Server,
     call::respond,
     context::Parts,
     conversation::Conversation,
@@ -28,8 +28,8 @@ impl Server {
     /// [`Revision::LATEST_SESSION`] is answered that offers nothing: it can be asked nothing, and is told nothing
     /// before the answer. Each request stands for itself; `initialize` begins no session.
     ///
-    /// Dropping the future cancels the request. How many there are at a time, and how large they are, is the caller's
-    /// to bound.
+    /// Dropping the future cancels the request. It counts among the requests in flight of its principal, and waits for a
+    /// place there as others do. How large requests are is the caller's to bound.
     ///
     /// # Errors
     /// As the method has them; "method not found" if there is none.
@@ -46,6 +46,7 @@ impl Server {
             .ok_or_else(|| RpcError::method_not_found(method))?;
         let conversation = self.alone(principal);
         let cx = self.context(&conversation, name, params);
+        let _place = self.place(cx.caller()).await?;
         let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
         let mut extensions = Extensions::new();
         extensions.insert(self.clone());
@@ -104,6 +105,8 @@ impl Server {
             progress_token: None,
             log_level: None,
             principal: conversation.principal.clone(),
+            caller: Caller::new(conversation.principal.as_ref(), None),
+            sending: None,
             conversation: conversation.clone(),
             rounds: None,
             question_timeout: self.shared.limits.question_timeout,

@@ -2,19 +2,42 @@
 
 use std::time::Duration;
 
-/// Bounds on what clients can make a server hold. Whoever goes over one gets an error that names it; everyone else's
-/// work goes on.
+use super::fair::{FairBounds, FairLimiter};
+
+/// Bounds on what clients can make a server hold. A client over one gets an error that names it; the work of the others
+/// goes on.
+///
+/// The bounds "of one caller" count by principal where requests are authenticated, otherwise by address
+/// ([`Caller`](super::Caller)). Callers on this machine without a token act for one user, so they are bounded by the
+/// totals alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest message, in bytes: 16 MiB.
     pub max_message_bytes: usize,
     /// The deepest nesting of a message: 100 levels.
     pub max_nesting: usize,
-    /// Requests in flight, per pipe or HTTP session, and for all stateless HTTP requests together: 256.
+    /// Requests in flight, per pipe or HTTP session: 256.
     pub max_in_flight: usize,
-    /// Sessions over HTTP: 1,000. One more ends the one that was idle the longest. As many stateless clients may listen
-    /// for announcements.
+    /// Requests in flight of all clients together: 1,024.
+    pub max_in_flight_total: usize,
+    /// Requests in flight of one caller: 32. A freed place goes to the caller with the fewest.
+    pub max_in_flight_per_caller: usize,
+    /// How long a request waits for a place among those in flight, and a large message for its bytes, before it is
+    /// refused: 1 s.
+    pub queue_time: Duration,
+    /// Sessions over HTTP: 1,000. As many stateless clients may listen for announcements.
     pub max_sessions: usize,
+    /// Sessions of one caller: 100. One more, or one more than the total, ends the caller's own session that was idle the
+    /// longest, and never another caller's. As many of its stateless clients may listen for announcements.
+    pub max_sessions_per_caller: usize,
+    /// What waits to be sent to all clients together, in bytes: 256 MiB. An answer that does not fit becomes an error.
+    pub max_send_bytes: usize,
+    /// What waits to be sent to one caller, in bytes: 64 MiB. An answer that is longer passes when it waits alone.
+    pub max_send_bytes_per_caller: usize,
+    /// Bodies of HTTP requests that arrive or are being answered, of all clients together, in bytes: 256 MiB.
+    pub max_receive_bytes: usize,
+    /// The same of one caller: 64 MiB.
+    pub max_receive_bytes_per_caller: usize,
     /// An idle session over HTTP ends after this time: 1 hour.
     pub session_idle: Duration,
     /// Messages that wait for a client to read them, per stream: 64. Whoever produces more waits.
@@ -27,9 +50,13 @@ pub struct Limits {
     pub question_timeout: Duration,
     /// How long a stateless client may take to come back with its answers: 1 hour.
     pub request_state_time: Duration,
-    /// Tasks that are kept, at work or done: 1,000. A call that would be one more gets an error.
+    /// Tasks that are kept, at work or done: 1,000. One more ends the keeping of a finished one: the caller's own oldest,
+    /// otherwise the oldest of the caller that has the most. When none has finished, the call gets an error.
     pub max_tasks: usize,
-    /// The results of all tasks together, in bytes: 64 MiB. A task whose result does not fit has failed.
+    /// Tasks of one caller that are kept: 100. One more ends the keeping of its own oldest finished one.
+    pub max_tasks_per_caller: usize,
+    /// The results of all tasks together, in bytes: 64 MiB. Beyond it finished tasks go, as with [`Self::max_tasks`]; a
+    /// result that does not fit even then fails its task.
     pub max_task_bytes: usize,
     /// How long a task is kept from its creation on, unless its
     /// [`TaskOptions`](super::TaskOptions::time_to_live) say otherwise: 1 hour.
@@ -53,7 +80,15 @@ impl Default for Limits {
             max_message_bytes: 16 << 20,
             max_nesting: crate::DEFAULT_MAX_NESTING,
             max_in_flight: 256,
+            max_in_flight_total: 1_024,
+            max_in_flight_per_caller: 32,
+            queue_time: Duration::from_secs(1),
             max_sessions: 1_000,
+            max_sessions_per_caller: 100,
+            max_send_bytes: 256 << 20,
+            max_send_bytes_per_caller: 64 << 20,
+            max_receive_bytes: 256 << 20,
+            max_receive_bytes_per_caller: 64 << 20,
             session_idle: Duration::from_secs(3_600),
             max_queued_messages: 64,
             max_queued_notifications: 256,
@@ -61,6 +96,7 @@ impl Default for Limits {
             question_timeout: Duration::from_secs(600),
             request_state_time: Duration::from_secs(3_600),
             max_tasks: 1_000,
+            max_tasks_per_caller: 100,
             max_task_bytes: 64 << 20,
             task_time: Duration::from_secs(3_600),
             replay_bytes: 1 << 20,
@@ -75,5 +111,72 @@ impl Limits {
     /// [`Self::max_queued_messages`], as a channel takes it.
     pub(super) fn queue(&self) -> usize {
         self.max_queued_messages.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
+    }
+}
+
+/// What all clients of a server share by these limits.
+#[derive(Clone)]
+pub(super) struct Shares {
+    /// Requests in flight.
+    pub(super) calls: FairLimiter,
+    /// Stateless clients that listen for announcements. They do so for ever, so they have places of their own.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) listening: FairLimiter,
+    /// Sessions over HTTP.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) sessions: FairLimiter,
+    /// Bytes of messages that wait to be sent.
+    pub(super) sending: FairLimiter,
+    /// Bytes of HTTP bodies.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) receiving: FairLimiter,
+}
+
+impl Shares {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let calls = FairBounds {
+            what: "requests are in flight",
+            total_setting: "max_in_flight_total",
+            per_caller_setting: "max_in_flight_per_caller",
+            total: limits.max_in_flight_total,
+            per_caller: limits.max_in_flight_per_caller,
+            queued: limits.max_in_flight_total,
+            wait: limits.queue_time,
+        };
+        let sessions = FairBounds {
+            what: "sessions are open",
+            total_setting: "max_sessions",
+            per_caller_setting: "max_sessions_per_caller",
+            total: limits.max_sessions,
+            per_caller: limits.max_sessions_per_caller,
+            queued: 0,
+            wait: Duration::ZERO,
+        };
+        let sending = FairBounds {
+            what: "bytes wait to be sent",
+            total_setting: "max_send_bytes",
+            per_caller_setting: "max_send_bytes_per_caller",
+            total: limits.max_send_bytes,
+            per_caller: limits.max_send_bytes_per_caller,
+            // A message that waits for its bytes is in memory already.
+            queued: limits.max_send_bytes / 4,
+            wait: limits.queue_time,
+        };
+        let receiving = FairBounds {
+            what: "bytes of requests have arrived",
+            total_setting: "max_receive_bytes",
+            per_caller_setting: "max_receive_bytes_per_caller",
+            total: limits.max_receive_bytes,
+            per_caller: limits.max_receive_bytes_per_caller,
+            queued: limits.max_receive_bytes,
+            wait: limits.queue_time,
+        };
+        Self {
+            calls: FairLimiter::new(calls),
+            listening: FairLimiter::new(FairBounds { what: "clients listen", ..sessions }),
+            sessions: FairLimiter::new(sessions),
+            sending: FairLimiter::new(sending),
+            receiving: FairLimiter::new(receiving),
+        }
     }
 }

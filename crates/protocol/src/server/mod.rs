@@ -8,6 +8,7 @@ mod channel;
 mod context;
 mod conversation;
 mod direct;
+pub mod fair;
 #[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
 pub(crate) mod fuzz;
 mod handler;
@@ -17,6 +18,7 @@ mod limits;
 mod notifier;
 mod outgoing;
 mod page;
+mod peer;
 mod pipe;
 mod principal;
 mod question;
@@ -48,6 +50,7 @@ pub use self::{
     context::RequestContext,
     conversation::ConversationId,
     direct::Watch,
+    fair::Caller,
     handler::{Handler, Reply, ServerDescription},
     limits::Limits,
     notifier::{Announcer, Notifier},
@@ -56,7 +59,7 @@ pub use self::{
     principal::Principal,
     tasks::TaskOptions,
 };
-use self::{rounds::Sealer, table::Tables, tasks::Tasks};
+use self::{limits::Shares, rounds::Sealer, table::Tables, tasks::Tasks};
 #[cfg(feature = "http")]
 pub use crate::marked::HeaderArguments;
 use crate::{RpcError, types::Implementation};
@@ -72,6 +75,7 @@ struct Shared {
     handler: Arc<dyn Handler>,
     tables: Tables,
     limits: Limits,
+    shares: Shares,
     notifier: Arc<Notifier>,
     sealer: Sealer,
     tasks: Arc<Tasks>,
@@ -146,8 +150,18 @@ impl Server {
         let shutdown = CancellationToken::new();
         let tasks = Tasks::new(&limits, handler.clone());
         let server_info = OnceLock::new();
-        let shared =
-            Shared { handler, tables, limits, notifier, sealer, tasks, shutdown, server_info };
+        let shares = Shares::new(&limits);
+        let shared = Shared {
+            handler,
+            tables,
+            limits,
+            shares,
+            notifier,
+            sealer,
+            tasks,
+            shutdown,
+            server_info,
+        };
         Self { shared: Arc::new(shared) }
     }
 

@@ -5,7 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::conversation::InFlightGuard;
+use super::{
+    Caller,
+    conversation::InFlightGuard,
+    fair::{FairLimiter, Full, Place},
+};
 use crate::{RequestId, RpcError, envelope::write_error};
 
 /// A message on its way to a client.
@@ -20,7 +24,12 @@ pub(super) struct Outgoing {
     /// The requests that it answers: they are in flight until it is on its way, so that answers that nobody fetches
     /// count against the limit.
     pub(super) held: Vec<InFlightGuard>,
+    /// Its bytes among those that wait to be sent, where they are many.
+    pub(super) charged: Vec<Place>,
 }
+
+/// Messages of fewer bytes are not counted among those that wait to be sent: their number is bounded.
+const CHARGED_FROM: usize = 16 << 10;
 
 /// What a message is to the request that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +51,29 @@ impl Outgoing {
             #[cfg(feature = "http")]
             id: None,
             held: Vec::new(),
+            charged: Vec::new(),
         }
+    }
+
+    /// Counts the message among the bytes that wait to be sent, until it is dropped or its bytes have left.
+    ///
+    /// # Errors
+    /// When there is no room for so many bytes.
+    pub(super) async fn charge(
+        mut self,
+        sending: &FairLimiter,
+        caller: &Caller,
+    ) -> Result<Self, Full> {
+        if self.bytes.len() >= CHARGED_FROM && self.charged.is_empty() {
+            self.charged.push(sending.enter(caller, self.bytes.len()).await?);
+        }
+        Ok(self)
+    }
+
+    /// The bytes, which stay counted until the last part of them is gone.
+    #[cfg(feature = "http")]
+    pub(super) fn into_counted_bytes(self) -> Bytes {
+        counted(self.bytes, self.charged)
     }
 
     /// Keeps a request in flight until the message is on its way.
@@ -54,7 +85,7 @@ impl Outgoing {
     /// One that was sent before.
     #[cfg(feature = "http")]
     pub(super) fn event(bytes: Bytes, id: super::http::EventId) -> Self {
-        Self { bytes, kind: Kind::Notification, id: Some(id), held: Vec::new() }
+        Self { id: Some(id), ..Self::new(bytes, Kind::Notification) }
     }
 
     pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {
@@ -72,6 +103,24 @@ impl Outgoing {
     pub(super) fn error(id: Option<&RequestId>, error: &RpcError) -> Self {
         Self::new(write_error(id, error).into(), Kind::Answer(Some(error.code)))
     }
+}
+
+/// Bytes that stay counted until the last part of them is gone.
+#[cfg(feature = "http")]
+pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
+    struct Counted {
+        bytes: Bytes,
+        _charged: Vec<Place>,
+    }
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    if charged.is_empty() {
+        return bytes;
+    }
+    Bytes::from_owner(Counted { bytes, _charged: charged })
 }
 
 /// Where messages go that nobody will read: every send fails at once, and nobody waits.

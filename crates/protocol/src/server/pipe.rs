@@ -56,7 +56,8 @@ fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin +
 
 /// Serves one client on any pair of pipes, until the input ends or `stop` is cancelled.
 ///
-/// Requests run side by side. After the end, those in flight may finish within [`Limits::shutdown_grace`].
+/// Requests run side by side. After the end, those in flight may finish within [`Limits::shutdown_grace`]; after that each
+/// gets an error for its answer.
 ///
 /// [`Limits::shutdown_grace`]: super::Limits::shutdown_grace
 ///
@@ -85,13 +86,18 @@ where
         () = stop.cancelled() => Ok(()),
     };
 
-    let Channel { conversation, outbound, calls, .. } = pipe;
+    let Channel { conversation, outbound, calls, peer, .. } = pipe;
     conversation.ending.cancel();
     drop(outbound);
     calls.close();
     if gone.is_cancelled()
         || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
     {
+        // Each call in flight gets an error for its answer, as long as somebody reads it.
+        peer.cut.cancel();
+        if !gone.is_cancelled() {
+            _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
+        }
         conversation.end();
         if tokio::time::timeout(LAST_WORDS, calls.wait()).await.is_err() {
             // Answers wait for a client that reads no more. Without the writer they have nowhere to go.
@@ -108,7 +114,7 @@ where
     ended
 }
 
-/// How long cancelled calls may take to leave.
+/// How long calls that were cut may take to say so, and cancelled ones to leave.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {

@@ -171,7 +171,11 @@ pub(super) fn about<'a>(
 ) -> String {
     let members: BTreeMap<&str, serde_json::Value> = members
         .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
-        .filter_map(|(name, value)| Some((name, serde_json::from_str(value.get()).ok()?)))
+        // What we cannot hold as a value, such as a number out of range, has to come back as it was written.
+        .map(|(name, value)| {
+            let read = serde_json::from_str(value.get());
+            (name, read.unwrap_or_else(|_| serde_json::json!({ "as it was written": value.get() })))
+        })
         .collect();
     let mut hasher = blake3::Hasher::new();
     // What somebody answered is nobody else's answer.
@@ -297,6 +301,15 @@ mod tests {
                 json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });
             assert!(refused(params, &sealer).contains("not one"), "{broken}");
         }
+        // A value that we cannot hold makes no difference go unseen.
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let about_raw = |file: &str| {
+            let arguments = raw(&format!(r#"{{"file":"{file}","size":1e999}}"#));
+            about(None, "tools/call", [("arguments", &*arguments)].into_iter())
+        };
+        assert_ne!(about_raw("a"), about_raw("b"));
+        assert_eq!(about_raw("a"), about_raw("a"));
+
         let late = Sealer::new([7; 32], Duration::ZERO);
         let sealed = round(&asked, &late, "sure", Some(json!(1))).unwrap();
         std::thread::sleep(Duration::from_millis(1_100));

@@ -87,7 +87,10 @@ async fn too_many_requests_are_refused_one_by_one() {
     }
     let answer = next(&mut lines).await;
     assert_eq!(answer["id"], 2);
-    assert_eq!(answer["error"]["message"], "more than 2 requests are in flight");
+    assert_eq!(
+        answer["error"]["message"],
+        "more than 2 requests of one connection or session are in flight (max_in_flight)"
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! Servers as child processes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use marquetry_protocol::{
     Revision,
@@ -51,6 +54,36 @@ async fn the_last_answer_of_a_server_that_ends_is_an_answer() {
         let answer = soon("the answer", client.call_tool(&call, CallOptions::default())).await;
         assert_eq!(answer.unwrap().get(), r#"{"content":[]}"#);
     }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_fails_its_call_at_the_limit() {
+    for start in [r#"{"jsonrpc":"2.0","id":3,"result":{"text":""#, r#"{"result":{"text":""#] {
+        // What is sent just passes the limit, and nothing more comes.
+        let then =
+            format!("printf '%s' '{start}'; head -c 150000 /dev/zero | tr '\\0' x; sleep 60");
+        let options = ClientOptions { max_message_bytes: 100_000, ..ClientOptions::default() };
+        let client = Client::spawn(shell(&then), options).await.unwrap();
+        let call = CallToolParams::new("t", &json!({})).unwrap();
+        let started = Instant::now();
+        let error =
+            soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+        assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(10));
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_line_without_end_closes_the_connection_in_the_end() {
+    let options = ClientOptions { max_message_bytes: 100_000, ..ClientOptions::default() };
+    let client = Client::spawn(shell("yes | tr -d '\\n'"), options).await.unwrap();
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    let error =
+        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+    assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
+    assert!(client.is_closed());
+    client.close().await;
 }
 
 #[tokio::test]

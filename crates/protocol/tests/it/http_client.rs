@@ -10,18 +10,22 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::service::service_fn;
 use marquetry_protocol::{
     Revision, RpcError,
     client::{
         AuthorizationError, Authorizer, CallOptions, Client, ClientError, ClientHandler,
-        ClientOptions, CloseReason, HttpTarget, Interaction, Refusal, RevisionChoice,
+        ClientOptions, CloseReason, HttpTarget, Interaction, Network, Refusal, RevisionChoice,
     },
-    server::http::{ServeOptions, serve},
+    server::http::{RequestBody, ServeOptions, serve},
     types::{CallToolParams, ClientCapabilities, ListRootsResult},
 };
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::soon;
@@ -30,6 +34,7 @@ use crate::support::soon;
 #[derive(Clone, Debug)]
 struct Seen {
     method: Method,
+    path: String,
     session: Option<String>,
     last_event_id: Option<String>,
     /// Null when there was none.
@@ -63,6 +68,74 @@ async fn a_broken_answer_is_taken_up_after_as_long_as_the_server_wants() {
     let resumed = &server.find(|seen| seen.last_event_id.is_some())[0];
     assert!(resumed.at - called >= Duration::from_millis(300), "{:?}", resumed.at - called);
     assert_eq!(resumed.session.as_deref(), Some("s1"));
+}
+
+/// C12: a proxy is asked for a tunnel, with what it wants to know of us.
+#[tokio::test]
+async fn servers_are_reached_by_a_proxy() {
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" => answer(seen, json!({ "content": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = listener.local_addr().unwrap();
+    let (asked, mut heard) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (mut ours, _) = listener.accept().await.unwrap();
+            let asked = asked.clone();
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(ours.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap();
+                let target = head.split(' ').nth(1).unwrap().to_owned();
+                asked.send(head).unwrap();
+                ours.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                let mut theirs = TcpStream::connect(target).await.unwrap();
+                _ = tokio::io::copy_bidirectional(&mut ours, &mut theirs).await;
+            });
+        }
+    });
+    let network = Network::default().with_proxy(&format!("http://me:hush@{proxy}")).unwrap();
+    let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+    let options = ClientOptions { network, ..options(Revision::V2025_11_25, 5) };
+    let client = Client::http(target, options).await.unwrap();
+    assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));
+    let head = heard.recv().await.unwrap();
+    let address = server.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    assert!(head.starts_with(&format!("CONNECT {address} HTTP/1.1\r\n")), "{head}");
+    assert!(head.contains("Proxy-Authorization: Basic bWU6aHVzaA=="), "{head}");
+}
+
+#[tokio::test]
+async fn redirects_that_keep_the_request_are_followed_within_the_origin() {
+    let server = script(|seen, log| match (&*seen.path, rpc(seen)) {
+        ("/mcp", "tools/call") => redirect(StatusCode::TEMPORARY_REDIRECT, "/v2/mcp/?a=1"),
+        ("/v2/mcp/?a=1", _) => redirect(StatusCode::PERMANENT_REDIRECT, "../here"),
+        ("/v2/here", _) => answer(seen, json!({ "content": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));
+    let arrived = &server.find(|seen| seen.path == "/v2/here")[0];
+    assert_eq!((&arrived.method, arrived.session.as_deref()), (&Method::POST, Some("s1")));
+
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" => redirect(StatusCode::TEMPORARY_REDIRECT, "http://127.0.0.1:9/mcp"),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let error = call(&client).await.unwrap_err().to_string();
+    assert!(error.ends_with("redirects to an address that is of another origin"), "{error}");
+}
+
+fn redirect(status: StatusCode, location: &str) -> Answer {
+    Response::builder().status(status).header("location", location).body(Full::default()).unwrap()
 }
 
 #[tokio::test]
@@ -513,7 +586,7 @@ async fn script(
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<RequestBody>| {
         let (log, answers) = (log.clone(), answers.clone());
         async move {
             let header = |name: &str| {
@@ -521,6 +594,7 @@ async fn script(
             };
             let mut seen = Seen {
                 method: request.method().clone(),
+                path: request.uri().to_string(),
                 session: header("mcp-session-id"),
                 last_event_id: header("last-event-id"),
                 body: Value::Null,

@@ -3,13 +3,13 @@
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
-use hyper::{body::Incoming, service::service_fn};
+use hyper::service::service_fn;
 use marquetry_protocol::{
     Revision, RpcError,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
         Handler, Limits, Reply, RequestContext, Server, ServerDescription,
-        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions, serve},
+        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ServeOptions, serve},
         page, serve_pipe,
     },
     types::{
@@ -282,7 +282,7 @@ async fn listening_sse(limits: Limits) -> World {
     let address = listener.local_addr().unwrap();
     let endpoint =
         LegacySseEndpoint::new(world.server.clone(), HttpOptions::default(), "/messages");
-    let service = service_fn(move |request: http::Request<Incoming>| {
+    let service = service_fn(move |request: http::Request<RequestBody>| {
         let endpoint = endpoint.clone();
         async move {
             Ok::<_, Infallible>(match request.uri().path() {

@@ -312,18 +312,33 @@ async fn what_is_kept_is_bounded() {
     let limits = Limits { max_tasks: 2, ..Limits::default() };
     let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
     let task = started(&client, "wait").await;
+    let finished = started(&client, "plain").await;
+    assert_eq!(said(&finished.result().await.unwrap()), "task true");
+    // The finished one makes room.
     assert_eq!(call(&client, "plain").await.unwrap(), "task true");
+    assert_eq!(rpc(finished.get().await).code, error_code::INVALID_PARAMS);
+    let other = started(&client, "wait").await;
     let error = rpc(call(&client, "plain").await);
-    assert_eq!(error.message, "more than 2 tasks are kept (max_tasks)");
+    assert_eq!(
+        error.message,
+        "more than 2 tasks are kept, and none of them has finished (max_tasks)"
+    );
     assert_eq!(error.code, error_code::TOO_MANY_REQUESTS);
-    // What is kept is not touched by it.
-    assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+    // Those at work are not touched by it.
+    for task in [task, other] {
+        assert_eq!(task.get().await.unwrap().status, TaskStatus::Working);
+    }
 
     let limits = Limits { max_task_bytes: 1_500, ..Limits::default() };
     let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
+    let first = started(&client, "long").await;
+    assert_eq!(said(&first.result().await.unwrap()).len(), 1_000);
     assert_eq!(call(&client, "long").await.unwrap().len(), 1_000);
+    assert_eq!(rpc(first.get().await).code, error_code::INVALID_PARAMS, "it made room");
+    let limits = Limits { max_task_bytes: 500, ..Limits::default() };
+    let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
     let error = rpc(call(&client, "long").await);
-    assert_eq!(error.message, "results of tasks take more than 1500 bytes (max_task_bytes)");
+    assert_eq!(error.message, "results of tasks take more than 500 bytes (max_task_bytes)");
     assert_eq!(call(&client, "plain").await.unwrap(), "task true");
 }
 

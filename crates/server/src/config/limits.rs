@@ -14,18 +14,46 @@ pub struct Limits {
     pub max_request_bytes: NonZeroUsize,
     /// Nesting of one message from a client, in arrays and objects.
     pub max_nesting: NonZeroUsize,
-    /// Connections open at a time over HTTP; further ones wait to be accepted.
+    /// Connections open at a time over HTTP. One more closes the longest silent connection of the address with the most silent ones; when all
+    /// are busy, it is answered with 503.
     pub max_connections: NonZeroUsize,
+    /// Connections of one address open at a time over HTTP; one more closes the longest silent one of the same address. Addresses of this
+    /// machine are bounded by `max_connections` alone.
+    pub max_connections_per_address: NonZeroUsize,
     /// How long the head of an HTTP request may take to arrive, and a connection may be idle, in milliseconds.
     pub max_head_ms: NonZeroU64,
     /// How long the body of an HTTP request may take to arrive, in milliseconds.
     pub max_body_ms: NonZeroU64,
     /// How long a client may read nothing of what it is sent before its connection closes, in milliseconds.
     pub max_write_ms: NonZeroU64,
-    /// MCP requests under way at a time, for each pipe or session, and for all clients without sessions together.
+    /// A connection also closes when, over `max_write_ms`, its client reads fewer bytes a second than these of what waits for it.
+    pub min_write_bytes_per_second: u64,
+    /// MCP requests in flight at a time, for each pipe or session.
     pub max_in_flight: NonZeroUsize,
-    /// Sessions over HTTP; one more ends the one that was idle the longest.
+    /// MCP requests in flight at a time, for all clients together.
+    pub max_in_flight_total: NonZeroUsize,
+    /// MCP requests in flight at a time for one caller. Where requests are authenticated, a caller is a principal, otherwise an address.
+    /// Callers on this machine without a token act for one user, so they are bounded by `max_in_flight_total` alone: a smaller bound
+    /// would keep the agents of that user from each other. Here and below, "one caller" means this.
+    pub max_in_flight_per_caller: NonZeroUsize,
+    /// Requests in flight at a time at one upstream, so that a silent one does not hold all of `max_in_flight_total`.
+    pub max_in_flight_per_upstream: NonZeroUsize,
+    /// How long a request waits for a free place before it is refused, in milliseconds. A free place goes to the caller with the fewest
+    /// requests in flight.
+    pub queue_ms: u64,
+    /// Sessions over HTTP, of all callers together.
     pub max_sessions: NonZeroUsize,
+    /// Sessions over HTTP of one caller. One more, or one more than `max_sessions`, ends the caller's own session that was idle the longest,
+    /// never another caller's.
+    pub max_sessions_per_caller: NonZeroUsize,
+    /// What waits to be sent to all clients together, in bytes; an answer that does not fit becomes an error.
+    pub max_send_bytes: NonZeroUsize,
+    /// What waits to be sent to one caller, in bytes. A single answer that is larger is sent when nothing else waits.
+    pub max_send_bytes_per_caller: NonZeroUsize,
+    /// Bodies of MCP requests over HTTP that arrive or are being answered, for all clients together, in bytes.
+    pub max_receive_bytes: NonZeroUsize,
+    /// The same for one caller, in bytes.
+    pub max_receive_bytes_per_caller: NonZeroUsize,
     /// An idle session over HTTP ends after this time, in milliseconds.
     pub session_idle_ms: NonZeroU64,
     /// What a session over HTTP keeps of its streams for a client whose connection breaks, in bytes; the oldest is forgotten first.
@@ -88,11 +116,22 @@ impl Default for Limits {
             max_request_bytes: n(16 << 20),
             max_nesting: n(100),
             max_connections: n(1_024),
+            max_connections_per_address: n(256),
             max_head_ms: ms(30_000),
             max_body_ms: ms(30_000),
             max_write_ms: ms(60_000),
+            min_write_bytes_per_second: 4_096,
             max_in_flight: n(256),
+            max_in_flight_total: n(1_024),
+            max_in_flight_per_caller: n(32),
+            max_in_flight_per_upstream: n(128),
+            queue_ms: 1_000,
             max_sessions: n(1_000),
+            max_sessions_per_caller: n(100),
+            max_send_bytes: n(256 << 20),
+            max_send_bytes_per_caller: n(64 << 20),
+            max_receive_bytes: n(256 << 20),
+            max_receive_bytes_per_caller: n(64 << 20),
             session_idle_ms: ms(3_600_000),
             replay_bytes: 1 << 20,
             replay_total_bytes: 64 << 20,

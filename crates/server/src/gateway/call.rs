@@ -279,6 +279,12 @@ impl Gateway {
             return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
         };
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
+        let _place = upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
+            RpcError::too_many_requests(format!(
+                "upstream '{}': {full}; try again later",
+                upstream.name
+            ))
+        })?;
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
         let outcome = self.exchange_after_visits(index, &client, method, params, cx).await;

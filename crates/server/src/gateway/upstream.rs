@@ -14,6 +14,7 @@ use marquetry_protocol::{
         AuthorizationError, Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr,
         StdioCommand,
     },
+    server::fair::{FairBounds, FairLimiter},
     types::{Implementation, LogLevel},
 };
 use tokio::sync::{Notify, watch};
@@ -65,6 +66,8 @@ pub(crate) struct Upstream {
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
+    /// Bounds the requests in flight there, and shares them between callers.
+    pub(super) places: FairLimiter,
     /// The calls that it is working on.
     pub(super) in_flight: Arc<InFlight>,
     /// Held while a subscription there is begun or ended, so that what it has agrees with what we know of it.
@@ -75,6 +78,18 @@ pub(crate) struct Upstream {
     doubt: Mutex<Option<String>>,
     /// Lines of its standard error that are logged in a second.
     log_lines: u32,
+}
+
+fn places(limits: &Limits) -> FairLimiter {
+    FairLimiter::new(FairBounds {
+        what: "requests are in flight",
+        total_setting: "limits.max_in_flight_per_upstream",
+        per_caller_setting: "limits.max_in_flight_per_caller",
+        total: limits.max_in_flight_per_upstream.get(),
+        per_caller: limits.max_in_flight_per_caller.get(),
+        queued: limits.max_in_flight_total.get(),
+        wait: Duration::from_millis(limits.queue_ms),
+    })
 }
 
 impl AsRef<Self> for Upstream {
@@ -118,6 +133,7 @@ impl Upstream {
             stderr: Arc::default(),
             settled: Default::default(),
             suspected: Notify::new(),
+            places: places(&all.limits),
             in_flight: Arc::default(),
             subscribing: tokio::sync::Mutex::default(),
             level: Mutex::default(),

@@ -45,6 +45,36 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
     server.stop().await;
 }
 
+/// C3: calls to a silent tool hold the places of its upstream, and no others.
+#[tokio::test]
+async fn a_silent_upstream_holds_no_more_than_its_own_places() {
+    let (silent, web) = (HttpUpstream::start().await, HttpUpstream::start().await);
+    let limits = "[limits]\nmax_in_flight_per_upstream = 2\nqueue_ms = 50\n";
+    let server =
+        Running::start(&format!("{limits}{}{}", silent.toml("silent"), web.toml("web"))).await;
+    let agent = server.agent().await;
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let agent = agent.clone();
+            tokio::spawn(async move { call(&agent, "silent__slow", json!({"ms": 60_000})).await })
+        })
+        .collect();
+    until("a third call is refused", async || {
+        match call(&agent, "silent__echo", json!({"text": "x"})).await {
+            Err(ClientError::Rpc(error)) => {
+                let why = "upstream 'silent': more than 2 requests are in flight (limits.max_in_flight_per_upstream)";
+                assert!(error.message.starts_with(why), "{}", error.message);
+                true
+            }
+            _ => false,
+        }
+    })
+    .await;
+    assert_eq!(text_of(&agent, "web__echo", json!({"text": "hello"})).await, "hello");
+    held.iter().for_each(tokio::task::JoinHandle::abort);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn what_upstreams_say_passes_through() {
     let web = HttpUpstream::start().await;

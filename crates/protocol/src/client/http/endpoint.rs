@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Connector,
+    address::resolved,
     headers::{Marks, standard_headers},
     session::Session,
 };
@@ -72,8 +73,32 @@ impl Endpoint {
             .expect("method, URI and headers were checked when the link was made")
     }
 
-    /// Sends a request, signed if there is somebody to sign it. That the server wants authorization is an error.
+    /// Sends a request, signed if there is somebody to sign it. That the server wants authorization is an error. A redirect
+    /// that keeps method and body (307, 308) is followed within the origin; elsewhere our headers must not go.
     pub(super) async fn send(
+        &self,
+        mut request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        const MOST_REDIRECTS: usize = 5;
+        for _ in 0..MOST_REDIRECTS {
+            let response = self.send_to(request.clone()).await?;
+            if !matches!(
+                response.status(),
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            ) {
+                return Ok(response);
+            }
+            let location = response.headers().get(header::LOCATION);
+            let location = location.and_then(|location| location.to_str().ok()).unwrap_or_default();
+            *request.uri_mut() = resolved(request.uri(), location).map_err(|why| {
+                ClientError::Protocol(format!("{} redirects to an address that {why}", self.shown))
+            })?;
+        }
+        let why = format!("{} redirects more than {MOST_REDIRECTS} times", self.shown);
+        Err(ClientError::Protocol(why))
+    }
+
+    async fn send_to(
         &self,
         request: HttpRequest<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {

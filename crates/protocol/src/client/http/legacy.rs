@@ -11,7 +11,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    HttpTarget, endpoint as endpoint_of,
+    HttpTarget,
+    address::resolved,
+    endpoint as endpoint_of,
     endpoint::{Endpoint, is_events},
 };
 use crate::{
@@ -64,7 +66,9 @@ pub(in crate::client) async fn connect(
         .map_err(|_| {
             ClientError::Protocol("stream ended before it named an address for messages".to_owned())
         })?;
-    let url = resolved(&target.url, &address)?;
+    let url = resolved(&stream.uri, &address)
+        .map_err(|why| ClientError::Protocol(format!("address for messages '{address}' {why}")))?;
+    let url = url.to_string();
     let post =
         endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
     tokio::spawn(stop.clone().run_until_cancelled_owned(write(
@@ -190,58 +194,5 @@ fn request_id(message: &[u8]) -> Option<RequestId> {
     match Incoming::parse(message, DEFAULT_MAX_NESTING) {
         Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
         _ => None,
-    }
-}
-
-/// The address that the stream names, which must be of the same origin: whoever speaks on the stream must not make us
-/// send our headers elsewhere.
-fn resolved(base: &str, address: &str) -> Result<String, ClientError> {
-    let refused =
-        |why: &str| ClientError::Protocol(format!("address for messages '{address}' {why}"));
-    let scheme = base.find("://").ok_or_else(|| refused("has no base"))?;
-    let host = scheme + "://".len();
-    let origin_end = base[host..].find(['/', '?', '#']).map_or(base.len(), |end| host + end);
-    let origin = &base[..origin_end];
-    if address.starts_with("//") {
-        return Err(refused("is of another origin"));
-    }
-    if address.contains("://") {
-        let rest = address.strip_prefix(origin).ok_or_else(|| refused("is of another origin"))?;
-        return match rest.is_empty() || rest.starts_with(['/', '?']) {
-            true => Ok(address.to_owned()),
-            false => Err(refused("is of another origin")),
-        };
-    }
-    if address.starts_with('/') {
-        return Ok(format!("{origin}{address}"));
-    }
-    let path = &base[origin_end..];
-    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
-    let folder = path.rfind('/').map_or("/", |slash| &path[..=slash]);
-    Ok(format!("{origin}{folder}{address}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::resolved;
-
-    #[test]
-    fn addresses_stay_with_their_origin() {
-        for (address, want) in [
-            ("/messages?id=1", Some("http://127.0.0.1:1/messages?id=1")),
-            ("messages", Some("http://127.0.0.1:1/a/messages")),
-            ("http://127.0.0.1:1/m", Some("http://127.0.0.1:1/m")),
-            ("http://127.0.0.1:12/m", None),
-            ("http://127.0.0.1:1.evil.example/m", None),
-            ("https://127.0.0.1:1/m", None),
-            ("//evil.example/m", None),
-        ] {
-            assert_eq!(
-                resolved("http://127.0.0.1:1/a/sse?x=/y", address).ok().as_deref(),
-                want,
-                "{address}"
-            );
-        }
-        assert_eq!(resolved("http://h", "/m").unwrap(), "http://h/m");
     }
 }

@@ -1,8 +1,10 @@
 //! A client over Streamable HTTP.
 
+mod address;
 mod endpoint;
 mod headers;
 mod legacy;
+mod network;
 mod session;
 mod stream;
 
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use http_body_util::Full;
 use hyper_util::{
-    client::legacy::{Client as HyperClient, connect::HttpConnector},
+    client::legacy::Client as HyperClient,
     rt::{TokioExecutor, TokioTimer},
 };
 use serde_json::value::RawValue;
@@ -25,6 +27,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::legacy::connect as connect_legacy;
+pub(crate) use self::network::{Connector, connector};
+pub use self::network::{Network, NetworkError};
 use self::{
     endpoint::Endpoint,
     stream::{Announcements, Heard},
@@ -55,11 +59,6 @@ impl fmt::Debug for HttpTarget {
             .finish()
     }
 }
-
-#[cfg(feature = "tls")]
-pub(crate) type Connector = hyper_rustls::HttpsConnector<HttpConnector>;
-#[cfg(not(feature = "tls"))]
-pub(crate) type Connector = HttpConnector;
 
 /// One server's endpoint, and the session that we have there.
 pub(super) struct HttpLink {
@@ -263,8 +262,9 @@ fn endpoint(
         value.set_sensitive(true);
         headers.append(name, value);
     }
-    let client =
-        HyperClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector());
+    let client = HyperClient::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .build(connector(&options.network));
     Ok(Endpoint {
         shared,
         client,
@@ -310,23 +310,6 @@ impl Drop for CancelOnDrop {
             }
         });
     }
-}
-
-pub(crate) fn connector() -> Connector {
-    let mut http = HttpConnector::new();
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(Duration::from_secs(10)));
-    #[cfg(feature = "tls")]
-    {
-        http.enforce_http(false);
-        hyper_rustls::HttpsConnectorBuilder::new()
-            .with_webpki_roots()
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http)
-    }
-    #[cfg(not(feature = "tls"))]
-    http
 }
 
 /// A URL for messages and logs: user, password and query may be secrets.

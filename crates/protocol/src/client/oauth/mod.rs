@@ -158,7 +158,8 @@ impl OAuth {
                 "the secret of client '{id}' needs the issuer that gave it: the server could name any"
             )));
         }
-        let fetcher = Fetcher::new(options.max_document_bytes, options.document_timeout);
+        let fetcher =
+            Fetcher::new(options.max_document_bytes, options.document_timeout, &options.network);
         Ok(Self(Arc::new(Inner {
             server: url.to_owned(),
             uri,

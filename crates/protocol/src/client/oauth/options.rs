@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{CredentialStore, MemoryStore, UserAgent};
 use crate::{
     auth::{Secret, SigningKey},
-    client::AuthorizationError,
+    client::{AuthorizationError, Network},
 };
 
 /// How a client gets its authorization, and what it puts up with.
@@ -37,6 +37,8 @@ pub struct OAuthOptions {
     pub offline_access: bool,
     /// Whether to prove possession of a key with each request where the server asks for it (RFC 9449): yes.
     pub proof_of_possession: bool,
+    /// By which proxy authorization servers are reached, and which certificate authorities are trusted.
+    pub network: Network,
     /// The longest document or answer to read from an authorization server, in bytes: 256 KiB.
     pub max_document_bytes: usize,
     /// How long an authorization server may take for an answer: 15 s.
@@ -58,6 +60,7 @@ impl Default for OAuthOptions {
             scopes: Vec::new(),
             offline_access: true,
             proof_of_possession: true,
+            network: Network::default(),
             max_document_bytes: 256 << 10,
             document_timeout: Duration::from_secs(15),
             login_timeout: Duration::from_secs(600),

@@ -47,7 +47,10 @@ use super::{
     Principal,
     http::{Authenticator, Denial},
 };
-use crate::auth::{Challenge, Fetcher, Reach, ResourceMetadata};
+use crate::{
+    auth::{Challenge, Fetcher, Reach, ResourceMetadata},
+    client::Network,
+};
 
 /// Whose tokens are taken, and what they must allow.
 #[derive(Clone, Debug)]
@@ -71,6 +74,8 @@ pub struct ResourceServerOptions {
     pub max_key_bytes: usize,
     /// How long the issuer may take to give its keys: 10 s.
     pub key_timeout: Duration,
+    /// By which proxy the issuer is reached, and which certificate authorities are trusted.
+    pub network: Network,
     /// How long keys are used before they are fetched again: 10 minutes.
     pub key_lifetime: Duration,
     /// How long keys count at most while they cannot be fetched again: 24 hours.
@@ -139,6 +144,7 @@ impl Default for ResourceServerOptions {
             max_token_bytes: 16 << 10,
             max_key_bytes: 256 << 10,
             key_timeout: Duration::from_secs(10),
+            network: Network::default(),
             key_lifetime: Duration::from_secs(600),
             key_max_age: Duration::from_secs(24 * 3600),
             key_pause: Duration::from_secs(30),
@@ -208,7 +214,8 @@ impl ResourceServer {
             let path = resource.path().trim_end_matches('/');
             metadata_url = Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"));
             metadata_path = Some(format!("{WELL_KNOWN}{path}"));
-            let fetcher = Fetcher::new(options.max_key_bytes, options.key_timeout);
+            let fetcher =
+                Fetcher::new(options.max_key_bytes, options.key_timeout, &options.network);
             let keys = Arc::new(Keys::new(issuer, fetcher, &options));
             issued = Some(Issued { issuer: issuer.clone(), keys });
         }

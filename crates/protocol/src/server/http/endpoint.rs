@@ -7,21 +7,22 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{
     HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
     header,
 };
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::Deserialize;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Authenticator,
     authentication::principal,
-    body::ResponseBody,
+    body::{BodyEnd, ResponseBody},
+    connection::{Connection, ConnectionInfo},
     guard::HostGuard,
     replay::{Replay, ReplayRoom},
     sessions::{Session, Sessions},
@@ -31,10 +32,12 @@ use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
     members::Members,
     server::{
-        Principal, Server,
+        Caller, Principal, Server,
         call::{poll_once, stateless_revision},
         conversation::Conversation,
+        fair::{FairLimiter, Full, Place},
         outgoing::{Kind, Outgoing, nowhere},
+        peer::Peer,
     },
     types::meta_key,
 };
@@ -79,9 +82,34 @@ struct Inner {
     sweeps: Once,
     /// Cancelled by [`HttpEndpoint::close`].
     closed: CancellationToken,
-    stateless: Arc<Semaphore>,
-    /// Room for those who listen, which they do for ever: they must not take that of calls.
-    listening: Arc<Semaphore>,
+}
+
+/// Who sends a request, and how.
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    /// Where it was served by [`serve`](super::serve).
+    pub(super) connection: Option<Arc<Connection>>,
+}
+
+impl Client {
+    pub(super) fn new(
+        principal: Option<Arc<Principal>>,
+        connection: Option<Arc<Connection>>,
+    ) -> Self {
+        let address = connection.as_ref().map(|it| ConnectionInfo(it.clone()).address().ip());
+        let caller = Caller::new(principal.as_ref(), address);
+        let cut = connection.as_ref().map(|it| it.cut.clone()).unwrap_or_default();
+        Self { peer: Peer { principal, caller, cut }, connection }
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.peer.principal.as_deref()
+    }
+}
+
+/// The connection of a request that was served by [`serve`](super::serve).
+pub(super) fn connection_of(extensions: &http::Extensions) -> Option<Arc<Connection>> {
+    extensions.get::<ConnectionInfo>().map(|info| info.0.clone())
 }
 
 pub(super) type Response = HttpResponse<ResponseBody>;
@@ -94,10 +122,9 @@ impl HttpEndpoint {
     #[must_use]
     pub fn new(server: Server, options: HttpOptions) -> Self {
         let limits = server.limits();
-        let sessions = Sessions::new(limits.max_sessions, limits.session_idle);
+        let places = server.shared.shares.sessions.clone();
+        let sessions = Sessions::new(places, limits.session_idle);
         let replay = ReplayRoom::new(limits);
-        let room = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let (stateless, listening) = (room(limits.max_in_flight), room(limits.max_sessions));
         Self {
             inner: Arc::new(Inner {
                 server,
@@ -106,8 +133,6 @@ impl HttpEndpoint {
                 replay,
                 sweeps: Once::new(),
                 closed: CancellationToken::new(),
-                stateless,
-                listening,
             }),
         }
     }
@@ -124,7 +149,7 @@ impl HttpEndpoint {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
+        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
         if self.inner.closed.is_cancelled() {
@@ -135,15 +160,16 @@ impl HttpEndpoint {
             Ok(principal) => principal,
             Err(denied) => return *denied,
         };
+        let client = Client::new(principal, connection_of(request.extensions()));
         match *request.method() {
-            Method::POST => self.post(principal, request).await,
-            Method::GET => self.get(principal.as_deref(), request.headers()),
-            Method::DELETE => self.delete(principal.as_deref(), request.headers()),
+            Method::POST => self.post(client, request).await,
+            Method::GET => self.get(&client, request.headers()),
+            Method::DELETE => self.delete(client.principal(), request.headers()),
             _ => not_allowed("GET, POST, DELETE"),
         }
     }
 
-    async fn post<B>(&self, principal: Option<Arc<Principal>>, request: HttpRequest<B>) -> Response
+    async fn post<B>(&self, client: Client, request: HttpRequest<B>) -> Response
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -163,23 +189,22 @@ impl HttpEndpoint {
                 "accept must name application/json and text/event-stream",
             );
         }
-        let most = self.inner.server.limits().max_message_bytes;
-        let bytes = match read_body(body, most, self.inner.options.body_timeout).await {
-            Ok(bytes) => bytes,
+        let limits = BodyLimits::of(&self.inner.server, &self.inner.options, &client.peer.caller);
+        // The bytes are counted as long as they are there.
+        let (bytes, _counted) = match read_body(body, limits).await {
+            Ok(read) => read,
             Err(response) => return *response,
         };
         match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
-                self.request(principal, headers, &request, accepts).await
+                self.request(&client, headers, &request, accepts).await
             }
             Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
                 // Cancellation is the end of the connection here, and no other notification is known.
                 empty(StatusCode::ACCEPTED)
             }
-            Ok(incoming) => match self.session(principal.as_deref(), headers) {
-                Ok(session) => {
-                    self.without_answer(&session, principal.as_ref(), incoming, accepts).await
-                }
+            Ok(incoming) => match self.session(client.principal(), headers) {
+                Ok(session) => self.without_answer(&session, &client, incoming, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
             Err(error) => answered(
@@ -191,7 +216,7 @@ impl HttpEndpoint {
 
     async fn request(
         &self,
-        principal: Option<Arc<Principal>>,
+        client: &Client,
         headers: &HeaderMap,
         request: &Request<'_>,
         accepts: Accepts,
@@ -199,7 +224,7 @@ impl HttpEndpoint {
         let members = Members::of(request.params);
         match version_in_meta(&members) {
             Some(version) => {
-                self.stateless(principal, headers, request, &members, &version, accepts).await
+                self.stateless(client, headers, request, &members, &version, accepts).await
             }
             None if names_stateless_version(headers) => {
                 let error = RpcError::invalid_params(format!(
@@ -209,13 +234,10 @@ impl HttpEndpoint {
                 answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
             }
             None if request.method == "initialize" => {
-                self.initialize(principal, request, &members).await
+                self.initialize(client, request, &members).await
             }
-            None => match self.session(principal.as_deref(), headers) {
-                Ok(session) => {
-                    let principal = principal.as_ref();
-                    self.in_session(&session, principal, request, &members, accepts).await
-                }
+            None => match self.session(client.principal(), headers) {
+                Ok(session) => self.in_session(&session, client, request, &members, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
         }
@@ -225,7 +247,7 @@ impl HttpEndpoint {
     async fn without_answer(
         &self,
         session: &Session,
-        principal: Option<&Arc<Principal>>,
+        client: &Client,
         incoming: Incoming<'_>,
         accepts: Accepts,
     ) -> Response {
@@ -244,12 +266,13 @@ impl HttpEndpoint {
                 return empty(StatusCode::ACCEPTED);
             }
         };
-        match self.inner.server.accept_batch(conversation, principal, messages) {
+        match self.inner.server.accept_batch(conversation, &client.peer, messages) {
             Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
             Ok(batch) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (batch.run(before).await, held).0 };
-                self.run(work, accepts, |_| StatusCode::OK, session_stream(session)).await
+                let kept = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
@@ -257,7 +280,7 @@ impl HttpEndpoint {
 
     async fn stateless(
         &self,
-        principal: Option<Arc<Principal>>,
+        client: &Client,
         headers: &HeaderMap,
         request: &Request<'_>,
         members: &Members<'_>,
@@ -277,28 +300,25 @@ impl HttpEndpoint {
         if listens && !accepts.events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
-        let limits = self.inner.server.limits();
-        let (room, most, what) = match listens {
-            true => (&self.inner.listening, limits.max_sessions, "clients listen"),
-            false => (&self.inner.stateless, limits.max_in_flight, "requests are in flight"),
-        };
-        let Ok(permit) = room.clone().try_acquire_owned() else {
-            let error = RpcError::too_many_requests(format!("more than {most} {what}"));
-            return answered(
-                StatusCode::SERVICE_UNAVAILABLE,
-                Outgoing::error(Some(&request.id), &error).bytes,
-            );
+        let shares = &self.inner.server.shared.shares;
+        let places = if listens { &shares.listening } else { &shares.calls };
+        let place = match places.enter(&client.peer.caller, 1).await {
+            Ok(place) => place,
+            Err(full) => return overloaded(request, &full),
         };
         // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
-        let conversation = Arc::new(Conversation::new(None, 1).of(principal.clone()));
-        match self.inner.server.accept(&conversation, principal.as_ref(), request, members) {
+        let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
+        let conversation = Arc::new(conversation);
+        let accepted =
+            self.inner.server.accept(&conversation, &client.peer, request, members, Some(place));
+        match accepted {
             Ok(call) => {
                 // The end of the connection is the cancellation of its request.
                 let time_left =
-                    principal.as_deref().filter(|_| listens).and_then(Principal::time_left);
+                    client.principal().filter(|_| listens).and_then(Principal::time_left);
                 let kept = Kept::Cancelled { on_drop: call.cancellation().drop_guard(), time_left };
-                let work = move |before| async move { (call.run(before).await, permit).0 };
-                self.run(work, accepts, stateless_status, kept).await
+                let work = move |before| call.run(before);
+                self.run(work, client, accepts, stateless_status, kept).await
             }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
@@ -322,7 +342,7 @@ impl HttpEndpoint {
 
     async fn initialize(
         &self,
-        principal: Option<Arc<Principal>>,
+        client: &Client,
         request: &Request<'_>,
         members: &Members<'_>,
     ) -> Response {
@@ -334,9 +354,15 @@ impl HttpEndpoint {
         };
         let limits = self.inner.server.limits();
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight);
-        let conversation = Arc::new(conversation.of(principal.clone()));
+        let conversation = Arc::new(conversation.of(client.peer.principal.clone()));
         let server = &self.inner.server;
-        let call = match server.accept(&conversation, principal.as_ref(), request, members) {
+        let caller = &client.peer.caller;
+        let place = match server.shared.shares.calls.enter(caller, 1).await {
+            Ok(place) => place,
+            Err(full) => return overloaded(request, &full),
+        };
+        let accepted = server.accept(&conversation, &client.peer, request, members, Some(place));
+        let call = match accepted {
             Ok(call) => call,
             Err(refused) => return answered(StatusCode::OK, refused.bytes),
         };
@@ -345,14 +371,9 @@ impl HttpEndpoint {
             return answered(StatusCode::OK, answer.bytes);
         }
         let replay = self.inner.replay.replay();
-        if let Err(most) = self.inner.sessions.insert(id.clone(), conversation, replay) {
-            let error = RpcError::too_many_requests(format!(
-                "more than {most} sessions are open and at work"
-            ));
-            return answered(
-                StatusCode::SERVICE_UNAVAILABLE,
-                Outgoing::error(Some(&request.id), &error).bytes,
-            );
+        let sessions = &self.inner.sessions;
+        if let Err(full) = sessions.insert(id.clone(), conversation, caller.clone(), replay) {
+            return overloaded(request, &full);
         }
         self.sweep();
         // It was closed meanwhile: what was just opened must not stay.
@@ -388,17 +409,24 @@ impl HttpEndpoint {
     async fn in_session(
         &self,
         session: &Session,
-        principal: Option<&Arc<Principal>>,
+        client: &Client,
         request: &Request<'_>,
         members: &Members<'_>,
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        match self.inner.server.accept(conversation, principal, request, members) {
+        let place = match self.inner.server.place(&client.peer.caller).await {
+            Ok(place) => Some(place),
+            Err(full) => {
+                return answered(StatusCode::OK, Outgoing::error(Some(&request.id), &full).bytes);
+            }
+        };
+        match self.inner.server.accept(conversation, &client.peer, request, members, place) {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run(before).await, held).0 };
-                self.run(work, accepts, |_| StatusCode::OK, session_stream(session)).await
+                let kept = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
             }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
@@ -408,6 +436,7 @@ impl HttpEndpoint {
     async fn run<F>(
         &self,
         work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
+        client: &Client,
         accepts: Accepts,
         status: fn(Option<i32>) -> StatusCode,
         kept: Kept,
@@ -422,16 +451,17 @@ impl HttpEndpoint {
         match poll_once(work.as_mut()).await {
             Poll::Ready(Some(answer)) => match messages.try_recv() {
                 Ok(first) => {
-                    // There is room where `first` was.
-                    _ = sender.try_send(answer);
-                    drop(sender);
-                    return kept.stream(Some(first), messages);
+                    // Others of the handler's tasks may have filled the queue again.
+                    if let Err(TrySendError::Full(answer)) = sender.try_send(answer) {
+                        tokio::spawn(async move { sender.send(answer).await });
+                    }
+                    return kept.stream(Some(first), messages, client);
                 }
                 Err(_) if accepts.json => {
-                    let Kind::Answer(error) = answer.kind else { return kept.whole(&answer) };
-                    return answered(status(error), answer.bytes);
+                    let Kind::Answer(error) = answer.kind else { return kept.whole(answer) };
+                    return answered(status(error), answer.into_counted_bytes());
                 }
-                Err(_) => return kept.whole(&answer),
+                Err(_) => return kept.whole(answer),
             },
             Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
             Poll::Pending => {}
@@ -441,31 +471,39 @@ impl HttpEndpoint {
                 _ = sender.send(answer).await;
             }
         }));
+        // Only a stream tells whether a client that sends no more still reads.
+        let half_closed = async {
+            match &client.connection {
+                Some(connection) => connection.half_closed.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
         let first = tokio::select! {
             first = messages.recv() => first,
             () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
-                return kept.stream(None, messages);
+                return kept.stream(None, messages, client);
             }
+            () = half_closed, if accepts.events => return kept.stream(None, messages, client),
         };
         match first {
-            Some(Outgoing { bytes, kind: Kind::Answer(error), .. }) if accepts.json => {
-                answered(status(error), bytes)
+            Some(answer @ Outgoing { kind: Kind::Answer(error), .. }) if accepts.json => {
+                answered(status(error), answer.into_counted_bytes())
             }
-            Some(first) => kept.stream(Some(first), messages),
+            Some(first) => kept.stream(Some(first), messages, client),
             None if self.inner.closed.is_cancelled() => closed(),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
             None => empty(StatusCode::ACCEPTED),
         }
     }
 
-    fn get(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
+    fn get(&self, client: &Client, headers: &HeaderMap) -> Response {
         if names_stateless_version(headers) {
             return not_allowed("POST");
         }
         if !Accepts::of(headers).events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
-        let session = match self.session(principal, headers) {
+        let session = match self.session(client.principal(), headers) {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
@@ -473,7 +511,10 @@ impl HttpEndpoint {
             let last = last.to_str().ok().and_then(|last| last.parse().ok());
             let most_queued = self.inner.server.limits().queue();
             return match last.and_then(|last| session.replay.resume(last, most_queued)) {
-                Some(messages) => events(ResponseBody::events(None, messages, None)),
+                Some(messages) => {
+                    let body = ResponseBody::events(None, messages, BodyEnd::default());
+                    events(body.probing(client.connection.as_ref()))
+                }
                 // Not 404: that would say that the session is gone.
                 None => refused(
                     StatusCode::BAD_REQUEST,
@@ -490,6 +531,7 @@ impl HttpEndpoint {
         let ending = session.conversation.ending.clone();
         let shutdown = self.inner.server.shared.shutdown.clone();
         let replaced = stream_open.clone();
+        let cut = client.peer.cut.clone();
         tokio::spawn(async move {
             let forward = async {
                 loop {
@@ -506,10 +548,13 @@ impl HttpEndpoint {
                 () = ending.cancelled() => {}
                 () = shutdown.cancelled() => {}
                 () = replaced.cancelled() => {}
+                () = cut.cancelled() => {}
             }
         });
-        let body = ResponseBody::events(None, messages, Some(stream_open.drop_guard()));
-        events(body.within(principal.and_then(Principal::time_left)))
+        let end = BodyEnd { _on_drop: Some(stream_open.drop_guard()), until_answered: false };
+        let body = ResponseBody::events(None, messages, end);
+        let body = body.within(client.principal().and_then(Principal::time_left));
+        events(body.probing(client.connection.as_ref()))
     }
 
     fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
@@ -556,16 +601,35 @@ impl HttpEndpoint {
     }
 }
 
-/// The whole message, within the limits of size and time; or the refusal.
-pub(super) async fn read_body<B>(
-    body: B,
+/// What bounds the body of a request.
+pub(super) struct BodyLimits<'a> {
     most: usize,
     timeout: Duration,
-) -> Result<Bytes, Box<Response>>
+    receiving: &'a FairLimiter,
+    caller: &'a Caller,
+}
+
+impl<'a> BodyLimits<'a> {
+    pub(super) fn of(server: &'a Server, options: &HttpOptions, caller: &'a Caller) -> Self {
+        let receiving = &server.shared.shares.receiving;
+        let most = server.limits().max_message_bytes;
+        Self { most, timeout: options.body_timeout, receiving, caller }
+    }
+}
+
+/// The whole message, within the limits of size and time, and its bytes among those that all bodies may take; or the
+/// refusal.
+pub(super) async fn read_body<B>(
+    body: B,
+    limits: BodyLimits<'_>,
+) -> Result<(Bytes, Vec<Place>), Box<Response>>
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    /// So many bytes of each body are not counted: the number of connections bounds them.
+    const FREE: usize = 64 << 10;
+    let BodyLimits { most, timeout, receiving, caller } = limits;
     let too_large = || {
         let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
         let mut response =
@@ -576,14 +640,53 @@ where
     if body.size_hint().lower() > most as u64 {
         return Err(too_large());
     }
-    let collected = Limited::new(Box::pin(body), most).collect();
-    match tokio::time::timeout(timeout, collected).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => {
-            let why = format!("the message did not arrive: {error}");
-            Err(Box::new(refused(StatusCode::BAD_REQUEST, why)))
+    let read = async {
+        let mut body = std::pin::pin!(body);
+        let mut first = Bytes::new();
+        let mut whole = BytesMut::new();
+        let (mut counted, mut places) = (FREE, Vec::new());
+        loop {
+            let frame = body.frame().await.map(|frame| {
+                frame.map_err(|error| format!("the message did not arrive: {}", error.into()))
+            });
+            let data = match frame {
+                None => break,
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(why)) => return Err(Box::new(refused(StatusCode::BAD_REQUEST, why))),
+            };
+            let length = first.len() + whole.len() + data.len();
+            if length > most {
+                return Err(too_large());
+            }
+            if length > counted {
+                // Twice as much each time: few places, and never much more than there is.
+                let more = (length - counted).max(counted).min(most);
+                let place = receiving.enter(caller, more).await.map_err(|full| {
+                    let error = RpcError::too_many_requests(full.to_string());
+                    let mut response = answered(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        Outgoing::error(None, &error).bytes,
+                    );
+                    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+                    Box::new(response)
+                })?;
+                places.push(place);
+                counted += more;
+            }
+            // Most messages come in one piece, which needs no copy.
+            if first.is_empty() && whole.is_empty() {
+                first = data;
+            } else {
+                if whole.is_empty() {
+                    whole.extend_from_slice(&std::mem::take(&mut first));
+                }
+                whole.extend_from_slice(&data);
+            }
         }
+        Ok((if whole.is_empty() { first } else { whole.freeze() }, places))
+    };
+    match tokio::time::timeout(timeout, read).await {
+        Ok(read) => read,
         Err(_) => Err(Box::new(refused(
             StatusCode::REQUEST_TIMEOUT,
             "the message did not arrive in time",
@@ -701,7 +804,7 @@ fn session_stream(session: &Session) -> Kept {
 
 impl Kept {
     /// The stream of an answer that is already there and has nothing before it.
-    fn whole(self, answer: &Outgoing) -> Response {
+    fn whole(self, answer: Outgoing) -> Response {
         events(match self {
             Self::Cancelled { .. } => ResponseBody::event(answer, None, false),
             Self::InReplay { replay, opening } => {
@@ -710,16 +813,23 @@ impl Kept {
         })
     }
 
-    fn stream(self, first: Option<Outgoing>, messages: mpsc::Receiver<Outgoing>) -> Response {
-        events(match self {
+    fn stream(
+        self,
+        first: Option<Outgoing>,
+        messages: mpsc::Receiver<Outgoing>,
+        client: &Client,
+    ) -> Response {
+        let body = match self {
             Self::Cancelled { on_drop, time_left } => {
-                let body = ResponseBody::events(first, messages, Some(on_drop));
-                body.until_answered().within(time_left)
+                let end = BodyEnd { _on_drop: Some(on_drop), until_answered: true };
+                ResponseBody::events(first, messages, end).within(time_left)
             }
-            Self::InReplay { replay, opening } => ResponseBody::events(first, messages, None)
-                .until_answered()
-                .logged(replay.open(), opening),
-        })
+            Self::InReplay { replay, opening } => {
+                let end = BodyEnd { _on_drop: None, until_answered: true };
+                ResponseBody::events(first, messages, end).logged(replay.open(), opening)
+            }
+        };
+        events(body.probing(client.connection.as_ref()))
     }
 }
 
@@ -742,6 +852,18 @@ pub(super) fn not_allowed(methods: &'static str) -> Response {
     let mut response =
         refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// How soon a client that was refused for load may try again, in seconds.
+pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// Refuses a request for load.
+fn overloaded(request: &Request<'_>, full: &Full) -> Response {
+    let error = RpcError::too_many_requests(full.to_string());
+    let json = Outgoing::error(Some(&request.id), &error).bytes;
+    let mut response = answered(StatusCode::SERVICE_UNAVAILABLE, json);
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     response
 }
 

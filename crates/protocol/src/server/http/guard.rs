@@ -1,6 +1,6 @@
 //! Who may talk to a server on loopback: nobody's web page (DNS rebinding).
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Request, Version, header};
 
 /// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the user's machine
 /// (2025-11-25, "Transports", "Security Warning").
@@ -45,6 +45,29 @@ impl HostGuard {
         self
     }
 
+    /// Checks a request. Over HTTP/2 the host is what `:authority` says, or `Host` where there is none; the two must not
+    /// differ (RFC 9113, section 8.3.1).
+    ///
+    /// # Errors
+    /// Which header was refused; answer with 403.
+    pub fn check_request<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
+        let Some(authority) = authority else { return self.check(headers) };
+        if headers
+            .get_all(header::HOST)
+            .iter()
+            .any(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()))
+        {
+            let host = text(headers.get(header::HOST));
+            return Err(Refusal::Host(format!("{}, and another", crate::error::shortened(&host))));
+        }
+        self.check_host(authority.as_str())?;
+        self.check_origin(headers)
+    }
+
+    /// Checks the headers of a request over HTTP/1.1; [`Self::check_request`] knows HTTP/2 as well.
+    ///
     /// # Errors
     /// Which header was refused; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -53,12 +76,21 @@ impl HostGuard {
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host(format!("{}, and another", crate::error::shortened(&host))));
         }
+        self.check_host(&host)?;
+        self.check_origin(headers)
+    }
+
+    fn check_host(&self, host: &str) -> Result<(), Refusal> {
+        let lower = host.to_ascii_lowercase();
+        if is_loopback(without_port(&lower)) || self.allows_host(&lower) {
+            return Ok(());
+        }
+        Err(Refusal::Host(crate::error::shortened(host).to_owned()))
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if headers.get_all(header::ORIGIN).iter().count() > 1 {
             return Err(Refusal::Origin("several at once".to_owned()));
-        }
-        let lower = host.to_ascii_lowercase();
-        if !is_loopback(without_port(&lower)) && !self.allows_host(&lower) {
-            return Err(Refusal::Host(crate::error::shortened(&host).to_owned()));
         }
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = text(Some(origin)).to_ascii_lowercase();
@@ -151,6 +183,24 @@ mod tests {
                 "{origin}"
             );
         }
+    }
+
+    #[test]
+    fn over_http2_the_authority_is_the_host() {
+        let check = |uri: &str, host: Option<&str>| {
+            let mut request = Request::post(uri).version(Version::HTTP_2).body(()).unwrap();
+            if let Some(host) = host {
+                request.headers_mut().insert(header::HOST, host.parse().unwrap());
+            }
+            HostGuard::loopback().check_request(&request)
+        };
+        assert_eq!(check("http://127.0.0.1:1/mcp", None), Ok(()));
+        assert_eq!(check("http://127.0.0.1:1/mcp", Some("127.0.0.1:1")), Ok(()));
+        let evil = Refusal::Host("evil.example".to_owned());
+        assert_eq!(check("http://evil.example/mcp", None), Err(evil.clone()));
+        assert_eq!(check("/mcp", Some("evil.example")), Err(evil));
+        let both = Refusal::Host("localhost, and another".to_owned());
+        assert_eq!(check("http://evil.example/mcp", Some("localhost")), Err(both));
     }
 
     fn headers(host: &str, origin: Option<&str>) -> HeaderMap {

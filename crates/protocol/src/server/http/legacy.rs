@@ -6,19 +6,23 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request as HttpRequest, StatusCode};
+use http::{HeaderMap, Method, Request as HttpRequest, StatusCode, header};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     authentication::principal,
-    body::ResponseBody,
+    body::{BodyEnd, ResponseBody},
+    connection::Connection,
     endpoint::{
-        HttpOptions, Response, empty, events, is_json, not_allowed, read_body, refused, session_id,
+        BodyLimits, Client, HttpOptions, RETRY_AFTER, Response, connection_of, empty, events,
+        is_json, not_allowed, read_body, refused, session_id,
     },
+    guard::Refusal,
 };
 use crate::server::{
-    Principal, Server, channel::Channel, conversation::Conversation, principal::is_same,
+    Principal, Server, channel::Channel, conversation::Conversation, fair::Place,
+    principal::is_same,
 };
 
 /// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
@@ -51,11 +55,19 @@ impl LegacySseEndpoint {
         request: &HttpRequest<B>,
     ) -> impl Future<Output = Response> + Send + use<'a, B> {
         let (method, headers) = (request.method().clone(), request.headers().clone());
-        async move { self.open(&method, &headers).await }
+        let checked = self.inner.options.guard.check_request(request);
+        let connection = connection_of(request.extensions());
+        async move { self.open(&method, &headers, checked, connection).await }
     }
 
-    async fn open(&self, method: &Method, headers: &HeaderMap) -> Response {
-        if let Err(refusal) = self.inner.options.guard.check(headers) {
+    async fn open(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        checked: Result<(), Refusal>,
+        connection: Option<Arc<Connection>>,
+    ) -> Response {
+        if let Err(refusal) = checked {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
         let principal = match principal(self.inner.options.authenticator.as_ref(), headers).await {
@@ -72,24 +84,29 @@ impl LegacySseEndpoint {
             );
         };
         let limits = self.inner.server.limits();
-        let time_left = principal.as_deref().and_then(Principal::time_left);
-        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight).of(principal);
-        let (stream, messages) = Channel::of(self.inner.server.clone(), conversation);
-        let stream = Arc::new(stream);
-        {
-            let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if open.len() >= limits.max_sessions {
-                let most = limits.max_sessions;
-                return refused(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    format!("more than {most} streams are open"),
-                );
+        let client = Client::new(principal, connection);
+        let shares = &self.inner.server.shared.shares;
+        let place: Place = match shares.sessions.try_enter(&client.peer.caller, 1) {
+            Ok(place) => place,
+            Err(full) => {
+                let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, full);
+                response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+                return response;
             }
-            open.insert(id.clone(), stream.clone());
-        }
+        };
+        let time_left = client.principal().and_then(Principal::time_left);
+        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
+            .of(client.peer.principal.clone());
+        let (stream, messages) =
+            Channel::of(self.inner.server.clone(), conversation, client.peer.clone());
+        let stream = Arc::new(stream);
+        let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(id.clone(), stream.clone());
+        drop(open);
         let gone = CancellationToken::new();
         let (endpoint, left, key) = (self.clone(), gone.clone(), id.clone());
         tokio::spawn(async move {
+            let _place = place;
             tokio::select! {
                 () = left.cancelled() => {}
                 () = endpoint.inner.server.shared.shutdown.cancelled() => {}
@@ -100,8 +117,9 @@ impl LegacySseEndpoint {
         });
         let first =
             format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.inner.messages_path);
-        let body = ResponseBody::events(None, messages, Some(gone.drop_guard())).after(first);
-        events(body.within(time_left))
+        let end = BodyEnd { _on_drop: Some(gone.drop_guard()), until_answered: false };
+        let body = ResponseBody::events(None, messages, end).after(first).within(time_left);
+        events(body.probing(client.connection.as_ref()))
     }
 
     /// Takes a message.
@@ -110,7 +128,7 @@ impl LegacySseEndpoint {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(refusal) = self.inner.options.guard.check(request.headers()) {
+        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
         let authenticator = self.inner.options.authenticator.as_ref();
@@ -137,16 +155,14 @@ impl LegacySseEndpoint {
         let Some(stream) = stream.filter(is_theirs) else {
             return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
         };
-        let limits = self.inner.server.limits();
-        let body = request.into_body();
-        let bytes = match read_body(body, limits.max_message_bytes, self.inner.options.body_timeout)
-            .await
-        {
-            Ok(bytes) => bytes,
+        let client = Client::new(principal, connection_of(request.extensions()));
+        let limits = BodyLimits::of(&self.inner.server, &self.inner.options, &client.peer.caller);
+        let (bytes, _counted) = match read_body(request.into_body(), limits).await {
+            Ok(read) => read,
             Err(response) => return *response,
         };
         // Every answer, one to what is no message included, comes on the stream.
-        stream.take_from(principal.as_ref(), &bytes).await;
+        stream.take_from(&client.peer, &bytes).await;
         empty(StatusCode::ACCEPTED)
     }
 }

@@ -7,13 +7,16 @@
 mod accept;
 mod authentication;
 mod body;
+mod client_stream;
+mod connection;
 mod endpoint;
 #[cfg(test)]
 mod ends;
 mod guard;
 mod legacy;
-mod patience;
+mod paced_body;
 mod replay;
+mod request_body;
 mod sessions;
 mod standard_headers;
 
@@ -22,7 +25,9 @@ pub use self::{
     accept::{ServeOptions, serve},
     authentication::{Authenticator, Denial},
     body::ResponseBody,
+    connection::ConnectionInfo,
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},
     legacy::LegacySseEndpoint,
+    request_body::RequestBody,
 };

@@ -323,13 +323,21 @@ impl Log {
         }
     }
 
-    /// Goes on where a connection broke: keeps what is still to come.
-    pub(super) fn take_over(self: Arc<Self>, mut messages: mpsc::Receiver<Outgoing>) {
+    /// Goes on where a connection broke: keeps what is still to come, the answer included, with which it ends when it is
+    /// to end with that.
+    pub(super) fn take_over(
+        self: Arc<Self>,
+        mut messages: mpsc::Receiver<Outgoing>,
+        until_answered: bool,
+    ) {
         tokio::spawn(async move {
             while let Some(message) = messages.recv().await {
                 // The stream that this would close is closed.
                 if !matches!(message.kind, Kind::Close(_)) {
                     self.append(&message.bytes);
+                }
+                if until_answered && matches!(message.kind, Kind::Answer(_)) {
+                    break;
                 }
             }
             self.end();

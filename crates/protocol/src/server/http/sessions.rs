@@ -10,12 +10,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::replay::Replay;
-use crate::server::{Principal, conversation::Conversation, principal::is_same};
+use crate::server::{
+    Caller, Principal,
+    conversation::Conversation,
+    fair::{FairLimiter, Full, Place},
+    principal::is_same,
+};
 
-/// The sessions that are open, at most so many, each for so long without a request.
+/// The sessions that are open, each for so long without a request.
 pub(super) struct Sessions {
     open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
-    most: usize,
+    /// Bounds how many there are, in total and of one caller.
+    places: FairLimiter,
     idle: Duration,
 }
 
@@ -24,43 +30,56 @@ pub(super) struct Session {
     pub(super) conversation: Arc<Conversation>,
     /// What its streams have said.
     pub(super) replay: Arc<Replay>,
+    caller: Caller,
+    /// Its place among the sessions, until it ends.
+    place: Mutex<Option<Place>>,
     last_used: Mutex<Instant>,
     /// The GET stream that is open, if one is.
     stream: Mutex<Option<CancellationToken>>,
 }
 
 impl Sessions {
-    pub(super) fn new(most: usize, idle: Duration) -> Self {
-        Self { open: Mutex::default(), most, idle }
+    pub(super) fn new(places: FairLimiter, idle: Duration) -> Self {
+        Self { open: Mutex::default(), places, idle }
     }
 
-    /// Keeps a session, and ends others that are over their time, or the longest idle one when there are too many.
+    /// Keeps a session. When there are too many, those that are over their time end, then the caller's own session that
+    /// was idle the longest; never another caller's.
     ///
     /// # Errors
-    /// The limit, when so many sessions are open and all of them at work.
+    /// Which limit is reached, when no session of the caller is idle.
     pub(super) fn insert(
         &self,
         id: Arc<str>,
         conversation: Arc<Conversation>,
+        caller: Caller,
         replay: Arc<Replay>,
-    ) -> Result<(), usize> {
+    ) -> Result<(), Full> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut over = Vec::new();
-        if open.len() >= self.most {
-            over = self.take_old(&mut open);
-        }
-        if open.len() >= self.most {
-            let longest_idle = open
-                .iter()
-                .filter(|(_, session)| session.is_idle())
-                .min_by_key(|(_, session)| session.last_used())
-                .map(|(id, _)| id.clone())
-                .ok_or(self.most)?;
-            over.extend(open.remove(&longest_idle));
-        }
+        let place = loop {
+            let full = match self.places.try_enter(&caller, 1) {
+                Ok(place) => break place,
+                Err(full) => full,
+            };
+            let mut ending = self.take_old(&mut open);
+            if ending.is_empty() {
+                let longest_idle = open
+                    .iter()
+                    .filter(|(_, session)| session.caller == caller && session.is_idle())
+                    .min_by_key(|(_, session)| session.last_used())
+                    .map(|(id, _)| id.clone())
+                    .ok_or(full)?;
+                ending.extend(open.remove(&longest_idle));
+            }
+            ending.iter().for_each(|session| session.give_up_place());
+            over.extend(ending);
+        };
         let session = Session {
             conversation,
             replay,
+            caller,
+            place: Mutex::new(Some(place)),
             last_used: Mutex::new(Instant::now()),
             stream: Mutex::default(),
         };
@@ -122,7 +141,12 @@ impl Session {
     }
 
     fn end(&self) {
+        self.give_up_place();
         self.conversation.end();
+    }
+
+    fn give_up_place(&self) {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn last_used(&self) -> Instant {
@@ -150,41 +174,66 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{Limits, http::replay::ReplayRoom};
+    use crate::server::{Limits, http::replay::ReplayRoom, limits::Shares};
 
     #[test]
-    fn the_longest_idle_session_makes_room() {
-        let sessions = Sessions::new(2, Duration::from_secs(60));
+    fn a_callers_own_longest_idle_session_makes_room() {
+        let sessions = sessions(4, 2, Duration::from_secs(60));
+        let ann = Arc::new(Principal::new(None, "ann"));
+        let insert = |id: &str, of: Option<&Arc<Principal>>| {
+            let conversation = Conversation::new(None, 8).of(of.cloned());
+            let caller = Caller::new(of, None);
+            sessions.insert(id.into(), Arc::new(conversation), caller, replay())
+        };
         for id in ["a", "b"] {
-            sessions.insert(id.into(), conversation(), replay()).unwrap();
+            insert(id, None).unwrap();
         }
-        sessions.get("a", None).unwrap();
-        sessions.insert("c".into(), conversation(), replay()).unwrap();
-        assert!(sessions.get("b", None).is_none());
-        assert!(sessions.get("a", None).is_some());
+        for id in ["c", "d", "e"] {
+            insert(id, Some(&ann)).unwrap();
+        }
+        let left =
+            |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, of.map(|it| &**it)).is_some();
+        assert_eq!(["c", "d", "e"].map(|id| left(id, Some(&ann))), [false, true, true]);
+        assert_eq!(["b", "a"].map(|id| left(id, None)), [true, true], "others lose nothing");
+        // All together are too many now: still it is one of the caller's own.
+        insert("f", None).unwrap();
+        assert_eq!(["a", "b", "f"].map(|id| left(id, None)), [true, false, true]);
+        assert_eq!(["d", "e"].map(|id| left(id, Some(&ann))), [true, true]);
+        let bob = Arc::new(Principal::new(None, "bob"));
+        let refused = insert("g", Some(&bob)).unwrap_err();
+        assert_eq!(refused.to_string(), "more than 4 sessions are open (max_sessions)");
     }
 
     #[test]
     fn sessions_at_work_are_not_ended_for_others() {
-        let sessions = Sessions::new(1, Duration::ZERO);
+        let sessions = sessions(1, 1, Duration::ZERO);
         let busy = conversation();
-        let call = busy.in_flight.enter(&1.into()).unwrap();
-        sessions.insert("a".into(), busy, replay()).unwrap();
-        assert_eq!(sessions.insert("b".into(), conversation(), replay()), Err(1));
+        let call = busy.in_flight.enter(&1.into(), None).unwrap();
+        sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();
+        assert!(sessions.insert("b".into(), conversation(), Caller::Local, replay()).is_err());
         drop(call);
-        assert_eq!(sessions.insert("b".into(), conversation(), replay()), Ok(()));
+        assert_eq!(sessions.insert("b".into(), conversation(), Caller::Local, replay()), Ok(()));
         assert!(sessions.get("a", None).is_none());
     }
 
     #[test]
     fn an_end_cancels_what_is_in_flight() {
-        let sessions = Sessions::new(1, Duration::from_secs(60));
+        let sessions = sessions(1, 1, Duration::from_secs(60));
         let busy = conversation();
-        let call = busy.in_flight.enter(&1.into()).unwrap();
-        sessions.insert("a".into(), busy, replay()).unwrap();
+        let call = busy.in_flight.enter(&1.into(), None).unwrap();
+        sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();
         assert!(sessions.end("a", None));
         assert!(call.cancel.is_cancelled());
         assert!(!sessions.end("a", None));
+    }
+
+    fn sessions(most: usize, most_per_caller: usize, idle: Duration) -> Sessions {
+        let limits = Limits {
+            max_sessions: most,
+            max_sessions_per_caller: most_per_caller,
+            ..Limits::default()
+        };
+        Sessions::new(Shares::new(&limits).sessions, idle)
     }
 
     fn conversation() -> Arc<Conversation> {

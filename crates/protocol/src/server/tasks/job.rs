@@ -201,6 +201,10 @@ impl Job {
         0
     }
 
+    pub(super) fn is_finished(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
+    }
+
     pub(super) fn result_bytes(&self) -> usize {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.outcome.as_ref().map_or(0, Outcome::bytes)

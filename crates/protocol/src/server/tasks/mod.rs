@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -27,7 +27,11 @@ pub(super) use self::{
     watch::Watch,
 };
 use self::{job::Outcome, watch::Watchers};
-use super::{Handler, Limits, Reply, RequestContext, principal::is_same};
+use super::{
+    Caller, Handler, Limits, Reply, RequestContext,
+    fair::{FairBounds, FairLimiter, Full, Place},
+    principal::is_same,
+};
 use crate::{RpcError, error_code, types::TASKS_EXTENSION};
 
 /// How a call runs as a task.
@@ -69,7 +73,8 @@ pub(super) struct Tasks {
     kept: Mutex<Kept>,
     watchers: Arc<Watchers>,
     handler: Arc<dyn Handler>,
-    most: usize,
+    /// Bounds how many are kept, in total and of one caller.
+    places: FairLimiter,
     most_bytes: usize,
     time: Duration,
     stop: CancellationToken,
@@ -79,9 +84,21 @@ pub(super) struct Tasks {
 
 #[derive(Default)]
 struct Kept {
-    jobs: HashMap<Arc<str>, Arc<Job>>,
+    jobs: HashMap<Arc<str>, Entry>,
     /// Of all results together.
     bytes: usize,
+    /// The number of the next task: a smaller one is older.
+    next: u64,
+}
+
+/// A task that is kept.
+struct Entry {
+    job: Arc<Job>,
+    number: u64,
+    caller: Caller,
+    _place: Place,
+    /// Ends the wait for the task's time, which holds its result.
+    _forgotten: DropGuard,
 }
 
 /// How some work came to its end.
@@ -106,7 +123,15 @@ impl Tasks {
             kept: Mutex::default(),
             watchers: Arc::default(),
             handler,
-            most: limits.max_tasks,
+            places: FairLimiter::new(FairBounds {
+                what: "tasks are kept, and none of them has finished",
+                total_setting: "max_tasks",
+                per_caller_setting: "max_tasks_per_caller",
+                total: limits.max_tasks,
+                per_caller: limits.max_tasks_per_caller,
+                queued: 0,
+                wait: Duration::ZERO,
+            }),
             most_bytes: limits.max_task_bytes,
             time: limits.task_time,
             _stop_on_drop: stop.clone().drop_guard(),
@@ -124,7 +149,7 @@ impl Tasks {
     /// # Errors
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
     pub(super) fn job(&self, id: &str, cx: &RequestContext) -> Result<Arc<Job>, RpcError> {
-        let job = self.kept.lock().unwrap_or_else(PoisonError::into_inner).jobs.get(id).cloned();
+        let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
         let asks = cx.principal().map(|principal| &**principal);
         job.filter(|job| is_same(job.principal(), asks)).ok_or_else(|| {
             RpcError::invalid_params("there is no such task; its time may have run out")
@@ -161,16 +186,42 @@ impl Tasks {
         let expires = Instant::now() + time;
         // Before the task has its place, which nobody would give back after a panic here.
         let work = work(cx.of_job(job.clone()));
-        {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.jobs.len() >= self.most {
-                let message = format!("more than {} tasks are kept (max_tasks)", self.most);
-                return Err(RpcError::too_many_requests(message));
-            }
-            kept.jobs.insert(id, job.clone());
-        }
-        tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, work));
+        let forgotten = CancellationToken::new();
+        self.keep(&job, cx.caller(), forgotten.clone().drop_guard())?;
+        tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, forgotten, work));
         Ok(job)
+    }
+
+    /// Keeps a task. When there are too many, a finished one is forgotten: the caller's own oldest, otherwise the oldest of
+    /// the caller that has the most.
+    fn keep(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
+        let mut kept = self.kept();
+        let place = loop {
+            match self.places.try_enter(caller, 1) {
+                Ok(place) => break place,
+                Err(full) => {
+                    let of_others = matches!(full, Full::Total { .. });
+                    if !kept.forget_finished(caller, of_others, |_| 1) {
+                        return Err(RpcError::too_many_requests(full.to_string()));
+                    }
+                }
+            }
+        };
+        let number = kept.next;
+        kept.next += 1;
+        let entry = Entry {
+            job: job.clone(),
+            number,
+            caller: caller.clone(),
+            _place: place,
+            _forgotten: forgotten,
+        };
+        kept.jobs.insert(job.id().clone(), entry);
+        Ok(())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&self, job: &Job, ended: Ended) {
@@ -184,7 +235,14 @@ impl Tasks {
             Ended::Done(Ok(reply)) => {
                 let result = reply.into_whole();
                 let bytes = result.get().len();
-                let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = self.kept();
+                let caller = kept.jobs.get(job.id()).map(|entry| entry.caller.clone());
+                if let Some(caller) = caller.filter(|_| bytes <= self.most_bytes) {
+                    let size = |entry: &Entry| entry.job.result_bytes();
+                    while kept.bytes.saturating_add(bytes) > self.most_bytes
+                        && kept.forget_finished(&caller, true, size)
+                    {}
+                }
                 if kept.bytes.saturating_add(bytes) > self.most_bytes {
                     let message = format!(
                         "results of tasks take more than {} bytes (max_task_bytes)",
@@ -202,13 +260,44 @@ impl Tasks {
     }
 
     fn forget(&self, job: &Job) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.jobs.remove(job.id());
-        kept.bytes -= job.result_bytes();
+        self.kept().forget(job.id());
     }
 
     fn release(&self, bytes: usize) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).bytes -= bytes;
+        self.kept().bytes -= bytes;
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, id: &str) {
+        // It may have made room for others before.
+        if let Some(entry) = self.jobs.remove(id) {
+            self.bytes -= entry.job.result_bytes();
+        }
+    }
+
+    /// Forgets a finished task that has a weight: the oldest of `caller`, otherwise, when those `of_others` may go, the
+    /// oldest of the caller whose tasks weigh most together. False when there is none.
+    fn forget_finished(
+        &mut self,
+        caller: &Caller,
+        of_others: bool,
+        weight: impl Fn(&Entry) -> usize,
+    ) -> bool {
+        let goes = |entry: &&Entry| entry.job.is_finished() && weight(entry) > 0;
+        let oldest_of = |caller: &Caller| {
+            let own = self.jobs.values().filter(goes).filter(|entry| entry.caller == *caller);
+            own.min_by_key(|entry| entry.number).map(|entry| entry.job.id().clone())
+        };
+        let victim = oldest_of(caller).or_else(|| {
+            let mut weights = HashMap::<&Caller, usize>::new();
+            for entry in self.jobs.values().filter(goes).filter(|_| of_others) {
+                *weights.entry(&entry.caller).or_default() += weight(entry);
+            }
+            let (largest, _) = weights.into_iter().max_by_key(|(_, weight)| *weight)?;
+            oldest_of(largest)
+        });
+        victim.inspect(|id| self.forget(id)).is_some()
     }
 }
 
@@ -217,6 +306,7 @@ async fn live(
     tasks: Weak<Tasks>,
     job: Arc<Job>,
     expires: Instant,
+    forgotten: CancellationToken,
     work: impl Future<Output = Result<Reply, RpcError>> + Send,
 ) {
     let ended = ended(&job, expires, work).await;
@@ -233,6 +323,7 @@ async fn live(
     tokio::select! {
         () = tokio::time::sleep_until(until) => {}
         () = stop.cancelled() => return,
+        () = forgotten.cancelled() => return,
     }
     if let Some(tasks) = tasks.upgrade() {
         tasks.forget(&job);

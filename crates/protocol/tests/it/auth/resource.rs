@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::service::service_fn;
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use marquetry_protocol::{
     RpcError,
@@ -18,7 +18,7 @@ use marquetry_protocol::{
             TokenIssuer,
         },
         http::{
-            Authenticator, HttpEndpoint, HttpOptions, LegacySseEndpoint, ResponseBody,
+            Authenticator, HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody,
             ServeOptions, serve,
         },
     },
@@ -108,7 +108,7 @@ pub(super) fn open(listener: TcpListener, url: String, options: ResourceServerOp
     let server = Server::new(WhoAmI);
     let sse = LegacySseEndpoint::new(server.clone(), http.clone(), "/messages");
     let mcp = HttpEndpoint::new(server, http);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<RequestBody>| {
         let (mcp, sse, resource) = (mcp.clone(), sse.clone(), resource.clone());
         async move {
             let path = request.uri().path().to_owned();
@@ -139,6 +139,24 @@ async fn site(keys: KeySource) -> (Issuer, Site) {
     let options = options(&issuer, &url, keys);
     let site = open(listener, url, options);
     (issuer, site)
+}
+
+/// The program's choice of who computes for `jsonwebtoken` is its own (C12): nothing here makes it.
+#[tokio::test]
+async fn the_provider_of_the_process_is_left_alone() {
+    use jsonwebtoken::crypto::{CryptoProvider, KeyUtils};
+    static PROVIDER: CryptoProvider = CryptoProvider {
+        signer_factory: |_, _| panic!("asked to sign"),
+        verifier_factory: |_, _| panic!("asked to verify"),
+        key_utils: KeyUtils::new_unimplemented(),
+    };
+    let (issuer, site) = site(KeySource::Discovered).await;
+    let token = issuer.token(&site.url);
+    let first = whoami(&site, &[&format!("Bearer {token}")]).await;
+    assert_eq!(first.status, StatusCode::OK, "{}", first.body);
+    assert!(PROVIDER.install_default().is_ok(), "nobody has installed another");
+    let again = whoami(&site, &[&format!("Bearer {token}")]).await;
+    assert_eq!(again.status, StatusCode::OK, "and nobody asks it");
 }
 
 /// One answer.

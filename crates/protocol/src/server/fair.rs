@@ -1,0 +1,459 @@
+//! Fair sharing of a bounded number of places between callers.
+//!
+//! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes) is counted by a
+//! [`FairLimiter`]: in total, and per [`Caller`]. A place that becomes free goes to the waiting caller that holds the
+//! fewest places, so a caller with many requests never keeps out a caller with few.
+
+use std::{
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::Principal;
+
+/// Who a limit counts: the authenticated principal, otherwise the address that the request comes from.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Caller {
+    /// A principal whose token was checked. Scopes and expiry do not matter: two tokens of one principal are one caller.
+    Principal(Arc<Principal>),
+    /// A client without a token, by its address; an IPv6 address stands for its /64 network.
+    Address(IpAddr),
+    /// The client of a pipe, or the program itself.
+    Local,
+}
+
+impl Caller {
+    /// The caller with this principal, if it has one, or at this address.
+    #[must_use]
+    pub fn new(principal: Option<&Arc<Principal>>, address: Option<IpAddr>) -> Self {
+        match (principal, address) {
+            (Some(principal), _) => Self::Principal(principal.clone()),
+            (None, Some(address)) => Self::address(address),
+            (None, None) => Self::Local,
+        }
+    }
+
+    /// The caller at this address.
+    #[must_use]
+    pub fn address(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) if !address.is_loopback() => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
+            address => address,
+        })
+    }
+
+    /// Whether the bound per caller applies. It does not to callers on this machine without a token: all of them act for
+    /// one user, so a bound would only keep that user's agents from each other.
+    fn is_bounded(&self) -> bool {
+        match self {
+            Self::Principal(_) => true,
+            Self::Address(address) => !address.is_loopback(),
+            Self::Local => false,
+        }
+    }
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Principal(a), Self::Principal(b)) => {
+                Arc::ptr_eq(a, b) || (a.issuer == b.issuer && a.subject == b.subject)
+            }
+            (Self::Address(a), Self::Address(b)) => a == b,
+            (Self::Local, Self::Local) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Caller {}
+
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Principal(principal) => (&principal.issuer, &principal.subject).hash(state),
+            Self::Address(address) => address.hash(state),
+            Self::Local => 0_u8.hash(state),
+        }
+    }
+}
+
+/// The bounds of a [`FairLimiter`].
+#[derive(Clone, Copy, Debug)]
+pub struct FairBounds {
+    /// What is bounded, as an error says it after "more than 8", for example "requests are in flight".
+    pub what: &'static str,
+    /// The name of the setting for the total, for errors.
+    pub total_setting: &'static str,
+    /// The name of the setting for each caller, for errors.
+    pub per_caller_setting: &'static str,
+    /// Places in total.
+    pub total: usize,
+    /// Places of one caller. Callers on this machine without a token are bounded by the total alone.
+    pub per_caller: usize,
+    /// Places that may be waited for, in total; of them a caller takes at most its own bound.
+    pub queued: usize,
+    /// How long a caller waits for a place before it is refused.
+    pub wait: Duration,
+}
+
+/// Shares a bounded number of places between callers; see the [module](self). Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct FairLimiter {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    bounds: FairBounds,
+    state: Mutex<State>,
+}
+
+/// The table has entries only for callers that hold or await places, so it is bounded by both bounds together.
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    queued: usize,
+    callers: HashMap<Caller, Share>,
+    waiting: Vec<Waiter>,
+    next_ticket: u64,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    used: usize,
+    queued: usize,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    caller: Caller,
+    weight: usize,
+    hand_over: oneshot::Sender<Place>,
+}
+
+/// Places that a caller holds, until this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    shared: Arc<Shared>,
+    caller: Caller,
+    weight: usize,
+}
+
+/// Why a caller got no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Full {
+    /// The caller holds all that one caller may hold.
+    #[error("more than {most} {what} for one caller ({setting})")]
+    Caller {
+        /// The bound.
+        most: usize,
+        /// What is bounded.
+        what: &'static str,
+        /// The setting that says so.
+        setting: &'static str,
+    },
+    /// All callers together hold all that there is.
+    #[error("more than {most} {what} ({setting})")]
+    Total {
+        /// The bound.
+        most: usize,
+        /// What is bounded.
+        what: &'static str,
+        /// The setting that says so.
+        setting: &'static str,
+    },
+}
+
+impl FairLimiter {
+    /// A limiter with nothing in use. A bound per caller above the total has no effect.
+    #[must_use]
+    pub fn new(bounds: FairBounds) -> Self {
+        let per_caller = bounds.per_caller.min(bounds.total);
+        let bounds = FairBounds { per_caller, ..bounds };
+        Self { shared: Arc::new(Shared { bounds, state: Mutex::default() }) }
+    }
+
+    /// Takes `weight` places at once. More than a caller's bound counts as that bound, so that the largest request
+    /// passes when its caller holds nothing else.
+    ///
+    /// # Errors
+    /// Which bound is reached.
+    pub fn try_enter(&self, caller: &Caller, weight: usize) -> Result<Place, Full> {
+        let mut state = self.shared.state();
+        let weight = self.shared.clamped(caller, weight);
+        self.shared.take(&mut state, caller, weight)
+    }
+
+    /// As [`Self::try_enter`], but waits for [`FairBounds::wait`] while the places are taken and the queue has room. Safe
+    /// to drop half-way.
+    ///
+    /// # Errors
+    /// Which bound was reached.
+    pub async fn enter(&self, caller: &Caller, weight: usize) -> Result<Place, Full> {
+        let bounds = &self.shared.bounds;
+        let (full, ticket, place) = {
+            let mut state = self.shared.state();
+            let weight = self.shared.clamped(caller, weight);
+            let full = match self.shared.take(&mut state, caller, weight) {
+                Ok(place) => return Ok(place),
+                Err(full) => full,
+            };
+            let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
+            let queued = state.callers.get(caller).map_or(0, |share| share.queued);
+            if bounds.wait.is_zero()
+                || state.queued.saturating_add(weight) > bounds.queued
+                || queued.saturating_add(weight) > most
+            {
+                return Err(full);
+            }
+            let (hand_over, place) = oneshot::channel();
+            let ticket = state.next_ticket;
+            state.next_ticket += 1;
+            state.queued += weight;
+            state.callers.entry(caller.clone()).or_default().queued += weight;
+            state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, hand_over });
+            (full, ticket, place)
+        };
+        let _leave = Leave { shared: &self.shared, ticket };
+        match tokio::time::timeout(bounds.wait, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(full),
+        }
+    }
+
+    /// The bounds.
+    #[must_use]
+    pub fn bounds(&self) -> &FairBounds {
+        &self.shared.bounds
+    }
+
+    /// Places in use by all callers.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.shared.state().used
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn most(&self, caller: &Caller) -> usize {
+        if caller.is_bounded() { self.bounds.per_caller } else { self.bounds.total }
+    }
+
+    fn clamped(&self, caller: &Caller, weight: usize) -> usize {
+        weight.min(self.most(caller)).max(1)
+    }
+
+    fn take(
+        self: &Arc<Self>,
+        state: &mut State,
+        caller: &Caller,
+        weight: usize,
+    ) -> Result<Place, Full> {
+        let FairBounds { what, total, total_setting, per_caller_setting, .. } = self.bounds;
+        let used = state.callers.get(caller).map_or(0, |share| share.used);
+        let most = self.most(caller);
+        if used + weight > most && most < total {
+            return Err(Full::Caller { most, what, setting: per_caller_setting });
+        }
+        if state.used + weight > total {
+            return Err(Full::Total { most: total, what, setting: total_setting });
+        }
+        Ok(self.give(state, caller.clone(), weight))
+    }
+
+    fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Place {
+        state.used += weight;
+        match state.callers.get_mut(&caller) {
+            Some(share) => share.used += weight,
+            None => _ = state.callers.insert(caller.clone(), Share { used: weight, queued: 0 }),
+        }
+        Place { shared: self.clone(), caller, weight }
+    }
+
+    /// The waiter to be served next: of those that fit, the first of the caller that holds the fewest places.
+    fn next(&self, state: &State) -> Option<usize> {
+        let used = |caller| state.callers.get(caller).map_or(0, |share| share.used);
+        let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
+            state.used + waiter.weight <= self.bounds.total
+                && used(&waiter.caller) + waiter.weight <= self.most(&waiter.caller)
+        });
+        fitting.min_by_key(|(_, waiter)| used(&waiter.caller)).map(|(index, _)| index)
+    }
+}
+
+impl State {
+    fn remove(&mut self, index: usize) -> Waiter {
+        let waiter = self.waiting.remove(index);
+        self.queued -= waiter.weight;
+        if let Some(share) = self.callers.get_mut(&waiter.caller) {
+            share.queued -= waiter.weight;
+        }
+        self.forget(&waiter.caller);
+        waiter
+    }
+
+    fn forget(&mut self, caller: &Caller) {
+        if self.callers.get(caller).is_some_and(|share| share.used == 0 && share.queued == 0) {
+            self.callers.remove(caller);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut served = Vec::new();
+        let mut state = self.shared.state();
+        state.used -= self.weight;
+        if let Some(share) = state.callers.get_mut(&self.caller) {
+            share.used -= self.weight;
+        }
+        state.forget(&self.caller);
+        while let Some(index) = self.shared.next(&state) {
+            let Waiter { caller, weight, hand_over, .. } = state.remove(index);
+            served.push((hand_over, self.shared.give(&mut state, caller, weight)));
+        }
+        drop(state);
+        for (hand_over, place) in served {
+            // A waiter that has just given up drops the place, which serves the next.
+            drop(hand_over.send(place));
+        }
+    }
+}
+
+/// Takes a waiter out of the queue when it no longer waits.
+struct Leave<'a> {
+    shared: &'a Shared,
+    ticket: u64,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if let Some(index) = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket) {
+            state.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_free_place_goes_to_the_caller_with_the_fewest() {
+        let limiter = limiter(4, 3);
+        let [ann, bob] = ["ann", "bob"].map(caller);
+        let mut anns: Vec<_> = (0..3).map(|_| limiter.try_enter(&ann, 1).unwrap()).collect();
+        let bobs = limiter.try_enter(&bob, 1).unwrap();
+        let cleo = caller("cleo");
+        let wait = |caller: &Caller| {
+            let (limiter, caller) = (limiter.clone(), caller.clone());
+            tokio::spawn(async move { limiter.enter(&caller, 1).await })
+        };
+        let waits = [wait(&ann), wait(&bob), wait(&cleo)];
+        tokio::task::yield_now().await;
+        drop(anns.pop());
+        tokio::task::yield_now().await;
+        assert_eq!(
+            waits.each_ref().map(tokio::task::JoinHandle::is_finished),
+            [false, false, true]
+        );
+        drop(bobs);
+        tokio::task::yield_now().await;
+        assert_eq!(waits.each_ref().map(tokio::task::JoinHandle::is_finished), [false, true, true]);
+        drop((anns, waits));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_at_its_bound_leaves_the_rest_to_others() {
+        let limiter = limiter(4, 2);
+        let [ann, bob] = ["ann", "bob"].map(caller);
+        let places: Vec<_> = (0..2).map(|_| limiter.try_enter(&ann, 1).unwrap()).collect();
+        let refused = limiter.enter(&ann, 1).await.unwrap_err();
+        assert_eq!(refused.to_string(), "more than 2 things are held for one caller (per_caller)");
+        assert!(limiter.try_enter(&bob, 1).is_ok());
+        drop(places);
+        assert!(limiter.try_enter(&ann, 1).is_ok());
+        assert_eq!(limiter.used(), 0);
+        assert_eq!(limiter.shared.state().callers.len(), 0, "callers without places are forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_is_bounded_and_those_who_give_up_leave_it() {
+        let limiter = limiter(2, 2);
+        let [ann, bob] = ["ann", "bob"].map(caller);
+        let held = limiter.try_enter(&ann, 2).unwrap();
+        let waits: Vec<_> = (0..3)
+            .map(|_| {
+                let (limiter, bob) = (limiter.clone(), bob.clone());
+                tokio::spawn(async move { limiter.enter(&bob, 1).await.is_ok() })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(limiter.shared.state().queued, 2, "the third was refused at once");
+        for wait in waits {
+            assert!(!wait.await.unwrap(), "nothing became free in time");
+        }
+        assert_eq!(limiter.shared.state().queued, 0);
+        drop(held);
+        assert_eq!(limiter.shared.state().callers.len(), 0);
+    }
+
+    #[test]
+    fn the_largest_weight_passes_alone() {
+        let limiter = limiter(8, 4);
+        let place = limiter.try_enter(&caller("ann"), 100).unwrap();
+        assert_eq!(limiter.used(), 4);
+        assert!(limiter.try_enter(&caller("ann"), 1).is_err());
+        drop(place);
+        assert!(limiter.try_enter(&Caller::Local, 100).is_ok());
+    }
+
+    #[test]
+    fn addresses_count_by_network_and_loopback_by_the_total_alone() {
+        let limiter = limiter(4, 1);
+        let at = |address: &str| Caller::address(address.parse().unwrap());
+        let _one = limiter.try_enter(&at("2001:db8::1"), 1).unwrap();
+        assert!(limiter.try_enter(&at("2001:db8::2"), 1).is_err());
+        assert!(limiter.try_enter(&at("2001:db8:0:1::1"), 1).is_ok());
+        assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));
+        let local: Vec<_> = (0..3).map(|_| limiter.try_enter(&at("127.0.0.1"), 1)).collect();
+        assert!(local.iter().all(Result::is_ok));
+        assert_eq!(
+            limiter.try_enter(&at("::1"), 1).unwrap_err().to_string(),
+            "more than 4 things are held (total)"
+        );
+    }
+
+    fn caller(name: &str) -> Caller {
+        Caller::Principal(Arc::new(Principal::new(None, name)))
+    }
+
+    fn limiter(total: usize, per_caller: usize) -> FairLimiter {
+        FairLimiter::new(FairBounds {
+            what: "things are held",
+            total_setting: "total",
+            per_caller_setting: "per_caller",
+            total,
+            per_caller,
+            queued: total,
+            wait: Duration::from_secs(1),
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! The bytes of a connection: writes that a client does not take in time fail, and the end of its input is noticed.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+use super::connection::Connection;
+
+/// How slowly a client may read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Writes fail when the client takes nothing for this time.
+    pub(super) timeout: Duration,
+    /// They also fail when, over this time, the client takes fewer bytes a second than these.
+    pub(super) bytes_per_second: u64,
+}
+
+/// A client's stream. A client that reads nothing, or next to nothing, must not hold what it was to be sent for ever.
+pub(super) struct ClientStream<S> {
+    stream: S,
+    pace: Pace,
+    /// The client has not taken all that was written.
+    backlog: Option<Backlog>,
+    connection: Option<Arc<Connection>>,
+    linger: Option<Linger>,
+}
+
+/// A time in which there was always something to write.
+struct Backlog {
+    since: Instant,
+    written: u64,
+    last_progress: Instant,
+    check: Pin<Box<Sleep>>,
+}
+
+/// The time and the bytes for which the rest of an unread request is read and thrown away.
+struct Linger {
+    end: Pin<Box<Sleep>>,
+    bytes_left: usize,
+}
+
+/// A socket that closes with unread input resets the connection, and the client may lose the answer. So after an answer to
+/// a request whose body was not read, that much of it is thrown away, for that time at most.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 4 << 20;
+
+impl<S> ClientStream<S> {
+    pub(super) fn new(stream: S, pace: Pace, connection: Option<Arc<Connection>>) -> Self {
+        Self { stream, pace, backlog: None, connection, linger: None }
+    }
+
+    fn wrote(
+        &mut self,
+        polled: Poll<io::Result<usize>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match polled {
+            Poll::Ready(Ok(bytes)) => {
+                if let Some(backlog) = &mut self.backlog {
+                    backlog.written += bytes as u64;
+                    backlog.last_progress = Instant::now();
+                }
+                Poll::Ready(Ok(bytes))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                ready!(self.is_too_slow(cx));
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the client reads too slowly",
+                )))
+            }
+        }
+    }
+
+    /// Completes when the client has kept us waiting too long.
+    fn is_too_slow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Pace { timeout, bytes_per_second } = self.pace;
+        let now = Instant::now();
+        let backlog = self.backlog.get_or_insert_with(|| Backlog {
+            since: now,
+            written: 0,
+            last_progress: now,
+            check: Box::pin(tokio::time::sleep(timeout)),
+        });
+        loop {
+            ready!(backlog.check.as_mut().poll(cx));
+            let now = Instant::now();
+            let idle = now.duration_since(backlog.last_progress);
+            if idle >= timeout {
+                return Poll::Ready(());
+            }
+            let time = now.duration_since(backlog.since);
+            if time >= timeout {
+                let wanted = time.as_secs_f64() * bytes_per_second as f64;
+                if (backlog.written as f64) < wanted {
+                    return Poll::Ready(());
+                }
+                (backlog.since, backlog.written) = (now, 0);
+            }
+            let next = (backlog.last_progress + timeout).min(backlog.since + timeout);
+            backlog.check.as_mut().reset(next);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let had_room = buf.remaining() > 0;
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if let Poll::Ready(Ok(())) = &polled
+            && had_room
+            && buf.filled().len() == before
+            && let Some(connection) = &self.connection
+        {
+            connection.half_closed.cancel();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.wrote(polled, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wrote(polled, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever flushes has written all there was.
+        self.backlog = None;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        if self.linger.is_none() {
+            if !self.connection.as_ref().is_some_and(|connection| connection.body_is_open()) {
+                return Poll::Ready(Ok(()));
+            }
+            let end = Box::pin(tokio::time::sleep(LINGER));
+            self.linger = Some(Linger { end, bytes_left: LINGER_BYTES });
+        }
+        let Self { stream, linger, .. } = &mut *self;
+        let Some(linger) = linger else { return Poll::Ready(Ok(())) };
+        let mut thrown_away = [0; 8 << 10];
+        loop {
+            if linger.bytes_left == 0 || linger.end.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buf = ReadBuf::new(&mut thrown_away);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => {
+                    linger.bytes_left = linger.bytes_left.saturating_sub(buf.filled().len());
+                }
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_is_waited_for_and_a_dead_one_is_not() {
+        let (mut theirs, mut ours) = pair(0);
+        let reads = tokio::spawn(async move {
+            let mut buffer = [0; 4];
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                theirs.read_exact(&mut buffer).await.unwrap();
+            }
+            theirs
+        });
+        ours.write_all(&[0; 12]).await.unwrap();
+        let _theirs = reads.await.unwrap();
+        assert_eq!(ours.write_all(&[0; 12]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_next_to_nothing_is_not_waited_for() {
+        for (bytes_per_second, is_fast_enough) in [(4, true), (5, false)] {
+            let (mut theirs, mut ours) = pair(bytes_per_second);
+            let reads = tokio::spawn(async move {
+                let mut buffer = [0; 4];
+                while theirs.read_exact(&mut buffer).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(999)).await;
+                }
+            });
+            // More than a minute's worth, with pauses in which nothing waits.
+            for _ in 0..2 {
+                let written = ours.write_all(&[0; 200]).await;
+                assert_eq!(written.is_ok(), is_fast_enough, "{bytes_per_second}");
+                ours.flush().await.unwrap();
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            reads.abort();
+        }
+    }
+
+    fn pair(
+        bytes_per_second: u64,
+    ) -> (tokio::io::DuplexStream, ClientStream<tokio::io::DuplexStream>) {
+        let (theirs, ours) = tokio::io::duplex(4);
+        let pace = Pace { timeout: Duration::from_secs(10), bytes_per_second };
+        (theirs, ClientStream::new(ours, pace, None))
+    }
+}
