@@ -166,8 +166,9 @@ impl Shares {
             what: "bytes of requests have arrived",
             total_setting: "max_receive_bytes",
             per_caller_setting: "max_receive_bytes_per_caller",
-            total: limits.max_receive_bytes,
-            per_caller: limits.max_receive_bytes_per_caller,
+            // The longest message that is taken has room.
+            total: limits.max_receive_bytes.max(limits.max_message_bytes),
+            per_caller: limits.max_receive_bytes_per_caller.max(limits.max_message_bytes),
             queued: limits.max_receive_bytes,
             wait: limits.queue_time,
         };

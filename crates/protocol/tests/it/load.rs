@@ -140,6 +140,7 @@ fn limits() -> Limits {
 #[tokio::test]
 async fn calls_of_one_to_a_silent_tool_leave_room_for_others() {
     let site = site(limits(), ServeOptions::default()).await;
+    let session = site.open("ann").await;
     let mut held = Vec::new();
     for _ in 0..20 {
         held.push(site.send(&call("ann", "silent")).await);
@@ -159,7 +160,6 @@ async fn calls_of_one_to_a_silent_tool_leave_room_for_others() {
     assert_eq!(refused, 14);
     assert!(soon("an answer to another", site.ask("bob", "echo")).await.0.contains("200"));
     // A session's calls count as others do.
-    let session = site.open("ann").await;
     let in_session = site.send(&session_call("ann", &session, "echo")).await;
     let (_, body) = soon("a refusal", answer(&mut { in_session })).await;
     assert!(body["error"]["message"].as_str().unwrap().contains("one caller"), "{body}");
@@ -278,6 +278,7 @@ async fn bodies_that_arrive_are_bounded_together() {
         stream.write_all(b"content-length: 400000\r\n\r\n").await.unwrap();
         stream.write_all(&vec![b' '; 399_000]).await.unwrap();
         held.push(stream);
+        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let answers =
         held.iter_mut().map(|stream| tokio::time::timeout(Duration::from_secs(1), answer(stream)));

@@ -48,10 +48,13 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
             DirectoryStore::new(directory).forget(url).await.map_err(Failure::new)?;
         }
         let auth = upstream.auth.clone().unwrap_or_default();
-        let authorizer =
-            auth.authorizer(url, directory.as_deref(), Some(browser)).map_err(Failure::new)?;
+        let network = config.gateway.network().map_err(Failure::new)?;
+        let authorizer = auth
+            .authorizer(url, directory.as_deref(), Some(browser), &network)
+            .map_err(Failure::new)?;
         let options = ClientOptions {
             authorizer: Some(Arc::new(authorizer)),
+            network,
             connect_timeout: Duration::from_millis(config.gateway.start_timeout_ms.max(1)),
             ..ClientOptions::default()
         };

@@ -1,7 +1,8 @@
 //! How upstreams are named, started and watched.
 
-use std::path::PathBuf;
+use std::{fmt::Display, io, path::PathBuf};
 
+use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,15 @@ pub struct GatewayConfig {
     /// `$XDG_STATE_HOME` or `~/.local/state`.
     #[schemars(example = &"/var/lib/marquetry/credentials")]
     pub credentials_directory: Option<PathBuf>,
+    /// The HTTP proxy by which upstreams over HTTP, and the authorization servers that they name, are reached; it is asked for a tunnel
+    /// (`CONNECT`). User and password may stand before the host.
+    #[schemars(example = &"http://proxy.example:3128")]
+    pub proxy: Option<String>,
+    /// Hosts that are reached without the proxy: names, addresses, or with a leading dot a whole domain.
+    pub no_proxy: Vec<String>,
+    /// A file with certificate authorities in PEM that are trusted beside Mozilla's, for upstreams with certificates of an organisation's own.
+    #[schemars(example = &"/etc/ssl/certs/organisation.pem")]
+    pub ca_file: Option<PathBuf>,
     /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's program, and ends what that
     /// has started when it or this process ends, however that happens. The command line sets it to itself on Linux; without it, what a
     /// killed process leaves behind ends when it notices that its input has ended, or not at all.
@@ -68,6 +78,9 @@ impl Default for GatewayConfig {
             stop_grace_ms: 2_000,
             pass_env: Vec::new(),
             credentials_directory: None,
+            proxy: None,
+            no_proxy: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
+            ca_file: None,
             guard: None,
         }
     }
@@ -77,6 +90,28 @@ impl GatewayConfig {
     /// Where tokens are kept; nowhere, where the user has no home.
     pub(crate) fn credentials(&self) -> Option<PathBuf> {
         self.credentials_directory.clone().or_else(super::login::credentials_directory)
+    }
+
+    /// How upstreams over HTTP are reached.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with which setting.
+    pub(crate) fn network(&self) -> Result<Network, AuthorizationError> {
+        let wrong = |setting: &str, problem: &dyn Display| AuthorizationError::Io {
+            what: format!("setting gateway.{setting}"),
+            source: io::Error::other(problem.to_string()),
+        };
+        let mut network = Network::default().without_proxy_for(&self.no_proxy);
+        if let Some(proxy) = &self.proxy {
+            network = network.with_proxy(proxy).map_err(|error| wrong("proxy", &error))?;
+        }
+        if let Some(path) = &self.ca_file {
+            let problem = |error: &dyn Display| wrong("ca_file", &format!("{path:?}: {error}"));
+            let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
+            network = network.with_authorities(&pem).map_err(|error| problem(&error))?;
+        }
+        Ok(network)
     }
 }
 

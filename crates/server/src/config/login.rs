@@ -6,7 +6,7 @@ use std::{
 };
 
 use marquetry_protocol::client::{
-    AuthorizationError,
+    AuthorizationError, Network,
     oauth::{ClientProof, DirectoryStore, Grant, OAuth, OAuthOptions, RegisteredClient, UserAgent},
 };
 use schemars::JsonSchema;
@@ -51,8 +51,10 @@ impl LoginConfig {
         url: &str,
         directory: Option<&Path>,
         user_agent: Option<Arc<dyn UserAgent>>,
+        network: &Network,
     ) -> Result<OAuth, AuthorizationError> {
         let mut options = OAuthOptions::default();
+        options.network = network.clone();
         options.user_agent = user_agent;
         if let Some(directory) = directory {
             options.store = Arc::new(DirectoryStore::new(directory));

@@ -34,7 +34,7 @@ use super::{
     state::State,
     stderr::StderrLog,
 };
-use crate::config::{Config, Limits, Transport, UpstreamConfig};
+use crate::config::{Config, GatewayConfig, Limits, Transport, UpstreamConfig};
 
 /// An MCP server behind this one.
 pub(crate) struct Upstream {
@@ -50,6 +50,8 @@ pub(crate) struct Upstream {
     door_keys: Vec<String>,
     /// Where tokens are kept.
     credentials: Option<PathBuf>,
+    /// Says how servers over HTTP are reached.
+    network: GatewayConfig,
     /// Stands before its program.
     #[cfg_attr(not(unix), expect(dead_code, reason = "there is no guard"))]
     guard: Option<PathBuf>,
@@ -124,6 +126,7 @@ impl Upstream {
             pass_env: gateway.pass_env.clone(),
             door_keys: all.auth.variables().map(str::to_owned).collect(),
             credentials: gateway.credentials(),
+            network: gateway.clone(),
             guard: gateway.guard.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::default(),
@@ -322,9 +325,11 @@ impl Upstream {
             }
             Transport::Http { url, headers, .. } => {
                 let headers = headers.clone().into_iter().collect();
-                let mut options = options;
+                let network = self.network.network()?;
+                let mut options = ClientOptions { network: network.clone(), ..options };
                 if let Some(auth) = &self.config.auth {
-                    let oauth = auth.authorizer(url, self.credentials.as_deref(), None)?;
+                    let oauth =
+                        auth.authorizer(url, self.credentials.as_deref(), None, &network)?;
                     options.authorizer = Some(Arc::new(oauth));
                 }
                 let target = HttpTarget { url: url.clone(), headers };

@@ -219,8 +219,12 @@ where
             timeout: self.options.write_timeout,
             bytes_per_second: self.options.min_bytes_per_second,
         };
-        let stream = TokioIo::new(ClientStream::new(stream, pace, Some(self.connection.clone())));
-        if begins_with_http2 { self.run_http2(stream).await } else { self.run_http1(stream).await }
+        let stream = ClientStream::new(stream, pace);
+        if begins_with_http2 {
+            return self.run_http2(TokioIo::new(stream)).await;
+        }
+        let stream = stream.answering_to_the_end(self.connection.clone());
+        self.run_http1(TokioIo::new(stream)).await
     }
 
     async fn run_http1(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
@@ -228,8 +232,6 @@ where
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
-            // A client that has shut down its writing side still gets its answer.
-            .half_close(true)
             .serve_connection(stream, answering(service, connection.clone()));
         let mut serving = pin!(serving);
         let mut stopping = false;

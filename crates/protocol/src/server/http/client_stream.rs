@@ -31,7 +31,9 @@ pub(super) struct ClientStream<S> {
     pace: Pace,
     /// The client has not taken all that was written.
     backlog: Option<Backlog>,
+    /// Over HTTP/1.1: the end of the input is told to it, and kept from HTTP while an answer is on its way.
     connection: Option<Arc<Connection>>,
+    has_ended: bool,
     linger: Option<Linger>,
 }
 
@@ -55,8 +57,13 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 4 << 20;
 
 impl<S> ClientStream<S> {
-    pub(super) fn new(stream: S, pace: Pace, connection: Option<Arc<Connection>>) -> Self {
-        Self { stream, pace, backlog: None, connection, linger: None }
+    pub(super) fn new(stream: S, pace: Pace) -> Self {
+        Self { stream, pace, backlog: None, connection: None, has_ended: false, linger: None }
+    }
+
+    /// The same for HTTP/1.1: a client that has shut down its writing side still gets the answer to what it asked.
+    pub(super) fn answering_to_the_end(self, connection: Arc<Connection>) -> Self {
+        Self { connection: Some(connection), ..self }
     }
 
     fn wrote(
@@ -122,15 +129,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let had_room = buf.remaining() > 0;
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if let Poll::Ready(Ok(())) = &polled
-            && had_room
-            && buf.filled().len() == before
-            && let Some(connection) = &self.connection
-        {
-            connection.half_closed.cancel();
+        if !self.has_ended {
+            ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+            self.has_ended = had_room && buf.filled().len() == before;
         }
-        polled
+        match &self.connection {
+            Some(connection) if self.has_ended => {
+                connection.half_closed.cancel();
+                // HTTP would take the end for that of the connection.
+                connection.poll_silent(cx).map(Ok)
+            }
+            _ => Poll::Ready(Ok(())),
+        }
     }
 }
 
@@ -238,6 +248,6 @@ mod tests {
     ) -> (tokio::io::DuplexStream, ClientStream<tokio::io::DuplexStream>) {
         let (theirs, ours) = tokio::io::duplex(4);
         let pace = Pace { timeout: Duration::from_secs(10), bytes_per_second };
-        (theirs, ClientStream::new(ours, pace, None))
+        (theirs, ClientStream::new(ours, pace))
     }
 }

@@ -7,9 +7,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
+use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +42,8 @@ pub(super) struct Connection {
     busy: AtomicIsize,
     /// Since when it is silent, in milliseconds after `started`.
     silent_since: AtomicU64,
+    /// Waits for the connection to become silent.
+    waits_for_silence: AtomicWaker,
     /// Whether a request's body has not been read to its end.
     body_open: AtomicBool,
     /// Event streams that find out by themselves whether the client still reads.
@@ -120,6 +124,7 @@ impl Connections {
             started: self.started,
             busy: AtomicIsize::new(0),
             silent_since: AtomicU64::new(millis(self.started.elapsed())),
+            waits_for_silence: AtomicWaker::new(),
             body_open: AtomicBool::new(false),
             probing: AtomicUsize::new(0),
             sent: AtomicU64::new(0),
@@ -170,7 +175,8 @@ impl Connection {
 
     fn become_silent(&self) {
         self.silent_since.store(millis(self.started.elapsed()), Ordering::Relaxed);
-        self.busy.fetch_sub(1, Ordering::Relaxed);
+        self.busy.fetch_sub(1, Ordering::AcqRel);
+        self.waits_for_silence.wake();
     }
 
     /// A request's body is waited for: a client that does not send it is as silent as one without a request.
@@ -179,8 +185,14 @@ impl Connection {
         BodyWait { connection: self.clone() }
     }
 
+    /// Completes when the connection is silent.
+    pub(super) fn poll_silent(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.waits_for_silence.register(cx.waker());
+        if self.is_silent() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     pub(super) fn is_silent(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) <= 0
+        self.busy.load(Ordering::Acquire) <= 0
     }
 
     /// For how long it has been silent.

@@ -659,8 +659,7 @@ where
                 return Err(too_large());
             }
             if length > counted {
-                // Twice as much each time: few places, and never much more than there is.
-                let more = (length - counted).max(counted).min(most);
+                let more = (length - counted).max(FREE);
                 let place = receiving.enter(caller, more).await.map_err(|full| {
                     let error = RpcError::too_many_requests(full.to_string());
                     let mut response = answered(
