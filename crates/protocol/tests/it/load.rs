@@ -265,6 +265,7 @@ async fn what_waits_for_slow_readers_is_bounded_and_given_up() {
 #[tokio::test]
 async fn bodies_that_arrive_are_bounded_together() {
     let limits = Limits {
+        max_message_bytes: 450_000,
         max_receive_bytes: 1 << 20,
         max_receive_bytes_per_caller: 512 << 10,
         queue_time: Duration::from_millis(50),
