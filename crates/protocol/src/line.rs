@@ -106,8 +106,8 @@ mod tests {
     async fn a_line_without_end_is_told_of_and_given_up() {
         let mut reader = tokio::io::BufReader::with_capacity(4, tokio::io::repeat(b'x'));
         let mut told = Vec::new();
-        let read =
-            read_line_or(&mut reader, &mut Vec::new(), 8, 100, |start| told.push(start.len()));
+        let mut buffer = Vec::new();
+        let read = read_line_or(&mut reader, &mut buffer, 8, 100, |start| told.push(start.len()));
         assert_eq!(read.await.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(told, [12]);
     }

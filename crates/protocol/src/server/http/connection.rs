@@ -1,6 +1,7 @@
 //! What is known of the connections that are open, and which of them makes room for another.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     net::SocketAddr,
     sync::{
@@ -148,15 +149,19 @@ impl Connections {
     }
 }
 
-/// The longest silent connection of `of`, otherwise of the address with the most silent ones.
+/// The longest silent connection of `of`, otherwise of the address with the most silent ones; of several such addresses, the
+/// longest silent of all.
 fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
     let silent = || open.values().filter(|connection| connection.is_silent());
     let caller = match of {
         Some(caller) => caller,
         None => {
-            let mut counts = HashMap::<&Caller, usize>::new();
+            let mut counts = HashMap::<&Caller, (usize, Reverse<u64>)>::new();
             for connection in silent() {
-                *counts.entry(&connection.caller).or_default() += 1;
+                let since = Reverse(connection.silent_since.load(Ordering::Relaxed));
+                let (count, longest) = counts.entry(&connection.caller).or_insert((0, since));
+                *count += 1;
+                *longest = since.max(*longest);
             }
             counts.into_iter().max_by_key(|(_, count)| *count)?.0
         }
@@ -308,14 +313,17 @@ mod tests {
         let _request = busy.begin();
         tokio::time::advance(Duration::from_secs(1)).await;
         let silent = [admit("192.0.2.2").unwrap(), admit("192.0.2.2").unwrap()];
-        let _new = admit("192.0.2.3").unwrap();
+        let new = admit("192.0.2.3").unwrap();
         let killed = |connection: &Arc<Connection>| connection.kill.is_cancelled();
         assert_eq!([killed(&one), killed(&busy)], [false, false]);
         assert_eq!(silent.each_ref().map(killed), [true, false]);
-        // Too many of one address: one of its own goes, or none is admitted.
+        // No address has more than another now: the longest silent of all goes.
         let third = admit("192.0.2.2").unwrap();
-        assert!(killed(&one) || killed(&silent[1]), "the total was reached again");
-        let requests = [silent[1].begin(), third.begin(), one.begin(), _new.begin()];
+        assert_eq!([killed(&one), killed(&silent[1]), killed(&new)], [true, false, false]);
+        // One address has too many: one of its own goes.
+        let fourth = admit("192.0.2.2").unwrap();
+        assert_eq!([killed(&silent[1]), killed(&third), killed(&new)], [true, false, false]);
+        let requests = [third.begin(), fourth.begin(), new.begin()];
         assert!(admit("192.0.2.9").is_err(), "everybody is busy");
         drop(requests);
     }

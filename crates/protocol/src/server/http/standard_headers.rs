@@ -175,11 +175,8 @@ mod tests {
         );
         assert_eq!(check(&[], r#"{"other":"x"}"#), None);
         for arguments in [r#"{"region":"eu","other":1e999}"#, r#"{"count":-1e999}"#] {
-            assert_eq!(
-                check(&[], arguments).unwrap(),
-                "arguments cannot be compared with their headers: number out of range",
-                "{arguments}"
-            );
+            let why = check(&[], arguments).unwrap();
+            assert!(why.contains("cannot be compared"), "{arguments}: {why}");
         }
         assert_eq!(check(&[("mcp-param-count", "3.0")], r#"{"count":3}"#), None);
         assert_eq!(check(&[("mcp-param-deep", "a b")], r#"{"nested":{"deep":"a b"}}"#), None);
