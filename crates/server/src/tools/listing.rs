@@ -12,6 +12,8 @@ pub(super) fn short(tool: &Tool) -> Tool {
         // It is the schema of a type, whose own description says what the tool's does; and MCP says the dialect.
         members.remove("description");
         members.remove("$schema");
+        // A call with other arguments is refused with a reason all the same.
+        members.remove("additionalProperties");
     }
     shorten(&mut input_schema);
     // Answers of our tools say what they are by their own names.
@@ -52,6 +54,10 @@ fn shorten_members(members: &mut Map<String, Value>) {
     if members.get("default").is_some_and(says_nothing) {
         members.remove("default");
     }
+    // A format of this language.
+    if members.get("format").is_some_and(|format| format == "double") {
+        members.remove("format");
+    }
     // That a set names nothing twice need not be said: what is named twice counts once.
     if members.get("uniqueItems").is_some_and(Value::is_boolean) {
         members.remove("uniqueItems");
@@ -82,6 +88,7 @@ mod tests {
                 "kind": {"type": ["string", "null"], "enum": ["X", "Y", null]},
                 "tags": {"type": "array", "items": {"type": "string"}, "default": [], "uniqueItems": true},
                 "limit": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+                "threshold": {"type": ["number", "null"], "format": "double", "maximum": 1.0},
                 "size": {"type": "integer", "minimum": 1, "default": 5},
                 "any": {"type": "object", "additionalProperties": true},
             },
@@ -105,11 +112,11 @@ mod tests {
                     "kind": {"type": "string", "enum": ["X", "Y"]},
                     "tags": {"type": "array", "items": {"type": "string"}},
                     "limit": {"type": "integer", "maximum": 9},
+                    "threshold": {"type": "number", "maximum": 1.0},
                     "size": {"type": "integer", "minimum": 1, "default": 5},
                     "any": {"type": "object"},
                 },
                 "required": ["tags"],
-                "additionalProperties": false,
             })
         );
     }

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ChatArguments {
     pub(crate) message: String,
-    /// Object id of an olio.llm.chatConfig record: which model answers, and as whom.
+    /// Of an olio.llm.chatConfig: which model answers, and as whom.
     #[serde(default)]
     pub(crate) chat_config_id: Option<String>,
     /// Or its URI.
     #[serde(default)]
     pub(crate) chat_config_uri: Option<String>,
-    /// URI of an olio.llm.promptConfig record: what the model is told first.
+    /// Of an olio.llm.promptConfig: what the model is told first.
     #[serde(default)]
     pub(crate) prompt_config_uri: Option<String>,
     /// Values for ${name} in it.
@@ -25,7 +25,7 @@ pub(crate) struct ChatArguments {
     /// The chat to go on with, from an earlier answer.
     #[serde(default)]
     pub(crate) chat_request_uri: Option<String>,
-    /// URIs of documents, notes, characters or chats to cite from.
+    /// URIs of what to cite from.
     #[serde(default)]
     pub(crate) data_references: Option<Vec<String>>,
     /// Also from what has all of these.
