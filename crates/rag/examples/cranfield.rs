@@ -1,7 +1,8 @@
-//! Retrieval quality on a collection in BEIR's layout: by words, by the built-in model, and by both.
+//! Retrieval quality on collections in BEIR's layout: by words, by the built-in model, and by both.
 //!
-//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [NAME=FILE…]`, where the folder has `corpus.jsonl`,
-//! `queries.jsonl` and `qrels.tsv`. Each document is one chunk. A file has what another program has found, as `rankings`
+//! `cargo run --release -p marquetry-rag --example cranfield -- FOLDER [FOLDER…] [NAME=FILE…]`, where each folder has
+//! `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. Each document is one chunk; with `--passages` it is cut into passages
+//! of five sentences, and the best passage of each document counts. `--brief` measures the defaults alone. A file has what another program has found, as `rankings`
 //! by the ids of the questions; `… cranfield -- FOLDER --export OUT` writes documents, questions and their vectors for it.
 //! With the feature `transformer` and `--model FOLDER`, which may be said several times, the sentence transformer in that
 //! folder is measured as well; `crates/rag/tests/embedding/install` gets one.
@@ -9,7 +10,7 @@
 //! by words and the built-in model.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     error::Error,
     fs::{self, File},
     io::{BufWriter, Write as _},
@@ -19,8 +20,8 @@ use std::{
 };
 
 use marquetry_rag::{
-    ChunkStore, Document, Embedder, EmbeddingModel, Fusion, Matching, MemoryStore, NewChunk,
-    SearchRequest, StaticModel,
+    ChunkOptions, ChunkStore, Document, Embedder, EmbeddingModel, Fusion, Matching, MemoryStore,
+    NewChunk, SearchRequest, StaticModel, chunk, count_words,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -47,6 +48,10 @@ struct Options {
     models: Vec<String>,
     database: Option<String>,
     others: Vec<String>,
+    /// Further collections.
+    folders: Vec<String>,
+    passages: bool,
+    brief: bool,
 }
 
 impl Options {
@@ -56,7 +61,10 @@ impl Options {
             match &*argument {
                 "--export" => options.export = Some(arguments.next().ok_or("--export OUT")?),
                 "--model" => options.models.push(arguments.next().ok_or("--model FOLDER")?),
+                "--passages" => options.passages = true,
+                "--brief" => options.brief = true,
                 url if url.starts_with("postgres://") => options.database = Some(argument),
+                folder if Path::new(folder).is_dir() => options.folders.push(argument),
                 _ => options.others.push(argument),
             }
         }
@@ -94,6 +102,7 @@ struct System {
     vectors: bool,
     fusion: Option<Fusion>,
     matching: Matching,
+    distinct: bool,
 }
 
 impl System {
@@ -103,6 +112,7 @@ impl System {
         vectors: false,
         fusion: None,
         matching: Matching::Any,
+        distinct: false,
     };
 
     fn by_model(name: &'static str) -> Self {
@@ -128,14 +138,25 @@ impl Filled {
         store: Box<dyn ChunkStore>,
         model: Arc<dyn Embedder>,
         corpus: &[Entry],
+        passages: bool,
     ) -> Result<Self, Box<dyn Error>> {
         let start = Instant::now();
-        let texts: Vec<String> = corpus.iter().map(Entry::whole).collect();
-        let vectors = model.embed(&texts).await?;
-        let documents = corpus.iter().zip(texts).zip(vectors).map(|((entry, text), vector)| {
-            (Document::new(&*entry.id), vec![NewChunk::of_text(text, vector)])
-        });
-        store.replace_all(documents.collect()).await?;
+        let options = ChunkOptions::default();
+        let mut documents = Vec::new();
+        for entry in corpus {
+            let text = entry.whole();
+            let texts = match passages {
+                true => {
+                    chunk(&text, &options, count_words)?.into_iter().map(|it| it.content).collect()
+                }
+                false => vec![text],
+            };
+            let vectors = model.embed(&texts).await?;
+            let chunks = texts.into_iter().zip(vectors);
+            let chunks = chunks.map(|(text, vector)| NewChunk::of_text(text, vector)).collect();
+            documents.push((Document::new(&*entry.id), chunks));
+        }
+        store.replace_all(documents).await?;
         let seconds = start.elapsed().as_secs_f64();
         let (count, identity) = (corpus.len(), &model.model().identity);
         println!("{count} documents indexed by {identity}, {:.0} a second", count as f64 / seconds);
@@ -161,9 +182,12 @@ impl Filled {
             let mut request = SearchRequest::new(text, vector);
             request.limit = 100;
             (request.fusion, request.matching) = (system.fusion, system.matching);
+            request.distinct = system.distinct;
             let hits = self.store.search(&request).await?;
             spent += start.elapsed().as_secs_f64();
-            score.add(relevant, hits.iter().map(|hit| &*hit.chunk.document));
+            let mut seen = HashSet::new();
+            let documents = hits.iter().map(|hit| &*hit.chunk.document);
+            score.add(relevant, documents.filter(|document| seen.insert(*document)));
         }
         score.print(system.name, spent * 1e3 / score.count);
         Ok(())
@@ -175,32 +199,52 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("the folder of the collection is missing")?;
     let options = Options::read(arguments)?;
-    let read = |name: &str| -> Result<Vec<Entry>, Box<dyn Error>> {
-        let text = fs::read_to_string(Path::new(&folder).join(name))?;
-        Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
-    };
-    let (corpus, queries) = (read("corpus.jsonl")?, read("queries.jsonl")?);
     if let Some(out) = &options.export {
-        export(Path::new(out), "chunks", &corpus)?;
-        return export(Path::new(out), "queries", &queries);
+        export(Path::new(out), "chunks", &read(&folder, "corpus.jsonl")?)?;
+        return export(Path::new(out), "queries", &read(&folder, "queries.jsonl")?);
     }
-    let relevant = relevant(&fs::read_to_string(Path::new(&folder).join("qrels.tsv"))?)?;
+    for folder in std::iter::once(&folder).chain(&options.folders) {
+        if !options.folders.is_empty() {
+            println!("{folder}:");
+        }
+        evaluate(folder, &options).await?;
+    }
+    Ok(())
+}
+
+fn read(folder: &str, name: &str) -> Result<Vec<Entry>, Box<dyn Error>> {
+    let text = fs::read_to_string(Path::new(folder).join(name))?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+/// Measures each system on the collection in this folder.
+async fn evaluate(folder: &str, options: &Options) -> Result<(), Box<dyn Error>> {
+    let (corpus, queries) = (read(folder, "corpus.jsonl")?, read(folder, "queries.jsonl")?);
+    let relevant = relevant(&fs::read_to_string(Path::new(folder).join("qrels.tsv"))?)?;
 
     let built_in: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());
-    let built_in = Filled::new(options.store().await?, built_in, &corpus).await?;
+    let built_in = Filled::new(options.store().await?, built_in, &corpus, options.passages).await?;
     let mut transformers = Vec::new();
     for model in &options.models {
         let model = transformer(model).await?;
         let store = Box::new(MemoryStore::new(model.model().clone()));
-        transformers.push(Filled::new(store, model, &corpus).await?);
+        transformers.push(Filled::new(store, model, &corpus, options.passages).await?);
     }
 
     let hybrid = |k, semantic_weight| Some(Fusion { k, semantic_weight });
-    println!("{:32} NDCG@10 Recall@100  ms a query", "");
+    println!("{:32} NDCG@10 Recall@100  MRR@10   hit@1  ms a query", "");
     for system in [
         System::WORDS,
         System::by_model("built-in model"),
         System::by_both("both, default", None),
+        System { distinct: true, ..System::by_both("both, default, distinct", None) },
+    ] {
+        built_in.measure(&system, &queries, &relevant).await?;
+    }
+    if options.brief {
+        return Ok(());
+    }
+    for system in [
         System::by_both("both, k 60, weight 1", Some(Fusion::PLAIN)),
         System::by_both("both, k 10, weight 1", hybrid(10.0, 1.0)),
         System::by_both("both, k 60, weight .5", hybrid(60.0, 0.5)),
@@ -257,6 +301,10 @@ struct Search {
 struct Score {
     ndcg: f64,
     recall: f64,
+    /// By the place of the first right document among ten.
+    reciprocal_rank: f64,
+    /// How often the first document is a right one.
+    first: f64,
     count: f64,
 }
 
@@ -275,12 +323,17 @@ impl Score {
         self.ndcg += gain(&found) / gain(&ideal);
         self.recall +=
             found.iter().filter(|&&score| score > 0.0).count() as f64 / ideal.len() as f64;
+        let place = found.iter().take(10).position(|&score| score > 0.0);
+        self.reciprocal_rank += place.map_or(0.0, |place| 1.0 / (place + 1) as f64);
+        self.first += f64::from(u8::from(place == Some(0)));
         self.count += 1.0;
     }
 
     fn print(&self, name: &str, time: f64) {
-        let Self { ndcg, recall, count } = self;
-        println!("{name:32} {:7.3} {:10.3} {time:11.2}", ndcg / count, recall / count);
+        let Self { ndcg, recall, reciprocal_rank, first, count } = self;
+        let [ndcg, recall, mrr, first] =
+            [ndcg, recall, reciprocal_rank, first].map(|sum| sum / count);
+        println!("{name:32} {ndcg:7.4} {recall:10.3} {mrr:7.4} {first:7.3} {time:11.2}");
     }
 }
 

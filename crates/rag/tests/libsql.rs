@@ -406,7 +406,7 @@ async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
     for read_only in [false, true] {
         options.read_only = read_only;
         let error = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
-        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 2 }), "{error}");
+        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 3 }), "{error}");
         assert!(error.to_string().contains("`marquetry index --reset PATH…`"), "{error}");
     }
     (options.read_only, options.reset) = (false, true);

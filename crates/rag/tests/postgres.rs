@@ -354,9 +354,9 @@ async fn another_model_is_refused_until_it_is_told_to_reset() {
 async fn tables_of_newer_programs_are_refused() {
     let Some(url) = database().await else { return };
     drop(open(&url).await);
-    connect(&url).await.batch_execute("UPDATE rag_state SET version = 3").await.unwrap();
+    connect(&url).await.batch_execute("UPDATE rag_state SET version = 4").await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
-    assert!(matches!(error, StoreError::NewerSchema { found: 3, known: 2 }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 4, known: 3 }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -367,7 +367,7 @@ async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
     let old = "UPDATE rag_state SET version = 1; UPDATE rag_chunk SET packed = 'x'";
     connect(&url).await.batch_execute(old).await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
-    assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 2 }), "{error}");
+    assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 3 }), "{error}");
     let reset = async || open_with(&url, |options| options.reset = true).await;
     let (one, other) = tokio::join!(reset(), reset());
     assert_eq!(one.count(&Filter::default()).await.unwrap(), 0);

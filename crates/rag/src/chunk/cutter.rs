@@ -291,6 +291,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
             content,
             span,
             chapter: self.chapter.clone(),
+            headings: Vec::new(),
             page: None,
         }
     }

@@ -161,6 +161,9 @@ pub struct Chunk {
     pub span: Range<usize>,
     /// The chapter that it is in.
     pub chapter: Option<Chapter>,
+    /// The headings above it, the highest first, where headings are known (`chunk_extracted`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headings: Vec<String>,
     /// The page that it begins on, from 1, where pages are known (`chunk_extracted`).
     pub page: Option<u32>,
     /// How many sentences, or blocks of source code, it has, wholly or in part; 0 if it was made of words.

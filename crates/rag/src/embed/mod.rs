@@ -57,6 +57,12 @@ pub trait Embedder: Send + Sync + 'static {
         })
     }
 
+    /// How much of a question the model knows, from 0 to 1: its vector counts as much in a search. A model of another
+    /// language than the question's knows few of its words. 1 for models that do not say.
+    fn coverage(&self, _question: &str) -> f32 {
+        1.0
+    }
+
     /// How many tokens a text has for this model, or nearly, for
     /// [`ChunkOptions::max_tokens`](crate::ChunkOptions::max_tokens).
     fn count_tokens(&self, text: &str) -> usize;

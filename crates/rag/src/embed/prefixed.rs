@@ -69,6 +69,10 @@ impl Embedder for Prefixed {
         self.inner.embed_query(&format!("{}{query}", self.query)).await
     }
 
+    fn coverage(&self, question: &str) -> f32 {
+        self.inner.coverage(question)
+    }
+
     fn count_tokens(&self, text: &str) -> usize {
         self.passage_tokens + self.inner.count_tokens(text)
     }

@@ -71,6 +71,18 @@ impl StaticModel {
         sum
     }
 
+    /// The share of a question's words that are whole entries of the vocabulary, from 0 to 1. Other words are spelled in
+    /// pieces, which say little; single characters of other scripts, which English texts name in passing, do not count.
+    pub fn coverage(&self, question: &str) -> f32 {
+        let (mut known, mut all) = (0_u32, 0_u32);
+        self.tokens.words(question, |word, is_entry| {
+            let is_single = word.chars().nth(1).is_none() && !word.is_ascii();
+            all += 1;
+            known += u32::from(is_entry && !is_single);
+        });
+        if all == 0 { 0.0 } else { known as f32 / all as f32 }
+    }
+
     /// How many tokens a text has, for [`ChunkOptions::max_tokens`](crate::ChunkOptions::max_tokens).
     pub fn count_tokens(&self, text: &str) -> usize {
         let mut ids = Vec::new();
@@ -157,6 +169,10 @@ impl Embedder for &'static StaticModel {
         Ok(vectors)
     }
 
+    fn coverage(&self, question: &str) -> f32 {
+        StaticModel::coverage(self, question)
+    }
+
     fn count_tokens(&self, text: &str) -> usize {
         StaticModel::count_tokens(self, text)
     }
@@ -176,6 +192,18 @@ mod tests {
         check(&[3 * PORTION, 0], &[0..1, 1..2]);
         check(&[0, PORTION, 1, PORTION - 1, 0, 1], &[0..2, 2..5, 5..6]);
         check(&[1, 2 * PORTION, 1], &[0..1, 1..2, 2..3]);
+    }
+
+    #[test]
+    fn other_languages_are_not_known() {
+        let coverage = |text| StaticModel::built_in().coverage(text);
+        assert_eq!(coverage("How is bread made, in a mill?"), 1.0);
+        assert_eq!(coverage("boundary layer of zorbulating gas"), 0.8);
+        assert!(coverage("¿Cuántas harinas muelen los molineros del pueblo?") < 0.7);
+        for text in ["хлеб и вода", "面包是怎么做的", "ขนมปังทำอย่างไร", "", "?!"]
+        {
+            assert_eq!(coverage(text), 0.0, "{text}");
+        }
     }
 
     #[tokio::test]

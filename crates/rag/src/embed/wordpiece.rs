@@ -21,30 +21,18 @@ impl WordPiece {
 
     /// Appends the ids of a text's tokens.
     pub(super) fn tokenize(&self, text: &str, ids: &mut Vec<u32>) {
-        let mut word = String::new();
         let mut scratch = String::new();
-        let mut add = |character: char| {
-            if character.is_whitespace() {
-                self.spell(&mut word, &mut scratch, ids);
-            } else if is_punctuation(character) || is_ideograph(character) {
-                self.spell(&mut word, &mut scratch, ids);
-                word.push(character);
-                self.spell(&mut word, &mut scratch, ids);
-            } else {
-                word.push(character);
+        divide(text, |word| self.spell(word, &mut scratch, ids));
+    }
+
+    /// Shows the words of a text, and whether each is a token as a whole. Punctuation is none of them.
+    pub(super) fn words(&self, text: &str, mut see: impl FnMut(&str, bool)) {
+        divide(text, |word| {
+            if !word.is_empty() && !word.starts_with(is_punctuation) {
+                see(word, self.ids.contains_key(word.as_str()));
             }
-        };
-        for character in text.chars() {
-            if character.is_ascii() {
-                if !is_dropped(character) {
-                    add(character.to_ascii_lowercase());
-                }
-            } else if !is_dropped(character) {
-                // Lower-cased and without accents, in that order, as the vocabulary was made.
-                character.to_lowercase().nfd().filter(|&part| !is_accent(part)).for_each(&mut add);
-            }
-        }
-        add(' ');
+            word.clear();
+        });
     }
 
     /// Appends the pieces of a word, the longest first, and empties it.
@@ -89,6 +77,33 @@ impl WordPiece {
         }
         None
     }
+}
+
+/// Shows each word of a text to `take`, which empties it; some are empty.
+fn divide(text: &str, mut take: impl FnMut(&mut String)) {
+    let mut word = String::new();
+    let mut add = |character: char| {
+        if character.is_whitespace() {
+            take(&mut word);
+        } else if is_punctuation(character) || is_ideograph(character) {
+            take(&mut word);
+            word.push(character);
+            take(&mut word);
+        } else {
+            word.push(character);
+        }
+    };
+    for character in text.chars() {
+        if character.is_ascii() {
+            if !is_dropped(character) {
+                add(character.to_ascii_lowercase());
+            }
+        } else if !is_dropped(character) {
+            // Lower-cased and without accents, in that order, as the vocabulary was made.
+            character.to_lowercase().nfd().filter(|&part| !is_accent(part)).for_each(&mut add);
+        }
+    }
+    add(' ');
 }
 
 /// What is no text: control and format characters, and what stands for something that was not readable.

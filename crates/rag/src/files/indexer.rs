@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport,
     identity::of_path,
-    keep::{Keeper, Prepared},
+    keep::{self, Keeper, Prepared},
     place::{Target, path_of, resolved},
     prune::{self, Scope},
     read::{self, Contents, Stamp},
@@ -419,9 +419,13 @@ impl Shared {
         };
         let prepared = async {
             let extracted: Extracted = extracted.await?;
-            let known = before.as_ref().map(|before| &*before.uri);
+            let mut document = Document::new(&uri);
+            keep::name(&mut document, path, &extracted, &source);
+            let is_kept = before.is_some();
             let (options, stop) = (&self.options.chunks, stop.and_within(limits.max_time));
-            let chunks = self.pipeline.prepare_until(known, &extracted, options, &stop).await?;
+            let chunks =
+                self.pipeline.prepare_until(&document, is_kept, &extracted, options, &stop);
+            let chunks = chunks.await?;
             Ok((extracted, chunks))
         };
         let (extracted, chunks) = prepared.await.map_err(|problem: FileProblem| match &before {

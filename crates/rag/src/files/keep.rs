@@ -179,13 +179,12 @@ impl Keeper {
             },
         };
         let mut document = self.records.document(&record);
-        document.title = file.extracted.title.clone().or(document.title);
+        name(&mut document, &file.path, &file.extracted, &file.source);
         document.media_type = Some(file.extracted.mime_type.clone());
         document.content_hash = Some(file.hash.clone());
         let (key, value) = Prepared::ORIGIN;
         let metadata = &mut document.metadata;
         metadata.insert(key.to_owned(), value.into());
-        metadata.insert(Prepared::SOURCE.to_owned(), file.source.clone().into());
         metadata.insert(Prepared::SETTINGS.to_owned(), file.settings.clone().into());
         metadata.insert(Prepared::CHUNKING.to_owned(), json!(self.options.chunks));
         Ok(document)
@@ -286,6 +285,14 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// Says what a file's document is called, and where it lies.
+pub(super) fn name(document: &mut Document, path: &Path, extracted: &Extracted, source: &str) {
+    let name = file_name(path);
+    document.title = extracted.title.clone().or_else(|| Some(name.clone()));
+    document.name = Some(name);
+    document.metadata.insert(Prepared::SOURCE.to_owned(), source.into());
 }
 
 /// Where what is indexed lies.

@@ -120,23 +120,27 @@ impl Pipeline {
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<u64, PipelineError> {
-        let chunks = self.prepare(Some(&document.uri), extracted, options).await?;
+        let chunks = self.prepare(&document, true, extracted, options).await?;
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`]. With the URI of one that is there, only
-    /// chunks are embedded that it has not already.
+    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is kept already, only
+    /// chunks are embedded that it has not.
+    ///
+    /// Embedded is the text of a chunk after the folder, the name and the title of its document and the headings above it,
+    /// so that a question that names those finds it. [`NewChunk::content`] is the text alone.
     ///
     /// # Errors
     ///
     /// The document cannot be cut as asked, the store fails, or there are no vectors.
     pub async fn prepare(
         &self,
-        before: Option<&str>,
+        document: &Document,
+        is_kept: bool,
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<Vec<NewChunk>, PipelineError> {
-        self.prepare_until(before, extracted, options, &Stop::never()).await
+        self.prepare_until(document, is_kept, extracted, options, &Stop::never()).await
     }
 
     /// As [`Self::prepare`], unless it is stopped. It is also stopped when nobody waits for it any more.
@@ -146,7 +150,8 @@ impl Pipeline {
     /// As [`Self::prepare`], and [`ChunkError::Time`] and [`ChunkError::Stopped`] if it was stopped.
     pub async fn prepare_until(
         &self,
-        before: Option<&str>,
+        document: &Document,
+        is_kept: bool,
         extracted: &Extracted,
         options: &ChunkOptions,
         stop: &Stop,
@@ -163,20 +168,37 @@ impl Pipeline {
             caller.disarm();
             chunks??
         };
-        let texts: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
-        let vectors = match before {
-            Some(uri) => self.embed_new(uri, &texts).await?,
-            None => self.embed(&texts).await?,
+        let chunks: Vec<_> =
+            chunks.into_iter().map(|chunk| NewChunk::new(chunk, Vec::new())).collect();
+        let context = document.context();
+        let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
+        let vectors = match is_kept {
+            true => self.embed_new(&document.uri, &texts).await?,
+            false => self.embed(&texts).await?,
         };
-        Ok(chunks
-            .into_iter()
-            .zip(vectors)
-            .map(|(chunk, vector)| NewChunk::new(chunk, vector))
-            .collect())
+        Ok(with_vectors(chunks, vectors))
     }
 
-    /// The vectors of texts that are to be a document's chunks. Those that it has already are taken from the store; only
-    /// the others are embedded, each once.
+    /// Keeps a document that says something else of itself, with the chunks that it has. They are embedded anew where
+    /// that is part of what is embedded, such as the title.
+    ///
+    /// # Errors
+    ///
+    /// The store fails, or there are no vectors.
+    pub async fn relabel(&self, document: Document) -> Result<u64, PipelineError> {
+        let mut chunks = self.store.embedded(&document.uri).await?;
+        let old = self.store.document(&document.uri).await?;
+        let context = document.context();
+        if old.is_some_and(|old| old.context() != context) {
+            let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
+            let vectors = self.embed_new(&document.uri, &texts).await?;
+            chunks = with_vectors(chunks, vectors);
+        }
+        Ok(self.store.replace(document, chunks).await?)
+    }
+
+    /// The vectors of texts as they are to be embedded for a document's chunks. Those that it has already are taken from
+    /// the store; only the others are embedded, each once.
     ///
     /// # Errors
     ///
@@ -186,9 +208,13 @@ impl Pipeline {
         uri: &str,
         texts: &[String],
     ) -> Result<Vec<Vec<f32>>, PipelineError> {
-        let kept = self.store.embedded(uri).await?;
-        let kept = kept.into_iter().map(|chunk| (chunk.content, chunk.vector));
-        let mut known: HashMap<String, Vec<f32>> = kept.collect();
+        let mut known: HashMap<String, Vec<f32>> = HashMap::new();
+        if let Some(old) = self.store.document(uri).await? {
+            let context = old.context();
+            let kept = self.store.embedded(uri).await?;
+            let kept = kept.into_iter().map(|chunk| (context.embedded(&chunk), chunk.vector));
+            known.extend(kept);
+        }
         let new: BTreeSet<&String> =
             texts.iter().filter(|text| !known.contains_key(*text)).collect();
         let new: Vec<String> = new.into_iter().cloned().collect();
@@ -218,7 +244,13 @@ impl Pipeline {
     pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
         if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
             request.vector = Some(self.embedder.embed_query(&request.text).await?);
+            request.coverage.get_or_insert_with(|| self.embedder.coverage(&request.text));
         }
         Ok(self.store.search(&request).await?)
     }
+}
+
+fn with_vectors(chunks: Vec<NewChunk>, vectors: Vec<Vec<f32>>) -> Vec<NewChunk> {
+    let chunks = chunks.into_iter().zip(vectors);
+    chunks.map(|(chunk, vector)| NewChunk { vector, ..chunk }).collect()
 }

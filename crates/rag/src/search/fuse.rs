@@ -1,6 +1,6 @@
 //! Two rankings become one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Hit, Query, request::sort_and_limit, top::Top};
 use crate::store::{Document, StoredChunk};
@@ -27,26 +27,74 @@ pub(crate) trait Ranked {
     fn share(&self, row: u32) -> f32;
 }
 
-/// The best rows first, from both rankings, which have their best rows first.
+/// Rows with their scores, the best first.
+#[derive(Debug, Default)]
+pub(crate) struct Ranking {
+    pub(crate) best: Vec<(f32, u32)>,
+    /// The best row of each of the best documents, if only those are wanted.
+    pub(crate) of_documents: Vec<(f32, u32)>,
+}
+
+/// The best rows first, from both rankings.
+///
+/// If only the best row of each document is wanted, documents come in the order in which their first rows come
+/// otherwise; documents follow of which no row is among the best.
 pub(crate) fn fuse(
     query: &Query<'_>,
-    semantic: &[(f32, u32)],
-    keyword: &[(f32, u32)],
+    semantic: &Ranking,
+    keyword: &Ranking,
     rows: &impl Ranked,
 ) -> Vec<Found> {
-    struct Both {
-        row: u32,
-        semantic: Option<u32>,
-        keyword: Option<u32>,
+    let places = |ranking: &Ranking| ranks(&ranking.best, 1).collect::<Vec<_>>();
+    let ranked = both(query, &places(semantic), &places(keyword), rows, |row| row);
+    if !query.distinct {
+        return found(query, ranked, rows).take(query.limit).collect();
     }
+    let mut seen = HashSet::new();
+    let known: HashSet<u32> = ranked.iter().map(|(_, both)| rows.document(both.row)).collect();
+    let last = ranked.last().map_or(f64::INFINITY, |(score, _)| *score);
+    let mut all: Vec<Found> =
+        found(query, ranked, rows).filter(|found| seen.insert(found.document)).collect();
+    if all.len() < query.limit {
+        let more = |ranking: &Ranking| {
+            let first = ranking.best.len() as u32 + 1;
+            let others = ranking.of_documents.iter().copied();
+            let others: Vec<_> =
+                others.filter(|(_, row)| !known.contains(&rows.document(*row))).collect();
+            ranks(&others, first).collect::<Vec<_>>()
+        };
+        let mut more = both(query, &more(semantic), &more(keyword), rows, |row| rows.document(row));
+        for (score, _) in &mut more {
+            *score = score.min(last);
+        }
+        all.extend(found(query, more, rows));
+    }
+    all.truncate(query.limit);
+    all
+}
+
+/// A row, or the best row of a document, with its places in both rankings.
+struct Both {
+    row: u32,
+    semantic: Option<u32>,
+    keyword: Option<u32>,
+}
+
+/// What both rankings make together of rows, or of all the rows of a document, which `key` says.
+fn both(
+    query: &Query<'_>,
+    semantic: &[(u32, u32)],
+    keyword: &[(u32, u32)],
+    rows: &impl Ranked,
+    key: impl Fn(u32) -> u32,
+) -> Vec<(f64, Both)> {
     // A document's best row by vector may be another than its best by words: the document has both places, and
     // is shown by the row that won it more.
-    let key = |row: u32| if query.distinct { rows.document(row) } else { row };
     let mut ranked: HashMap<u32, Both> = HashMap::new();
-    for (rank, row) in ranks(semantic) {
+    for &(rank, row) in semantic {
         ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
     }
-    for (rank, row) in ranks(keyword) {
+    for &(rank, row) in keyword {
         let entry = ranked.entry(key(row)).or_insert(Both { row, semantic: None, keyword: None });
         entry.keyword = Some(rank);
         if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
@@ -59,8 +107,17 @@ pub(crate) fn fuse(
         .collect();
     // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
     ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.place(both.row)));
-    let limit = if query.threshold > 0.0 { ranked.len() } else { query.limit };
+    let limit = if query.threshold > 0.0 || query.distinct { ranked.len() } else { query.limit };
     sort_and_limit(&mut ranked, limit, |(score, _)| *score);
+    ranked
+}
+
+/// Those rows that are relevant enough.
+fn found<'a>(
+    query: &'a Query<'_>,
+    ranked: Vec<(f64, Both)>,
+    rows: &'a impl Ranked,
+) -> impl Iterator<Item = Found> + 'a {
     ranked
         .into_iter()
         .map(|(score, Both { row, semantic, keyword })| {
@@ -77,14 +134,12 @@ pub(crate) fn fuse(
             }
         })
         .filter(|found| found.relevance >= query.threshold)
-        .take(query.limit)
-        .collect()
 }
 
-/// Places from 1; equals share one.
-fn ranks(sorted: &[(f32, u32)]) -> impl Iterator<Item = (u32, u32)> {
+/// Places with their rows, from `first` on; equals share one.
+fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut last = (f32::NAN, 0);
-    (1..).zip(sorted).map(move |(place, &(score, row))| {
+    (first..).zip(sorted).map(move |(place, &(score, row))| {
         if score != last.0 {
             last = (score, place);
         }
@@ -124,28 +179,54 @@ impl Found {
     }
 }
 
-/// The best rows, or the best row of each of the best documents.
+/// The best rows, and the best row of each of the best documents where those are wanted.
 pub(crate) struct Collector<'a> {
     top: Top,
-    /// The document of each row, if only the best row of each counts. A document's rows come one after another.
-    documents: Option<&'a [u32]>,
+    documents: Option<OfDocuments<'a>>,
+}
+
+/// The best row of each of the best documents.
+struct OfDocuments<'a> {
+    /// The document of each row. A document's rows come one after another.
+    documents: &'a [u32],
+    top: Top,
     open: Option<(u32, f32, u32)>,
 }
 
 impl<'a> Collector<'a> {
-    /// For as many rows as a query fuses; the document of each row is told in case that only the best of each counts.
+    /// For as many rows as a query fuses, with the document of each row.
     pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
         Self::of(query.depth(), query.distinct.then_some(documents))
     }
 
     pub(crate) fn of(depth: usize, documents: Option<&'a [u32]>) -> Self {
-        Self { top: Top::new(depth), documents, open: None }
+        let of = |documents| OfDocuments { documents, top: Top::new(depth), open: None };
+        Self { top: Top::new(depth), documents: documents.map(of) }
     }
 
     #[inline(always)]
     pub(crate) fn see(&mut self, score: f32, row: u32) {
-        let Some(documents) = self.documents else { return self.top.push(score, row) };
-        let document = documents[row as usize];
+        self.top.push(score, row);
+        if let Some(documents) = &mut self.documents {
+            documents.see(score, row);
+        }
+    }
+
+    /// What a score must be more than to be of interest, as far as that is known already.
+    pub(crate) fn least(&self) -> f32 {
+        // A document has one row among the best documents, and any number among the best rows.
+        self.documents.as_ref().map_or(&self.top, |documents| &documents.top).least()
+    }
+
+    pub(crate) fn into_ranking(self) -> Ranking {
+        let of_documents = self.documents.map(OfDocuments::into_sorted).unwrap_or_default();
+        Ranking { best: self.top.into_sorted(), of_documents }
+    }
+}
+
+impl OfDocuments<'_> {
+    fn see(&mut self, score: f32, row: u32) {
+        let document = self.documents[row as usize];
         match &mut self.open {
             Some((open, best, at)) if *open == document => {
                 if score > *best {
@@ -160,12 +241,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// What a score must be more than to be of interest, as far as that is known already.
-    pub(crate) fn least(&self) -> f32 {
-        self.top.least()
-    }
-
-    pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {
+    fn into_sorted(mut self) -> Vec<(f32, u32)> {
         if let Some((_, score, row)) = self.open {
             self.top.push(score, row);
         }

@@ -4,7 +4,8 @@ use std::{collections::HashSet, ops::Range};
 
 use super::{
     SearchRequest,
-    words::{Analyzer, is_undivided},
+    language::Language,
+    words::{Analyzer, group_size, plain},
 };
 
 /// Where in a text words stand that a search for a question finds it by: in their order, in bytes, without overlap.
@@ -19,15 +20,16 @@ use super::{
 pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     let mut analyzer = Analyzer::default();
     let question = &question[..question.floor_char_boundary(SearchRequest::MAX_TEXT_BYTES)];
-    let wanted = analyzer.distinct(question, SearchRequest::MAX_TERMS);
-    let wanted: HashSet<String> = wanted.into_iter().collect();
+    let language = Language::of_plain(&plain(text)).unwrap_or(Language::ENGLISH);
+    let wanted = analyzer.question(question, SearchRequest::MAX_TERMS, &[language]);
+    let wanted: HashSet<String> = wanted.into_iter().flat_map(|asked| asked.terms).collect();
     let mut found: Vec<Range<usize>> = Vec::new();
     if wanted.is_empty() {
         return found;
     }
     let mut look = |span: Range<usize>| {
         let mut is_wanted = false;
-        analyzer.analyze(&text[span.clone()], |term| is_wanted |= wanted.contains(term));
+        analyzer.analyze(&text[span.clone()], language, |term| is_wanted |= wanted.contains(term));
         match found.last_mut() {
             _ if !is_wanted => {}
             Some(last) if span.start < last.end => last.end = span.end,
@@ -35,17 +37,20 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
         }
     };
     for run in runs(text) {
-        let characters: Vec<_> = text[run.clone()].char_indices().collect();
-        if characters.len() == 1
-            || !characters.iter().any(|(_, character)| is_undivided(*character))
-        {
+        let size = text[run.clone()].chars().find_map(group_size);
+        let Some(size) = size else {
+            look(run);
+            continue;
+        };
+        // Words that nothing divides are found by groups of characters.
+        let bounds = text[run.clone()].char_indices().map(|(at, _)| run.start + at);
+        let bounds: Vec<usize> = bounds.chain([run.end]).collect();
+        if bounds.len() <= size + 1 {
             look(run);
             continue;
         }
-        // Words that nothing divides are found by pairs of characters.
-        for pair in characters.windows(2) {
-            let (last, character) = pair[1];
-            look(run.start + pair[0].0..run.start + last + character.len_utf8());
+        for bound in bounds.windows(size + 1) {
+            look(bound[0]..bound[size]);
         }
     }
     found
@@ -78,6 +83,8 @@ mod tests {
         check("", "x", &[]);
         check("x", "", &[]);
         check("东京都的天气", "东京", &["东京"]);
+        check("ผมชอบภาษาไทยมาก", "ภาษาไทย", &["ภาษาไทย"]);
+        check("Los algoritmos de la ciudad", "algoritmo", &["algoritmos"]);
         check("\"a\" OR (b*) NEAR'c';--", "near OR * ' --", &["NEAR"]);
     }
 

@@ -12,8 +12,8 @@ use std::{
 
 use super::{
     Fusion, Matching, SearchRequest,
-    fuse::{Collector, Found, Ranked, fuse},
-    postings::{Postings, Scorer, Term},
+    fuse::{Collector, Found, Ranked, Ranking, fuse},
+    postings::{Postings, Scorer, Term, Weighed, Word},
     top,
     vectors::{Matrix, Packed, Probe},
 };
@@ -53,12 +53,14 @@ pub(crate) struct Entry {
 /// What is looked for.
 pub(crate) struct Query<'a> {
     pub(crate) vector: Option<&'a [f32]>,
-    /// The question's terms, each once; None is a word that no chunk has.
-    pub(crate) terms: &'a [Option<Term>],
+    /// The question's words, each once.
+    pub(crate) words: &'a [Word],
     pub(crate) matching: Matching,
     /// The label of the URI of the one document that is searched.
     pub(crate) scope: Option<Label>,
     pub(crate) filter: LabelFilter,
+    /// The part of the filter that says who asks.
+    pub(crate) readers: LabelFilter,
     pub(crate) limit: usize,
     pub(crate) threshold: f64,
     pub(crate) distinct: bool,
@@ -68,15 +70,16 @@ pub(crate) struct Query<'a> {
 impl<'a> Query<'a> {
     pub(crate) fn new(
         request: &'a SearchRequest,
-        terms: &'a [Option<Term>],
+        words: &'a [Word],
         model: &EmbeddingModel,
     ) -> Self {
         Self {
             vector: request.vector.as_deref(),
-            terms,
+            words,
             matching: request.matching,
             scope: request.filter.scope_label(),
             filter: request.filter.compile(),
+            readers: request.filter.compile_readers(),
             limit: request.limit,
             threshold: request.threshold,
             distinct: request.distinct,
@@ -84,9 +87,6 @@ impl<'a> Query<'a> {
         }
     }
 }
-
-/// Rows with their scores, the best first.
-type Ranking = Vec<(f32, u32)>;
 
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -231,22 +231,28 @@ impl Index {
         if query.limit == 0 || self.len() == 0 {
             return Vec::new();
         }
-        let runs = self.runs(query);
+        let runs = self.runs(query.scope, &query.filter);
         let probe = query.vector.and_then(Probe::new);
-        let is_alive = |row: u32| self.documents_of_rows[row as usize] != DEAD;
-        let is_alive: Option<&dyn Fn(u32) -> bool> =
-            if self.dead > 0 { Some(&is_alive) } else { None };
-        let scorer = self.postings.scorer(query.terms, self.len(), is_alive);
+        let weighed = self.weighed(query, &runs);
+        let scorer = self.postings.scorer(query.words, &weighed);
         let (semantic, keyword) = self.both_rankings(query, probe.as_ref(), &scorer, &runs);
         let rows = Rows { index: self, probe: probe.as_ref(), scorer: &scorer };
         fuse(query, &semantic, &keyword, &rows)
     }
 
-    /// The rows that pass the filter, as few ranges.
-    fn runs(&self, query: &Query<'_>) -> Vec<Range<u32>> {
+    /// The rows that whoever asks may read: by these words are weighed, and by no others.
+    fn weighed(&self, query: &Query<'_>, runs: &[Range<u32>]) -> Weighed {
+        if query.words.is_empty() || (query.scope.is_none() && query.filter == query.readers) {
+            return self.postings.weighed(runs, self.len());
+        }
+        self.postings.weighed(&self.runs(None, &query.readers), self.len())
+    }
+
+    /// The rows that pass a filter, as few ranges.
+    fn runs(&self, scope: Option<Label>, filter: &LabelFilter) -> Vec<Range<u32>> {
         let all = self.documents_of_rows.len() as u32;
         let mut runs: Vec<Range<u32>> = Vec::new();
-        if query.scope.is_none() && query.filter.is_empty() {
+        if scope.is_none() && filter.is_empty() {
             if self.dead == 0 {
                 runs.push(0..all);
                 return runs;
@@ -257,7 +263,7 @@ impl Index {
             return runs;
         }
         let mut parts: Vec<_> =
-            self.passing(query.scope, query.filter.clone()).map(|kept| kept.rows.clone()).collect();
+            self.passing(scope, filter.clone()).map(|kept| kept.rows.clone()).collect();
         parts.sort_unstable_by_key(|rows| rows.start);
         parts.into_iter().filter(|rows| !rows.is_empty()).for_each(|rows| join(&mut runs, rows));
         runs
@@ -270,7 +276,9 @@ impl Index {
         scorer: &Scorer<'_>,
         runs: &[Range<u32>],
     ) -> (Ranking, Ranking) {
-        let Some(probe) = probe else { return (Vec::new(), self.by_words(query, scorer, runs)) };
+        let Some(probe) = probe else {
+            return (Ranking::default(), self.by_words(query, scorer, runs));
+        };
         let parts = parts(runs);
         let next = AtomicUsize::new(0);
         // Each thread takes what the others have left.
@@ -284,7 +292,7 @@ impl Index {
                     |row, score| top.see(score, row),
                 );
             }
-            top.into_sorted()
+            top.into_ranking()
         };
         let rows: usize = runs.iter().map(Range::len).sum();
         let helpers = if rows < ROWS_FOR_THREADS { 0 } else { threads() - 1 };
@@ -304,21 +312,26 @@ impl Index {
     /// The best of what the threads have found, by exact cosines.
     fn exactly(&self, query: &Query<'_>, probe: &Probe, found: Vec<Ranking>) -> Ranking {
         let is_one = found.len() == 1;
-        let mut rows: Vec<_> = found.into_iter().flatten().collect();
-        if !is_one {
-            rows.sort_unstable_by(top::order);
-            // The rows of a document may have been with several threads.
-            let mut seen = HashSet::new();
-            rows.retain(|&(_, row)| {
-                !query.distinct || seen.insert(self.documents_of_rows[row as usize])
-            });
-            rows.truncate(query.depth());
-        }
-        for (score, row) in &mut rows {
-            *score = self.vectors.cosine(*row, probe).unwrap_or(0.0);
-        }
-        rows.sort_by(|left, right| right.0.total_cmp(&left.0));
-        rows
+        let (best, of_documents): (Vec<_>, Vec<_>) =
+            found.into_iter().map(|found| (found.best, found.of_documents)).unzip();
+        let exactly = |found: Vec<Vec<(f32, u32)>>, is_distinct: bool| {
+            let mut rows: Vec<_> = found.into_iter().flatten().collect();
+            if !is_one {
+                rows.sort_unstable_by(top::order);
+                // The rows of a document may have been with several threads.
+                let mut seen = HashSet::new();
+                rows.retain(|&(_, row)| {
+                    !is_distinct || seen.insert(self.documents_of_rows[row as usize])
+                });
+                rows.truncate(query.depth());
+            }
+            for (score, row) in &mut rows {
+                *score = self.vectors.cosine(*row, probe).unwrap_or(0.0);
+            }
+            rows.sort_by(|left, right| right.0.total_cmp(&left.0));
+            rows
+        };
+        Ranking { best: exactly(best, false), of_documents: exactly(of_documents, true) }
     }
 
     fn by_words(&self, query: &Query<'_>, scorer: &Scorer<'_>, runs: &[Range<u32>]) -> Ranking {
@@ -327,7 +340,7 @@ impl Index {
             top.see(score, row);
             top.least()
         });
-        top.into_sorted()
+        top.into_ranking()
     }
 }
 

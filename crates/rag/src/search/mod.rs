@@ -4,6 +4,7 @@ mod bytes;
 mod fuse;
 mod highlight;
 mod index;
+mod language;
 mod postings;
 mod request;
 mod top;
@@ -24,13 +25,13 @@ pub(crate) use self::vectors::unpacked;
 pub(crate) use self::{
     fuse::Found,
     index::{Entry, Index, Query, Row},
-    postings::Term,
+    postings::{Term, Word},
     vectors::Packed,
-    words::Analyzer,
+    words::{Analyzer, Asked},
 };
 #[cfg(feature = "postgres")]
 pub(crate) use self::{
-    fuse::{Collector, Ranked, fuse},
+    fuse::{Collector, Ranked, Ranking, fuse},
     postings::{average, bm25, weight},
     vectors::{Matrix, Probe, unit},
 };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::search::Matching;
+use crate::search::{Asked, Matching};
 
 /// How soon more of the same word stops to count.
 const K1: f32 = 1.2;
@@ -88,10 +88,55 @@ impl List {
     }
 }
 
+/// A word of a question: the terms under which rows may have it, and how often the question says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// Those that the store knows.
+    pub(crate) terms: Vec<Term>,
+    pub(crate) count: u32,
+}
+
+impl Word {
+    /// Words with the numbers that a store gives their terms; None is a term that no chunk has.
+    pub(crate) fn all<E>(
+        asked: &[Asked],
+        mut number: impl FnMut(&str) -> Result<Option<Term>, E>,
+    ) -> Result<Vec<Self>, E> {
+        let word = |asked: &Asked| {
+            let terms = asked.terms.iter().filter_map(|term| number(term).transpose());
+            Ok(Self { terms: terms.collect::<Result<_, _>>()?, count: asked.count })
+        };
+        asked.iter().map(word).collect()
+    }
+}
+
+/// The rows by which words are weighed: those that the searcher may read, so that scores tell nothing of others.
+pub(crate) struct Weighed {
+    rows: usize,
+    total_length: u64,
+    /// A bit for each row that counts; None if all do.
+    is_in: Option<Vec<u64>>,
+}
+
+impl Weighed {
+    /// In how many rows of a list a term counts.
+    fn count(&self, list: &List) -> usize {
+        match &self.is_in {
+            None => list.postings.len(),
+            Some(bits) => {
+                let is_in = |row: u32| bits[(row / 64) as usize] >> (row % 64) & 1;
+                list.postings.iter().map(|posting| is_in(posting.row()) as usize).sum()
+            }
+        }
+    }
+}
+
 /// One term of a question: where it stands, and how rare it is.
 struct Wanted<'a> {
     list: &'a List,
     weight: f32,
+    /// The place of its word in the question.
+    word: usize,
 }
 
 impl Wanted<'_> {
@@ -105,6 +150,8 @@ impl Wanted<'_> {
 pub(crate) struct Scorer<'a> {
     postings: &'a Postings,
     wanted: Vec<Wanted<'a>>,
+    /// How much each word weighs that a row has, however often the question says it.
+    words: Vec<f32>,
     average: f32,
     /// Whether each of the question's words is known; if not, no row has all of them.
     complete: bool,
@@ -132,31 +179,49 @@ impl Postings {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }
 
-    /// A question of these terms, each once; None is a word that no chunk has.
-    pub(crate) fn scorer(
-        &self,
-        terms: &[Option<Term>],
-        alive: usize,
-        is_alive: Option<&dyn Fn(u32) -> bool>,
-    ) -> Scorer<'_> {
-        let mut wanted = Vec::new();
-        for list in terms.iter().flatten().filter_map(|&term| self.lists.get(term as usize)) {
-            let count = match is_alive {
-                None => list.postings.len(),
-                Some(is_alive) => list.postings.iter().filter(|it| is_alive(it.row())).count(),
-            };
-            if count > 0 {
-                wanted.push(Wanted { list, weight: weight(alive, count) });
+    /// The rows of these runs as those by which words are weighed; `alive` is how many rows there are.
+    pub(crate) fn weighed(&self, runs: &[Range<u32>], alive: usize) -> Weighed {
+        let rows = runs.iter().map(Range::len).sum();
+        if rows == self.lengths.len() && rows == alive {
+            return Weighed { rows, total_length: self.total_length, is_in: None };
+        }
+        let mut bits = vec![0_u64; self.lengths.len().div_ceil(64)];
+        let mut total_length = 0;
+        for run in runs {
+            let lengths = &self.lengths[run.start as usize..run.end as usize];
+            total_length += lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
+            for row in run.clone() {
+                bits[(row / 64) as usize] |= 1 << (row % 64);
             }
         }
-        let unknown = terms.len() - wanted.len();
-        let known: f32 = wanted.iter().map(|wanted| wanted.weight).sum();
+        Weighed { rows, total_length, is_in: Some(bits) }
+    }
+
+    /// A question of these words, each once.
+    pub(crate) fn scorer(&self, words: &[Word], weighed: &Weighed) -> Scorer<'_> {
+        let mut wanted = Vec::new();
+        let mut weights = Vec::with_capacity(words.len());
+        let mut complete = true;
+        for (at, word) in words.iter().enumerate() {
+            let lists = word.terms.iter().filter_map(|&term| self.lists.get(term as usize));
+            let lists: Vec<_> = lists
+                .map(|list| (list, weighed.count(list)))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            let count: usize = lists.iter().map(|(_, count)| count).sum();
+            let weight = weight(weighed.rows, count.min(weighed.rows));
+            weights.push(weight);
+            complete &= !lists.is_empty();
+            let weight = weight * word.count as f32;
+            wanted.extend(lists.into_iter().map(|(list, _)| Wanted { list, weight, word: at }));
+        }
         Scorer {
             postings: self,
-            complete: unknown == 0,
-            total_weight: known + unknown as f32 * weight(alive, 0),
+            complete,
+            total_weight: weights.iter().sum(),
+            words: weights,
             wanted,
-            average: average(self.total_length, alive),
+            average: average(weighed.total_length, weighed.rows),
         }
     }
 
@@ -211,18 +276,32 @@ impl Scorer<'_> {
             Matching::Any => self.scan_any(runs, see),
             Matching::All if !self.complete => {}
             Matching::All => {
-                let rarest = self.wanted.iter().min_by_key(|wanted| wanted.list.postings.len());
+                let mut sizes = vec![0; self.words.len()];
+                for wanted in &self.wanted {
+                    sizes[wanted.word] += wanted.list.postings.len();
+                }
+                let rarest = (0..sizes.len()).min_by_key(|&word| sizes[word]);
+                let lists = self.wanted.iter().filter(|wanted| Some(wanted.word) == rarest);
+                let mut rows: Vec<u32> =
+                    lists.flat_map(|it| it.list.postings.iter().map(|it| it.row())).collect();
+                rows.sort_unstable();
+                rows.dedup();
                 let mut rest = runs.iter().peekable();
-                for posting in rarest.map_or(&[][..], |rarest| &rarest.list.postings) {
-                    let row = posting.row();
+                let mut has = vec![false; self.words.len()];
+                for row in rows {
                     while rest.next_if(|run| run.end <= row).is_some() {}
                     if rest.peek().is_none_or(|run| row < run.start) {
                         continue;
                     }
-                    let scores = self.wanted.iter().map(|wanted| {
-                        wanted.count(row).map(|count| self.score_of_row(wanted, row, count))
-                    });
-                    if let Some(score) = scores.sum::<Option<f32>>() {
+                    has.fill(false);
+                    let mut score = 0.0;
+                    for wanted in &self.wanted {
+                        if let Some(count) = wanted.count(row) {
+                            has[wanted.word] = true;
+                            score += self.score_of_row(wanted, row, count);
+                        }
+                    }
+                    if !has.contains(&false) {
                         see(row, score);
                     }
                 }
@@ -233,10 +312,11 @@ impl Scorer<'_> {
     /// MaxScore (Turtle and Flood 1995), a window of rows at a time: once enough rows are known, terms that cannot lift
     /// a row among them by themselves are only looked up for rows that others have lifted near.
     fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
-        // Scores are summed as whole numbers, so that equal ones are equal, whatever the order in which terms come.
+        // Scores are summed as whole numbers, so that equal ones are equal, whatever the order in which terms come. How
+        // they are rounded depends on no row, which may be another's.
         let bound =
             |wanted: &Wanted<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
-        let all: f32 = self.wanted.iter().map(bound).sum();
+        let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
         let unit = (2.0_f32.powi(29) / all).log2().floor().exp2();
         let units = |score: f32| (score * unit) as i32;
 
@@ -306,8 +386,12 @@ impl Scorer<'_> {
 
     /// How much of the question's words a row has, by their weight: 0 to 1.
     pub(crate) fn share(&self, row: u32) -> f32 {
-        let has = self.wanted.iter().filter(|wanted| wanted.count(row).is_some());
-        let weight: f32 = has.map(|wanted| wanted.weight).sum();
+        let mut has = vec![false; self.words.len()];
+        for wanted in self.wanted.iter().filter(|wanted| wanted.count(row).is_some()) {
+            has[wanted.word] = true;
+        }
+        let weights = self.words.iter().zip(has).filter(|(_, has)| *has);
+        let weight: f32 = weights.map(|(weight, _)| weight).sum();
         if self.total_weight > 0.0 { weight / self.total_weight } else { 0.0 }
     }
 }
@@ -354,9 +438,17 @@ mod tests {
         postings
     }
 
+    /// Words of one term each; None is one that no row has.
+    fn scorer<'a>(postings: &'a Postings, terms: &[Option<Term>]) -> Scorer<'a> {
+        let word = |term: &Option<Term>| Word { terms: term.iter().copied().collect(), count: 1 };
+        let words: Vec<_> = terms.iter().map(word).collect();
+        let rows = postings.lengths.len();
+        postings.scorer(&words, &postings.weighed(&[0..rows as u32], rows))
+    }
+
     fn found(postings: &Postings, terms: &[Option<Term>], matching: Matching) -> Vec<(u32, f32)> {
         let mut top = Top::new(10);
-        postings.scorer(terms, 3, None).scan(matching, &[0..2, 2..3], |row, score| {
+        scorer(postings, terms).scan(matching, &[0..2, 2..3], |row, score| {
             top.push(score, row);
             top.least()
         });
@@ -393,10 +485,64 @@ mod tests {
     #[test]
     fn shares_count_unknown_words() {
         let postings = postings();
-        assert_eq!(postings.scorer(&[Some(0), Some(1)], 3, None).share(0), 1.0);
-        let share = postings.scorer(&[Some(0), None], 3, None).share(0);
+        assert_eq!(scorer(&postings, &[Some(0), Some(1)]).share(0), 1.0);
+        let share = scorer(&postings, &[Some(0), None]).share(0);
         assert!(share > 0.0 && share < 0.5, "{share}");
-        assert_eq!(postings.scorer(&[None], 3, None).share(0), 0.0);
+        assert_eq!(scorer(&postings, &[None]).share(0), 0.0);
+    }
+
+    #[test]
+    fn a_word_that_is_said_twice_counts_twice() {
+        let postings = postings();
+        let score = |count| {
+            let word = Word { terms: vec![1], count };
+            let all = postings.weighed(&[0..3], 3);
+            let mut scores = Vec::new();
+            postings.scorer(&[word], &all).scan(Matching::Any, &[0..3], |_, score| {
+                scores.push(score);
+                f32::NEG_INFINITY
+            });
+            scores
+        };
+        for (once, twice) in score(1).into_iter().zip(score(2)) {
+            assert!((twice - 2.0 * once).abs() < 1e-6, "{once} {twice}");
+        }
+    }
+
+    #[test]
+    fn terms_of_one_word_are_one_word() {
+        let postings = postings();
+        let all = postings.weighed(&[0..3], 3);
+        let words = [Word { terms: vec![0, 2], count: 1 }, Word { terms: vec![1], count: 1 }];
+        let scorer = postings.scorer(&words, &all);
+        let mut rows = Vec::new();
+        scorer.scan(Matching::All, &[0..3], |row, _| {
+            rows.push(row);
+            f32::NEG_INFINITY
+        });
+        assert_eq!(rows, [0]);
+        assert_eq!(scorer.share(0), 1.0);
+    }
+
+    #[test]
+    fn rows_of_others_do_not_weigh() {
+        let (mut alone, mut beside) = (Postings::default(), Postings::default());
+        for (terms, length) in [(&[(0, 1), (1, 2)][..], 3), (&[(1, 1)], 1)] {
+            alone.push(terms, length);
+            beside.push(terms, length);
+        }
+        beside.push(&[(0, 9), (2, 1)], 1_000);
+        let score = |postings: &Postings| {
+            let words = [0, 1, 2].map(|term| Word { terms: vec![term], count: 1 });
+            let weighed = postings.weighed(&[0..2], postings.lengths.len());
+            let (mut scores, scorer) = (Vec::new(), postings.scorer(&words, &weighed));
+            scorer.scan(Matching::Any, &[0..2], |row, score| {
+                scores.push((row, score, scorer.share(row)));
+                f32::NEG_INFINITY
+            });
+            scores
+        };
+        assert_eq!(score(&alone), score(&beside));
     }
 
     #[test]
@@ -447,7 +593,7 @@ mod tests {
                 postings.push(&terms, 1 + random() % 50);
             }
             let terms: Vec<_> = (0..7).map(Some).collect();
-            let scorer = postings.scorer(&terms, rows as usize, None);
+            let scorer = scorer(&postings, &terms);
             let cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(rows)).collect();
             let runs: Vec<_> = cuts.chunks_exact(2).map(|cut| cut[0]..cut[1]).filter(|run| !run.is_empty()).collect();
             let runs = if runs.is_empty() { vec![0..1, 1..rows] } else { runs };

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::language::Language;
 use crate::store::{EmbeddingModel, Filter, StoreError, StoredChunk};
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchRequest {
-    /// The words: at most [`Self::MAX_TEXT_BYTES`], of which the first [`Self::MAX_TERMS`] different ones count.
+    /// The words: at most [`Self::MAX_TEXT_BYTES`], of which the first [`Self::MAX_TERMS`] different ones count,
+    /// each as often as it is said.
     /// Nothing in them is syntax. Without any, chunks are found by the vector alone.
     pub text: String,
     /// The vector of the question, from the store's model. Without one, or if it is all zeros, chunks are found by
@@ -22,8 +24,12 @@ pub struct SearchRequest {
     pub threshold: f64,
     /// Only the best chunk of each document.
     pub distinct: bool,
-    /// How the two rankings become one; by default what measures best for the store's model.
+    /// How the two rankings become one; by default what measures best for the store's model, where the vectors count
+    /// less for a question that the model does not know ([`Self::coverage`]).
     pub fusion: Option<Fusion>,
+    /// How much of the question the model knows, from 0 to 1 (`Embedder::coverage`). Without it, a store whose model is
+    /// the built-in one asks that, and others take it for 1.
+    pub coverage: Option<f32>,
     /// Which chunks the words find.
     pub matching: Matching,
 }
@@ -46,6 +52,7 @@ impl SearchRequest {
             threshold: 0.0,
             distinct: false,
             fusion: None,
+            coverage: None,
             matching: Matching::default(),
         }
     }
@@ -66,8 +73,40 @@ impl SearchRequest {
     }
 
     pub(crate) fn fusion(&self, model: &EmbeddingModel) -> Fusion {
-        self.fusion.unwrap_or_else(|| Fusion::for_model(&model.identity))
+        if let Some(fusion) = self.fusion {
+            return fusion;
+        }
+        let coverage = self.coverage.unwrap_or_else(|| coverage_of(model, &self.text));
+        Fusion::for_model(&model.identity).covering(coverage)
     }
+
+    /// The languages in which the question may be meant, of which a store has documents if it has this term.
+    pub(crate) fn languages<E>(
+        mut has_term: impl FnMut(&str) -> Result<bool, E>,
+    ) -> Result<Vec<Language>, E> {
+        let mut languages = Vec::new();
+        for language in Language::latin() {
+            if language == Language::ENGLISH || has_term(language.tag())? {
+                languages.push(language);
+            }
+        }
+        Ok(languages)
+    }
+}
+
+#[cfg(feature = "builtin-model")]
+fn coverage_of(model: &EmbeddingModel, text: &str) -> f32 {
+    use crate::StaticModel;
+
+    if model.identity == StaticModel::IDENTITY && !text.is_empty() {
+        return StaticModel::built_in().coverage(text);
+    }
+    1.0
+}
+
+#[cfg(not(feature = "builtin-model"))]
+fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
+    1.0
 }
 
 /// How two rankings become one: `semantic_weight / (k + semantic rank) + 1 / (k + keyword rank)`.
@@ -84,15 +123,26 @@ impl Fusion {
     /// As the seed has it: both rankings count the same, and places count much alike.
     pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
 
-    /// What measures best for this model: the built-in one is weaker than words are, and counts half; a sentence
+    /// What measures best for this model: the built-in one is weaker than words are, and counts less than half; a sentence
     /// transformer such as all-MiniLM-L6-v2 is as good as they are, and counts as much.
     /// `docs/benchmarks.md` has the figures.
     pub fn for_model(identity: &str) -> Self {
         if identity == "minilm-static-256-i8" {
-            Self { k: 10.0, semantic_weight: 0.5 }
+            Self { k: 10.0, semantic_weight: 0.4 }
         } else {
             Self::PLAIN
         }
+    }
+
+    /// The same for a question of which the model knows this share, from 0 to 1. The vectors count fully where it knows
+    /// nine words of ten, and as good as nothing where it knows six or fewer: those are the short words that many
+    /// languages share, and the vector is that of another text.
+    #[must_use]
+    pub fn covering(self, coverage: f32) -> Self {
+        /// So that what words do not find keeps its order.
+        const LEAST: f64 = 0.001;
+        let trust = ((f64::from(coverage) - 0.6) / 0.3).clamp(LEAST, 1.0);
+        Self { semantic_weight: self.semantic_weight * trust, ..self }
     }
 
     pub(crate) fn score(self, semantic_rank: Option<u32>, keyword_rank: Option<u32>) -> f64 {
@@ -107,7 +157,8 @@ impl Default for Fusion {
     }
 }
 
-/// Which chunks are found by words. Words count by their English stems, without those that are everywhere ("the").
+/// Which chunks are found by words. Words count by their stems in the language of the chunk, without those that are
+/// everywhere ("the").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matching {
@@ -185,6 +236,26 @@ mod tests {
         assert!((score - (1.0 / 62.0 + 1.0 / 65.0)).abs() < 1e-12);
         assert!((Fusion::PLAIN.score(None, Some(1)) - 1.0 / 61.0).abs() < 1e-12);
         assert_eq!(Fusion::PLAIN.score(None, None), 0.0);
+    }
+
+    #[test]
+    fn vectors_of_unknown_words_count_little() {
+        let weight = |coverage| Fusion::PLAIN.covering(coverage).semantic_weight;
+        assert_eq!([weight(1.0), weight(0.9)], [1.0, 1.0]);
+        assert!(weight(0.7) > 0.3 && weight(0.7) < 0.4);
+        assert_eq!([weight(0.6), weight(0.0)], [0.001, 0.001]);
+    }
+
+    #[cfg(feature = "builtin-model")]
+    #[test]
+    fn a_store_asks_the_built_in_model_what_it_knows() {
+        let weight = |text: &str, coverage| {
+            let request = SearchRequest { coverage, ..SearchRequest::new(text, None) };
+            request.fusion(&EmbeddingModel::default()).semantic_weight
+        };
+        assert_eq!(weight("how is bread made in a mill", None), 0.4);
+        assert!(weight("как пекут хлеб на мельнице", None) < 0.001);
+        assert_eq!(weight("как пекут хлеб на мельнице", Some(1.0)), 0.4);
     }
 
     #[cfg(feature = "builtin-model")]

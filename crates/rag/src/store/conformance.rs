@@ -46,6 +46,10 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     limits_hold(&make().await).await;
     thresholds_hold(&make().await).await;
     distinct_is_one_of_each_document(&make().await).await;
+    distinct_is_the_plain_search_without_repetitions(&make().await).await;
+    what_one_may_not_read_moves_no_score(&make().await).await;
+    titles_headings_names_and_folders_are_found(&make().await).await;
+    words_are_found_in_their_language(&make().await).await;
     odd_queries_are_no_errors(&make().await).await;
     too_much_is_refused(&make().await).await;
     nothing_is_syntax(&make().await).await;
@@ -736,9 +740,159 @@ async fn distinct_is_one_of_each_document(store: &impl ChunkStore) {
     let documents: Vec<_> =
         hits.iter().map(|hit| hit.object_id.as_deref().expect("an id")).collect();
     assert_eq!(documents, ["doc-flood", "doc-distinct"]);
-    assert_eq!(hits[1].semantic_rank, Some(2), "places are those of documents");
+    assert!(hits[1].semantic_rank > Some(100), "its places are behind all the chunks of the other");
+    assert!(hits[0].score >= hits[1].score, "{hits:?}");
     request.limit = 1;
     assert_eq!(find(store, &request).await.len(), 1);
+}
+
+/// Documents come in the order in which their first chunks come otherwise, and others only after them.
+async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStore) {
+    let words = ["mill", "wheel", "stone", "flour", "bread", "oven", "salt", "rye"];
+    for number in 0..40_usize {
+        let sentence = |at: usize| {
+            let word = |step: usize| words[(number * 5 + at * step + at * at) % words.len()];
+            format!("The {} and the {} of {}. ", word(1), word(3), word(2))
+        };
+        let text: String = (0..4 + number % 5).map(sentence).collect();
+        index(store, &format!("doc-{number}"), &text).await;
+    }
+    for question in ["mill and oven", "salt", "flour of the rye bread", "stone wheel stone"] {
+        let mut plain = request(store, question);
+        plain.limit = 100;
+        let mut seen = BTreeSet::new();
+        let hits = find(store, &plain).await;
+        let want = hits.iter().map(|hit| hit.chunk.id);
+        let want: Vec<_> = want.filter(|id| seen.insert(id.document)).collect();
+        let mut distinct = plain.clone();
+        distinct.distinct = true;
+        let hits = find(store, &distinct).await;
+        let got: Vec<_> = hits.iter().map(|hit| hit.chunk.id).collect();
+        assert_eq!(got[..want.len()], want, "{question}");
+        assert_eq!(got.iter().map(|id| id.document).collect::<BTreeSet<_>>().len(), got.len());
+        assert!(got.len() >= want.len() && hits.is_sorted_by(|one, next| one.score >= next.score));
+    }
+}
+
+/// Whoever may not read a document learns nothing of it from the scores of others: neither whether a word is in it, nor
+/// how long it is.
+async fn what_one_may_not_read_moves_no_score(store: &impl ChunkStore) {
+    let add = async |name: &str, readers: &[&str], text: &str| {
+        let mut document = Document::new(name);
+        document.readers = readers.iter().map(|reader| (*reader).to_owned()).collect();
+        store.replace(document, sentences(store, text, 1)).await.expect("replace");
+    };
+    let long = "Pepper and salt go into the soup with carrots and onions and a leaf of bay. ";
+    add("mine", &["alice"], &format!("Salt is white. Pepper is black. {long}")).await;
+    add("ours", &["alice", "bob"], "Salt comes from the sea, pepper does not.").await;
+    add("old", &["bob"], "Pepper was dear. Nothing of salt.").await;
+    let ask = async || {
+        let mut all = Vec::new();
+        for (text, scope) in
+            [("salt pepper", None), ("salt zebra sea", None), ("pepper soup", Some("mine"))]
+        {
+            let mut request = request(store, text);
+            request.filter.readers = Some(vec!["alice".to_owned(), "everybody".to_owned()]);
+            request.filter.scope = scope.map(str::to_owned);
+            for distinct in [false, true] {
+                request.distinct = distinct;
+                all.push(find(store, &request).await);
+            }
+        }
+        all
+    };
+    let before = ask().await;
+    assert!(before.iter().all(|hits| !hits.is_empty()));
+    let secret = "Zebra salt salt salt. Sea of pepper and zebras in the sea at night. ".repeat(9);
+    add("theirs", &["bob"], &secret).await;
+    assert_eq!(ask().await, before, "another's document came");
+    add("old", &["bob"], "Pepper. Sea.").await;
+    assert_eq!(ask().await, before, "another's document changed");
+    add("ours-not", &["carol"], "Salt.").await;
+    store.delete(&Filter::scope("theirs")).await.expect("delete");
+    assert_eq!(ask().await, before, "another's document went");
+    add("ours", &["bob"], "Salt comes from the sea, pepper does not.").await;
+    assert!(ask().await != before, "what one could read counted");
+}
+
+/// What is cited is the passage, by whatever it was found.
+async fn titles_headings_names_and_folders_are_found(store: &impl ChunkStore) {
+    let dimension = store.model().dimension;
+    for (number, (title, heading, path)) in [
+        ("Tending the kiln", "Before the firing", "/srv/pottery/kilnCare_v2.md"),
+        ("Keeping bees", "Winter feed", "/srv/apiary/hive-notes.md"),
+        ("Mending nets", "Knots", "/srv/harbour/nets.md"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut document = Document::new(format!("am7://default/data.data/{number}"));
+        document.title = Some(title.to_owned());
+        document.metadata.insert("source".to_owned(), format!("file://{path}").into());
+        let mut chunks = vec![
+            NewChunk::of_text("Do this first.", vec![0.0; dimension]),
+            NewChunk::of_text("Do that last.", vec![0.0; dimension]),
+        ];
+        chunks[1].headings = vec![title.to_owned(), heading.to_owned()];
+        store.replace(document, chunks).await.expect("replace");
+    }
+    for (question, document, content) in [
+        ("how to tend a kiln", 0, None),
+        ("kilnCare_v2.md", 0, None),
+        ("care v2", 0, None),
+        ("winter feeding", 1, Some("Do that last.")),
+        ("the hive notes", 1, None),
+        ("harbour", 2, None),
+        ("knot", 2, Some("Do that last.")),
+    ] {
+        let hits = find(store, &SearchRequest::new(question, None)).await;
+        let first = hits.first().unwrap_or_else(|| panic!("{question}: nothing is found"));
+        assert_eq!(
+            first.chunk.document,
+            format!("am7://default/data.data/{document}"),
+            "{question}"
+        );
+        assert!(content.is_none_or(|content| first.chunk.content == content), "{question}");
+        assert!(["Do this first.", "Do that last."].contains(&&*first.chunk.content));
+    }
+    let chunks = store.chunks("am7://default/data.data/1").await.expect("chunks");
+    assert_eq!(chunks[1].headings, ["Keeping bees", "Winter feed"]);
+    let kept = store.embedded("am7://default/data.data/1").await.expect("embedded");
+    assert_eq!(kept[1].headings, chunks[1].headings);
+}
+
+async fn words_are_found_in_their_language(store: &impl ChunkStore) {
+    for (name, text) in [
+        ("es", "Los algoritmos que se usan en la ciudad son de los molineros."),
+        ("de", "Die Häuser in der Stadt sind von dem Müller und seinen Kindern gebaut."),
+        ("el", "Τα βιβλία είναι στο σπίτι."),
+        ("hi", "दिन में दान"),
+        ("th", "ผมชอบอ่านหนังสือภาษาไทยที่บ้าน"),
+        ("ja", "パンを食べる"),
+        ("en", "The running of mills."),
+    ] {
+        let chunk = NewChunk::of_text(text, vec![0.0; store.model().dimension]);
+        store.replace(Document::new(name), vec![chunk]).await.expect("replace");
+    }
+    for (question, want) in [
+        ("algoritmo", &["es"][..]),
+        ("Haus Kind", &["de"]),
+        ("βιβλίο", &["el"]),
+        ("दान", &["hi"]),
+        ("दीन", &[]),
+        ("ภาษาไทย", &["th"]),
+        ("ハン", &[]),
+        ("パン", &["ja"]),
+        ("run a mill", &["en"]),
+    ] {
+        for matching in [Matching::Any, Matching::All] {
+            let mut request = SearchRequest::new(question, None);
+            request.matching = matching;
+            let hits = find(store, &request).await;
+            let got: Vec<_> = hits.iter().map(|hit| &*hit.chunk.document).collect();
+            assert_eq!(got, want, "{question} {matching:?}");
+        }
+    }
 }
 
 /// seed: 003/VectorUtilHybridSearchTest.testFindEmptyQueryReturnsResults

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, num::ParseIntError, ops::Range, str::FromS
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{EmbeddingModel, StoreError};
+use super::{Context, EmbeddingModel, StoreError};
 use crate::chunk::{Chapter, Chunk};
 
 /// What is known of a document whose chunks are kept.
@@ -37,6 +37,9 @@ pub struct Document {
     pub content_hash: Option<String>,
     /// What to call it.
     pub title: Option<String>,
+    /// What it is called where it lies, such as the name of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl Document {
@@ -61,6 +64,7 @@ impl Document {
             media_type: None,
             content_hash: None,
             title: None,
+            name: None,
         }
     }
 
@@ -71,6 +75,11 @@ impl Document {
         object_id: impl Into<String>,
     ) -> Self {
         Self { kind: Some(kind.into()), object_id: Some(object_id.into()), ..Self::new(uri) }
+    }
+
+    /// What its chunks are found by beside their text.
+    pub(crate) fn context(&self) -> Context {
+        Context::new(self)
     }
 }
 
@@ -86,6 +95,8 @@ pub struct NewChunk {
     pub page: Option<u32>,
     /// The chapter that it is in.
     pub chapter: Option<Chapter>,
+    /// The headings above it, the highest first.
+    pub headings: Vec<String>,
     /// Its vector, of any length but of the model's dimension. All zeros: it is found by its words alone.
     pub vector: Vec<f32>,
 }
@@ -93,20 +104,21 @@ pub struct NewChunk {
 impl NewChunk {
     /// A chunk with its vector.
     pub fn new(chunk: Chunk, vector: Vec<f32>) -> Self {
-        let Chunk { content, span, page, chapter, .. } = chunk;
-        Self { content, span, page, chapter, vector }
+        let Chunk { content, span, page, chapter, headings, .. } = chunk;
+        Self { content, span, page, chapter, headings, vector }
     }
 
     /// A chunk that a store has, with its vector, to be kept again.
     pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
-        let StoredChunk { content, span, page, chapter, .. } = chunk;
-        Self { content, span, page, chapter, vector }
+        let StoredChunk { content, span, page, chapter, headings, .. } = chunk;
+        Self { content, span, page, chapter, headings, vector }
     }
 
     /// A chunk that says no more than its text.
     pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
         let content = content.into();
-        Self { span: 0..content.len(), content, page: None, chapter: None, vector }
+        let span = 0..content.len();
+        Self { span, content, page: None, chapter: None, headings: Vec::new(), vector }
     }
 }
 
@@ -126,6 +138,9 @@ pub struct StoredChunk {
     pub page: Option<u32>,
     /// The chapter that it is in.
     pub chapter: Option<Chapter>,
+    /// The headings above it, the highest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headings: Vec<String>,
     /// Its place among the chunks of its document, from 0.
     pub index: u32,
     /// How many chunks its document has (the seed's `chunkCount`).

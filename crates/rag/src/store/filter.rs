@@ -66,8 +66,15 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// The part that says who asks, as hashes.
+    pub(crate) fn compile_readers(&self) -> LabelFilter {
+        Self { readers: self.readers.clone(), ..Self::default() }.compile()
+    }
+}
+
 /// A [`Filter`] over [`labels`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LabelFilter {
     pub(crate) all_of: Vec<Label>,
     pub(crate) any_of: Vec<Vec<Label>>,
@@ -113,6 +120,15 @@ pub(crate) fn labels(document: &Document) -> Vec<Label> {
     labels.extend(metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])));
     labels.sort_unstable();
     labels.dedup();
+    labels
+}
+
+/// The labels of those who may read a document, sorted.
+#[cfg(feature = "postgres")]
+pub(crate) fn reader_labels(document: &Document) -> Vec<Label> {
+    let mut labels: Vec<_> =
+        document.readers.iter().map(|reader| label(Kind::Reader, &[reader])).collect();
+    labels.sort_unstable();
     labels
 }
 

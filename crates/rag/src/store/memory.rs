@@ -15,7 +15,7 @@ use super::{
     document::check,
     filter::{Kind, label, labels},
 };
-use crate::search::{Analyzer, Entry, Hit, Index, Packed, Query, Row, SearchRequest, Term};
+use crate::search::{Analyzer, Entry, Hit, Index, Packed, Query, Row, SearchRequest, Term, Word};
 
 /// A store in memory.
 pub struct MemoryStore {
@@ -79,7 +79,7 @@ impl ChunkStore for MemoryStore {
             let documents: Vec<_> = documents
                 .into_iter()
                 .map(|(document, chunks)| {
-                    let rows = chunks.iter().map(|chunk| shared.row(chunk)).collect::<Vec<_>>();
+                    let rows = shared.rows(&document, &chunks);
                     (document, chunks, rows)
                 })
                 .collect();
@@ -154,13 +154,18 @@ impl ChunkStore for MemoryStore {
         let (shared, request) = (Arc::clone(&self.shared), request.clone());
         let model = self.model.clone();
         blocking(move || {
-            let terms = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
-            let terms: Vec<_> = {
+            let words = {
                 let numbers = shared.terms.read().unwrap_or_else(PoisonError::into_inner);
-                terms.iter().map(|term| numbers.get(term.as_str()).copied()).collect()
+                let number = |term: &str| Ok::<_, Infallible>(numbers.get(term).copied());
+                let has = |term: &str| Ok::<_, Infallible>(numbers.contains_key(term));
+                let Ok(languages) = SearchRequest::languages(has);
+                let most = SearchRequest::MAX_TERMS;
+                let asked = Analyzer::default().question(&request.text, most, &languages);
+                let Ok(words) = Word::all(&asked, number);
+                words
             };
             let state = shared.read();
-            let found = state.index.search(&Query::new(&request, &terms, &model));
+            let found = state.index.search(&Query::new(&request, &words, &model));
             let hit = |found: crate::search::Found| {
                 let kept = &state.documents[&state.uris[found.document as usize]];
                 let chunk = kept.chunks[found.index as usize].clone();
@@ -181,7 +186,7 @@ impl Shared {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn row(&self, chunk: &NewChunk) -> Row {
+    fn rows(&self, document: &Document, chunks: &[NewChunk]) -> Vec<Row> {
         let number = |term: &str| {
             let known =
                 self.terms.read().unwrap_or_else(PoisonError::into_inner).get(term).copied();
@@ -192,8 +197,14 @@ impl Shared {
             }))
         };
         let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok((terms, length)) = analyzer.count(&chunk.content, number);
-        Row { vector: Packed::new(&chunk.vector), terms, length }
+        let Ok(counted) = analyzer.rows(document, chunks, number);
+        let rows = chunks.iter().zip(counted);
+        rows.map(|(chunk, (terms, length))| Row {
+            vector: Packed::new(&chunk.vector),
+            terms,
+            length,
+        })
+        .collect()
     }
 }
 
@@ -211,10 +222,10 @@ impl State {
         rows.iter().for_each(|row| adding.row(row.as_ref()));
         let count = chunks.len() as u32;
         let chunks = (0..count).zip(chunks).map(|(index, chunk)| {
-            let NewChunk { content, span, page, chapter, .. } = chunk;
+            let NewChunk { content, span, page, chapter, headings, .. } = chunk;
             let id = ChunkId { document: number, index };
             let document = document.uri.clone();
-            StoredChunk { id, document, content, span, page, chapter, index, count }
+            StoredChunk { id, document, content, span, page, chapter, headings, index, count }
         });
         let chunks = chunks.collect();
         self.documents.insert(document.uri.clone(), Kept { document, chunks });

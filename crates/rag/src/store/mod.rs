@@ -8,6 +8,7 @@ mod codec;
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub mod conformance;
+mod context;
 mod document;
 pub(crate) mod filter;
 #[cfg(feature = "libsql")]
@@ -18,11 +19,11 @@ mod postgres;
 
 use async_trait::async_trait;
 
-pub(crate) use self::document::check_vector;
 #[cfg(feature = "libsql")]
 pub use self::libsql::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresStore;
+pub(crate) use self::{context::Context, document::check_vector};
 pub use self::{
     document::{ChunkId, Document, NewChunk, StoredChunk},
     filter::Filter,

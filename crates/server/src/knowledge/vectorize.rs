@@ -49,12 +49,12 @@ impl Knowledge {
     ) -> Result<u64, Failure> {
         let old = self.document_of(record).await?;
         let mut document = self.document_for(record, old);
+        document.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
         document.metadata.insert(CHUNKING.to_owned(), json!(options));
         document.media_type = Some(extracted.mime_type.clone());
         document.content_hash = None;
         let prepare = async |stop: Stop| {
-            let uri = Some(&*document.uri);
-            Ok(self.pipeline.prepare_until(uri, &extracted, &options, &stop).await?)
+            Ok(self.pipeline.prepare_until(&document, true, &extracted, &options, &stop).await?)
         };
         let chunks = embedded(&self.job, EMBEDDING, prepare).await?;
         Ok(self.pipeline.store().replace(document, chunks).await?)
@@ -122,9 +122,12 @@ impl Knowledge {
     ) -> Result<(), Failure> {
         let media_type = extracted.mime_type.clone();
         let uri = record.uri().unwrap_or_default();
+        let Some(before) = self.document_of(record).await? else { return Ok(()) };
+        let mut named = self.document_for(record, Some(before));
+        named.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
         let prepare = async |stop: Stop| {
             let prepare = async |options| {
-                self.pipeline.prepare_until(Some(&uri), &extracted, &options, &stop).await
+                self.pipeline.prepare_until(&named, true, &extracted, &options, &stop).await
             };
             match prepare(options).await {
                 Err(PipelineError::Chunk(
@@ -149,12 +152,15 @@ impl Knowledge {
         let kept = store.embedded(&old.uri).await?;
         let says_same = kept.len() == chunks.len()
             && kept.iter().zip(&chunks).all(|(old, new)| old.content == new.content);
-        let title = old.title.clone().filter(|_| old.content_hash.is_some());
         let mut document = self.document_for(record, Some(old));
         if says_same {
-            document.title = title.or(document.title);
+            let vectors = chunks.into_iter().map(|chunk| chunk.vector);
             chunks = kept;
+            for (chunk, vector) in chunks.iter_mut().zip(vectors) {
+                chunk.vector = vector;
+            }
         } else {
+            document.title = named.title;
             document.metadata.insert(CHUNKING.to_owned(), json!(options));
             document.media_type = Some(media_type);
             document.content_hash = None;
@@ -165,9 +171,7 @@ impl Knowledge {
 
     /// Makes the document of a record say what the record says by now, with the chunks that it has.
     async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
-        let store = self.pipeline.store();
-        let chunks = store.embedded(&old.uri).await?;
-        store.replace(self.document_for(record, Some(old)), chunks).await?;
+        self.pipeline.relabel(self.document_for(record, Some(old))).await?;
         Ok(())
     }
 
@@ -178,6 +182,10 @@ impl Knowledge {
             document.vector_model = old.vector_model;
             document.media_type = old.media_type;
             document.content_hash = old.content_hash;
+            // A title that the text itself says; another is the name that the record had.
+            if old.title.is_some() && old.title != old.name {
+                document.title = old.title;
+            }
             // Where a record lies is what the record says.
             for (name, value) in old.metadata.into_iter().filter(|(name, _)| name != "group") {
                 document.metadata.entry(name).or_insert(value);

@@ -154,6 +154,7 @@ impl Records {
         document.owner.clone_from(&record.owner);
         document.tags.clone_from(&record.tags);
         document.title = Some(record.name.clone());
+        document.name = Some(record.name.clone());
         document.media_type.clone_from(&record.media_type);
         document.readers = record_readers(record);
         document.readers.insert(administrators(&record.organization));

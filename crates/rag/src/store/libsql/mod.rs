@@ -27,7 +27,9 @@ use super::{
     document::check,
     filter::{Kind, Label, label},
 };
-use crate::search::{Analyzer, Entry, Found, Hit, Index, Postings, Query, SearchRequest, Term};
+use crate::search::{
+    Analyzer, Entry, Found, Hit, Index, Postings, Query, SearchRequest, Term, Word,
+};
 
 /// A store in one file, which several processes may use at once.
 ///
@@ -319,18 +321,18 @@ impl Shared {
     }
 
     fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
-        let words = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
+        let mut analyzer = Analyzer::default();
         for _ in 0..ATTEMPTS {
             // Within the transaction the database does not change; the index is searched if it is of the same revision.
             let hits = transaction(&reader.connection, "BEGIN", || {
                 let revision = reader.revision()?;
-                let terms = reader.terms(&words)?;
+                let words = reader.words(&request.text, &mut analyzer)?;
                 let found = {
                     let state = self.state();
                     if state.revision != revision {
                         return Ok(None);
                     }
-                    state.index.search(&Query::new(request, &terms, &self.model))
+                    state.index.search(&Query::new(request, &words, &self.model))
                 };
                 let read = |found: Found| {
                     let id = ChunkId { document: found.document, index: found.index };
@@ -508,13 +510,15 @@ impl Reader {
         self.revision.number(())?.ok_or_else(no_revision)
     }
 
-    /// The numbers of terms; None for those that no chunk has.
-    fn terms(&self, terms: &[String]) -> Result<Vec<Option<Term>>, StoreError> {
-        let number = |term: &String| {
-            let number = self.term.number(params![term.as_str()])?;
+    /// The words of a question, with the numbers of their terms.
+    fn words(&self, text: &str, analyzer: &mut Analyzer) -> Result<Vec<Word>, StoreError> {
+        let number = |term: &str| {
+            let number = self.term.number(params![term])?;
             Ok(number.and_then(|number| Term::try_from(number).ok()))
         };
-        terms.iter().map(number).collect()
+        let languages =
+            SearchRequest::languages(|term| Ok::<_, StoreError>(number(term)?.is_some()))?;
+        Word::all(&analyzer.question(text, SearchRequest::MAX_TERMS, &languages), number)
     }
 
     fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
@@ -549,7 +553,7 @@ fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
 
 /// A chunk from document, place, fields, content, count.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
-    let (span, page, chapter) = json(row, 2)?;
+    let (span, page, chapter, headings) = json(row, 2)?;
     let (document, index): (u32, u32) = (row.get(0).map_err(error)?, row.get(1).map_err(error)?);
     Ok(StoredChunk {
         id: ChunkId { document, index },
@@ -558,6 +562,7 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
         span,
         page,
         chapter,
+        headings,
         index,
         count: row.get(4).map_err(error)?,
     })
@@ -629,10 +634,10 @@ mod tests {
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
         // The writer of the store may still be about to close the database.
         connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-        let newer = "UPDATE rag_setting SET value = 3 WHERE name = 'schema'";
+        let newer = "UPDATE rag_setting SET value = 4 WHERE name = 'schema'";
         connection.execute(newer, ()).await.unwrap();
         let error = LibsqlStore::open(&path, model()).await.err().unwrap();
-        assert!(matches!(error, StoreError::NewerSchema { found: 3, known: 2 }), "{error}");
+        assert!(matches!(error, StoreError::NewerSchema { found: 4, known: 3 }), "{error}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use crate::store::{EmbeddingModel, StoreError};
 
 /// Raised when the tables change, what their values hold, or the rules by which terms are made of
 /// texts.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Who finds the database locked waits this long.
 const BUSY: Duration = Duration::from_secs(10);

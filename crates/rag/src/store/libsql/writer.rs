@@ -238,15 +238,14 @@ impl Writer {
         let number =
             number.ok_or_else(|| StoreError::Damaged("a document has no number".to_owned()))?;
         self.drop_chunks.execute(params![number])?;
+        let counted = {
+            let Self { analyzer, terms, find_term, add_term, .. } = self;
+            analyzer.rows(document, chunks, |term| term_number(terms, find_term, add_term, term))?
+        };
         let mut rows = Vec::new();
-        for (place, chunk) in (0_i64..).zip(chunks) {
-            let (terms, length) = {
-                let Self { analyzer, terms, find_term, add_term, .. } = self;
-                analyzer
-                    .count(&chunk.content, |term| term_number(terms, find_term, add_term, term))?
-            };
+        for (place, (chunk, (terms, length))) in (0_i64..).zip(chunks.iter().zip(counted)) {
             encode(&Row { vector: Packed::new(&chunk.vector), terms, length }, &mut rows);
-            let fields = (&chunk.span, chunk.page, &chunk.chapter);
+            let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
             let fields = serde_json::to_string(&fields).map_err(StoreError::engine)?;
             self.add_chunk.execute(params![number, place, fields, chunk.content.as_bytes()])?;
         }

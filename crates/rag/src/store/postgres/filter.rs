@@ -27,6 +27,12 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
+    /// The labels by which words are weighed: those of the readers that ask; None if nobody is said to ask.
+    pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
+        let readers = filter.compile_readers();
+        (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
+    }
+
     /// The condition, whose parameters begin with this number. There are few forms, so that statements can be kept.
     pub(super) fn sql(&self, first: usize) -> String {
         let key = self.key.iter().map(|_| "d.key =");

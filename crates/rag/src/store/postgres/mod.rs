@@ -201,7 +201,10 @@ impl ChunkStore for PostgresStore {
         if request.limit == 0 {
             return Ok(Vec::new());
         }
-        let words = Analyzer::default().distinct(&request.text, SearchRequest::MAX_TERMS);
+        // All terms are looked up at once, so that languages that nothing is in cost little.
+        let Ok(languages) = SearchRequest::languages(|_| Ok::<_, std::convert::Infallible>(true));
+        let most = SearchRequest::MAX_TERMS;
+        let words = Analyzer::default().question(&request.text, most, &languages);
         let mut client = self.get().await?;
         // All statements see one state. It ends when it is dropped, for which nobody has to wait.
         let transaction = client
@@ -232,11 +235,12 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
         Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
     };
     let (document, index, count) = (number(0)?, number(1)?, number(2)?);
-    let (span, page, chapter) = json(row, 3)?;
+    let (span, page, chapter, headings) = json(row, 3)?;
     let content = String::from_utf8(row.try_get(4)?)
         .map_err(|error| StoreError::Damaged(error.to_string()))?;
     let id = ChunkId { document, index };
-    Ok(StoredChunk { id, document: uri.to_owned(), content, span, page, chapter, index, count })
+    let document = uri.to_owned();
+    Ok(StoredChunk { id, document, content, span, page, chapter, headings, index, count })
 }
 
 /// As [`chunk`], and after that the document.

@@ -84,6 +84,8 @@ fn read(bytes: &mut &[u8]) -> Option<u32> {
 pub(super) struct List {
     pub(super) term: Term,
     pub(super) weight: f32,
+    /// The place of its word in the question.
+    pub(super) word: usize,
     pub(super) postings: Vec<Posting>,
 }
 
@@ -95,40 +97,57 @@ pub(super) struct Scored {
     pub(super) score: f32,
 }
 
-/// The chunks that have any or all of the terms, in order, with their scores, which are added up in the order of the
+/// The chunks that have any or all of so many words, in order, with their scores, which are added up in the order of the
 /// terms, as in the other stores.
-pub(super) fn score(lists: &[List], matching: Matching, average: f32) -> Vec<Scored> {
+pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f32) -> Vec<Scored> {
     let mut scores: Vec<Scored> = Vec::new();
-    for (at, list) in lists.iter().enumerate() {
-        let mut merged = Vec::with_capacity(match matching {
-            Matching::Any => scores.len() + list.postings.len(),
-            Matching::All => scores.len(),
-        });
-        let mut before = scores.iter().copied().peekable();
-        for posting in &list.postings {
-            let Posting { document, place, count, length } = *posting;
-            let added = 0.0 + bm25(list.weight, count, length, average);
-            while let Some(other) =
-                before.next_if(|other| (other.document, other.place) < (document, place))
-            {
-                if matching == Matching::Any {
-                    merged.push(other);
-                }
-            }
-            match before.next_if(|other| (other.document, other.place) == (document, place)) {
-                Some(other) => merged.push(Scored { score: other.score + added, ..other }),
-                None if matching == Matching::Any || at == 0 => {
-                    merged.push(Scored { document, place, score: added });
-                }
-                None => {}
-            }
+    let mut from = 0;
+    for word in 0..words {
+        let count = lists[from..].iter().take_while(|list| list.word == word).count();
+        let of_word = &lists[from..from + count];
+        from += count;
+        let mut found: Vec<Scored> = Vec::new();
+        for list in of_word {
+            let of_term: Vec<Scored> = list
+                .postings
+                .iter()
+                .map(|&Posting { document, place, count, length }| {
+                    let score = 0.0 + bm25(list.weight, count, length, average);
+                    Scored { document, place, score }
+                })
+                .collect();
+            found =
+                if found.is_empty() { of_term } else { merged(&found, &of_term, Matching::Any) };
         }
-        if matching == Matching::Any {
-            merged.extend(before);
-        }
-        scores = merged;
+        scores = if word == 0 { found } else { merged(&scores, &found, matching) };
     }
     scores
+}
+
+/// The chunks of two lists, both in order, or those that are in both.
+fn merged(left: &[Scored], right: &[Scored], matching: Matching) -> Vec<Scored> {
+    let mut merged = Vec::with_capacity(match matching {
+        Matching::Any => left.len() + right.len(),
+        Matching::All => left.len().min(right.len()),
+    });
+    let mut before = left.iter().copied().peekable();
+    for &new in right {
+        let at = |scored: &Scored| (scored.document, scored.place);
+        while let Some(other) = before.next_if(|other| at(other) < at(&new)) {
+            if matching == Matching::Any {
+                merged.push(other);
+            }
+        }
+        match before.next_if(|other| at(other) == at(&new)) {
+            Some(other) => merged.push(Scored { score: other.score + new.score, ..other }),
+            None if matching == Matching::Any => merged.push(new),
+            None => {}
+        }
+    }
+    if matching == Matching::Any {
+        merged.extend(before);
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -162,19 +181,24 @@ mod tests {
 
     #[test]
     fn all_is_less_than_any() {
-        let list = |documents: &[u32]| List {
+        let list = |word: usize, documents: &[u32]| List {
             term: 0,
             weight: 1.0,
+            word,
             postings: (documents.iter())
                 .map(|&document| Posting { document, place: 0, count: 1, length: 3 })
                 .collect(),
         };
-        let lists = [list(&[1, 3, 5]), list(&[2, 3, 9]), list(&[3, 5, 9])];
+        let lists = [list(0, &[1, 3, 5]), list(1, &[2, 3, 9]), list(2, &[3, 5, 9])];
         let found = |matching| {
-            let scored = score(&lists, matching, 3.0);
+            let scored = score(&lists, 3, matching, 3.0);
             scored.iter().map(|at| (at.document, at.score.round() as u32)).collect::<Vec<_>>()
         };
         assert_eq!(found(Matching::Any), [(1, 1), (2, 1), (3, 3), (5, 2), (9, 2)]);
         assert_eq!(found(Matching::All), [(3, 3)]);
+        // Two terms of one word.
+        let lists = [list(0, &[1, 3]), list(0, &[2]), list(1, &[2, 3])];
+        let both = score(&lists, 2, Matching::All, 3.0);
+        assert_eq!(both.iter().map(|at| at.document).collect::<Vec<_>>(), [2, 3]);
     }
 }

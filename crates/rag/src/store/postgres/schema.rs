@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Of the tables. Another number: they cannot be read.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Texts are bytes, since PostgreSQL's cannot hold a NUL, and those of some databases not every character.
 ///
@@ -18,6 +18,8 @@ const VERSION: i64 = 2;
 /// - `rag_chunk`: `packed` is the vector as the other stores have it, and the chunk's terms. What is scanned is apart.
 /// - `rag_vector` is made anew for each model, and is always there, lest one of another schema is taken for it.
 /// - `rag_term`: `chunks` is how many chunks have it.
+/// - `rag_reader` and `rag_reader_term`: how many chunks those may read whom a label names, how long these are, and how many
+///   have a term. By these words are weighed, so that scores tell nothing of what one may not read.
 /// - `rag_posting`: which chunks of a block of documents have a term, how often, and how long they are.
 const TABLES: &str = "
     CREATE TABLE rag_state (
@@ -35,6 +37,7 @@ const TABLES: &str = "
         key bytea NOT NULL UNIQUE,
         uri bytea NOT NULL,
         labels bigint[] NOT NULL,
+        readers bigint[] NOT NULL,
         fields bytea NOT NULL,
         block integer NOT NULL,
         chunks integer NOT NULL
@@ -55,6 +58,17 @@ const TABLES: &str = "
         term bytea NOT NULL UNIQUE,
         chunks integer NOT NULL
     ) WITH (fillfactor = 70);
+    CREATE TABLE rag_reader (
+        label bigint PRIMARY KEY,
+        chunks bigint NOT NULL,
+        length bigint NOT NULL
+    ) WITH (fillfactor = 70);
+    CREATE TABLE rag_reader_term (
+        term integer NOT NULL,
+        label bigint NOT NULL,
+        chunks integer NOT NULL,
+        PRIMARY KEY (term, label)
+    ) WITH (fillfactor = 70);
     CREATE TABLE rag_posting (
         term integer NOT NULL,
         block integer NOT NULL,
@@ -66,8 +80,8 @@ const TABLES: &str = "
 ";
 
 /// Of every version so far.
-const FORGET_TABLES: &str =
-    "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting;";
+const FORGET_TABLES: &str = "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting; \
+    DROP TABLE IF EXISTS rag_reader, rag_reader_term;";
 
 /// The state that each writer and each search begins with.
 pub(super) struct State {
@@ -134,6 +148,7 @@ pub(super) async fn check(
         // Deleted, not truncated: who reads at this moment must see all of the old.
         let forget = format!(
             "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_term; DELETE FROM rag_posting;
+             DELETE FROM rag_reader; DELETE FROM rag_reader_term;
              DROP TABLE rag_vector;
              CREATE TABLE rag_vector (
                 document integer NOT NULL,

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     postgres::Parameter,
     search::{
-        Collector, Found, Hit, Matching, Matrix, Probe, Query, Ranked, SearchRequest, Term,
-        average, fuse, unit, weight,
+        Asked, Collector, Found, Hit, Matching, Matrix, Probe, Query, Ranked, Ranking,
+        SearchRequest, Term, average, fuse, unit, weight,
     },
     store::{EmbeddingModel, StoreError, blocking, codec},
 };
@@ -47,7 +47,7 @@ pub(super) async fn search(
     transaction: &Transaction<'_>,
     model: &EmbeddingModel,
     request: &SearchRequest,
-    words: Vec<String>,
+    words: Vec<Asked>,
     index: &VectorIndex,
     scan_up_to: i64,
 ) -> Result<Vec<Hit>, StoreError> {
@@ -56,13 +56,17 @@ pub(super) async fn search(
     if vector.is_none() && words.is_empty() {
         return Ok(Vec::new());
     }
-    let (state, terms, scope) = tokio::try_join!(
+    let readers = Condition::readers(&request.filter);
+    let (state, terms, readable, scope) = tokio::try_join!(
         state(transaction, model),
-        terms(transaction, &words),
+        terms(transaction, &words, readers.as_deref()),
+        readable(transaction, readers.as_deref()),
         scope(transaction, Condition::new(&request.filter), scan_up_to),
     )?;
     let query = Query::new(request, &[], model);
-    let wanted = Arc::new(Wanted::new(&words, &terms, &state, request.matching));
+    let (chunks, length) = readable.unwrap_or((state.chunks, state.length));
+    let (chunks, length) = (chunks.cast_unsigned(), length.cast_unsigned());
+    let wanted = Arc::new(Wanted::new(&words, &terms, chunks as usize, length, request.matching));
     let (nearest, best) = tokio::try_join!(
         async {
             match &vector {
@@ -71,7 +75,7 @@ pub(super) async fn search(
                     let indexed = !narrow && index.serves(transaction, state.chunks).await?;
                     nearest(transaction, &query, &scope, unit, indexed).await
                 }
-                None => Ok(Vec::new()),
+                None => Ok(Nearest::default()),
             }
         },
         best_by_words(transaction, &query, &scope, &wanted),
@@ -87,19 +91,47 @@ async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<
     State::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
-/// The number of each known word, and how many chunks have it.
+/// The number of each known term, and how many chunks have it, of those that these readers may read.
 async fn terms(
     transaction: &Transaction<'_>,
-    words: &[String],
-) -> Result<HashMap<Vec<u8>, (i32, i32)>, StoreError> {
+    words: &[Asked],
+    readers: Option<&[i64]>,
+) -> Result<HashMap<Vec<u8>, (i32, i64)>, StoreError> {
     if words.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = "SELECT term, number, chunks FROM rag_term WHERE term = ANY ($1) AND chunks > 0";
+    let terms: Vec<_> =
+        words.iter().flat_map(|asked| &asked.terms).map(|term| term.as_bytes()).collect();
+    let sql = match readers {
+        None => {
+            "SELECT term, number, chunks::bigint FROM rag_term WHERE term = ANY ($1) AND chunks > 0"
+        }
+        Some(_) => {
+            "SELECT t.term, t.number, sum(r.chunks)::bigint FROM rag_term t \
+             JOIN rag_reader_term r ON r.term = t.number \
+             WHERE t.term = ANY ($1) AND r.label = ANY ($2) GROUP BY t.number, t.term"
+        }
+    };
     let statement = transaction.prepare_cached(sql).await?;
-    let words: Vec<_> = words.iter().map(String::as_bytes).collect();
-    let rows = transaction.query(&statement, &[&words]).await?;
+    let rows = match &readers {
+        None => transaction.query(&statement, &[&terms]).await?,
+        Some(readers) => transaction.query(&statement, &[&terms, readers]).await?,
+    };
     rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
+}
+
+/// How many chunks these readers may read, and how long they are together. What several of them are named for counts
+/// several times, among the terms, too.
+async fn readable(
+    transaction: &Transaction<'_>,
+    readers: Option<&[i64]>,
+) -> Result<Option<(i64, i64)>, StoreError> {
+    let Some(readers) = readers else { return Ok(None) };
+    let sql = "SELECT coalesce(sum(chunks), 0)::bigint, coalesce(sum(length), 0)::bigint \
+        FROM rag_reader WHERE label = ANY ($1)";
+    let statement = transaction.prepare_cached(sql).await?;
+    let row = transaction.query_one(&statement, &[&readers]).await?;
+    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
 }
 
 async fn scope(
@@ -130,29 +162,46 @@ async fn scope(
     Ok(Scope::These { numbers, blocks })
 }
 
-/// The nearest chunks, or the nearest chunk of each of the nearest documents: some more than are fused, since they are
-/// ordered by rounded vectors.
+/// Chunks by their vectors, the nearest first.
+#[derive(Default)]
+struct Nearest {
+    chunks: Vec<Place>,
+    /// The nearest chunk of each of the nearest documents, if only those are wanted.
+    of_documents: Vec<Place>,
+}
+
+/// The nearest chunks: some more than are fused, since they are ordered by rounded vectors.
 async fn nearest(
     transaction: &Transaction<'_>,
     query: &Query<'_>,
     scope: &Scope,
     unit: &[f32],
     indexed: bool,
-) -> Result<Vec<Place>, StoreError> {
+) -> Result<Nearest, StoreError> {
     let vector = HalfVector::new(unit);
     let want = query.depth() + query.depth() / 8 + 8;
     if indexed {
         let limit = if query.distinct { 4 * want } else { want };
-        let mut places = by_index(transaction, scope, &vector, limit).await?;
+        let mut chunks = by_index(transaction, scope, &vector, limit).await?;
+        let mut of_documents = Vec::new();
         if query.distinct {
             let mut seen = HashSet::new();
-            places.retain(|(document, _)| seen.insert(*document));
+            of_documents = chunks.clone();
+            of_documents.retain(|(document, _)| seen.insert(*document));
+            of_documents.truncate(want);
         }
-        if places.len() >= want {
-            return Ok(places);
+        let found = if query.distinct { of_documents.len() } else { chunks.len() };
+        chunks.truncate(want);
+        if found >= want {
+            return Ok(Nearest { chunks, of_documents });
         }
     }
-    by_scan(transaction, query.distinct, scope, &vector, want).await
+    let chunks = by_scan(transaction, false, scope, &vector, want).await?;
+    let of_documents = match query.distinct {
+        true => by_scan(transaction, true, scope, &vector, want).await?,
+        false => Vec::new(),
+    };
+    Ok(Nearest { chunks, of_documents })
 }
 
 /// The condition on `rag_vector v`, with its parameters after others.
@@ -234,8 +283,10 @@ async fn places(
 
 /// A question's words.
 struct Wanted {
-    /// The known ones, with how much each weighs.
-    terms: Vec<(Term, f32)>,
+    /// The known terms, with how much each weighs, and the place of its word.
+    terms: Vec<(Term, f32, usize)>,
+    /// How much each word weighs that a chunk has.
+    words: Vec<f32>,
     average: f32,
     /// Of all words, also of those that no chunk has.
     total_weight: f32,
@@ -244,42 +295,55 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// Words weigh by how many of so many chunks have them, which have so many terms together.
     fn new(
-        words: &[String],
-        terms: &HashMap<Vec<u8>, (i32, i32)>,
-        state: &State,
+        asked: &[Asked],
+        known: &HashMap<Vec<u8>, (i32, i64)>,
+        chunks: usize,
+        length: u64,
         matching: Matching,
     ) -> Self {
-        let all = state.chunks as usize;
-        let known = words.iter().filter_map(|word| terms.get(word.as_bytes()));
-        let terms: Vec<_> = known
-            .map(|&(term, chunks)| (term.cast_unsigned(), weight(all, chunks as usize)))
-            .collect();
-        let unknown = words.len() - terms.len();
-        let known: f32 = terms.iter().map(|(_, weight)| weight).sum();
+        let (mut terms, mut words, mut unknown) = (Vec::new(), Vec::new(), 0);
+        for (word, asked) in asked.iter().enumerate() {
+            let of_word: Vec<_> =
+                asked.terms.iter().filter_map(|term| known.get(term.as_bytes())).collect();
+            let having: i64 = of_word.iter().map(|(_, chunks)| chunks).sum();
+            let weight = weight(chunks, (having.cast_unsigned() as usize).min(chunks));
+            words.push(weight);
+            unknown += usize::from(of_word.is_empty());
+            let weight = weight * asked.count as f32;
+            terms.extend(of_word.iter().map(|(term, _)| (term.cast_unsigned(), weight, word)));
+        }
         Self {
-            average: average(state.length.cast_unsigned(), all),
-            total_weight: known + unknown as f32 * weight(all, 0),
+            average: average(length, chunks),
+            total_weight: words.iter().sum(),
             possible: !terms.is_empty() && (unknown == 0 || matching == Matching::Any),
+            words,
             terms,
         }
     }
 
     fn terms(&self) -> Vec<i32> {
-        self.terms.iter().map(|(term, _)| term.cast_signed()).collect()
+        self.terms.iter().map(|(term, ..)| term.cast_signed()).collect()
     }
 
-    /// A list of each, still empty.
+    /// A list of each term, still empty.
     fn lists(&self) -> Vec<List> {
-        let list = |&(term, weight): &(Term, f32)| List { term, weight, postings: Vec::new() };
+        let list = |&(term, weight, word): &(Term, f32, usize)| {
+            let postings = Vec::new();
+            List { term, weight, word, postings }
+        };
         self.terms.iter().map(list).collect()
     }
 
     /// How much of the question is said by a chunk that has these terms, which are in order.
     fn share(&self, of: &[(Term, u8)]) -> f32 {
-        let has = |term: &Term| of.binary_search_by_key(term, |(term, _)| *term).is_ok();
-        let weights = self.terms.iter().filter(|(term, _)| has(term)).map(|(_, weight)| weight);
-        let weight: f32 = weights.sum();
+        let mut has = vec![false; self.words.len()];
+        for (term, _, word) in &self.terms {
+            has[*word] |= of.binary_search_by_key(term, |(term, _)| *term).is_ok();
+        }
+        let weights = self.words.iter().zip(has).filter(|(_, has)| *has);
+        let weight: f32 = weights.map(|(weight, _)| weight).sum();
         if self.total_weight > 0.0 { weight / self.total_weight } else { 0.0 }
     }
 }
@@ -290,9 +354,9 @@ async fn best_by_words(
     query: &Query<'_>,
     scope: &Scope,
     wanted: &Arc<Wanted>,
-) -> Result<Vec<(f32, Place)>, StoreError> {
+) -> Result<BestByWords, StoreError> {
     if !wanted.possible {
-        return Ok(Vec::new());
+        return Ok(BestByWords::default());
     }
     let Scope::Many(condition) = scope else {
         return best(transaction, query, scope, wanted, query.depth()).await;
@@ -301,8 +365,9 @@ async fn best_by_words(
     let mut depth = query.depth() * 4;
     loop {
         let mut best = best(transaction, query, scope, wanted, depth).await?;
-        let all = best.len() < depth;
-        let documents: Vec<i32> = best.iter().map(|(_, (document, _))| *document).collect();
+        // A list that is shorter than it may be has all that there are.
+        let complete = [best.chunks.len() < depth, best.of_documents.len() < depth];
+        let documents = best.documents();
         let sql = format!(
             "SELECT d.number FROM rag_document d WHERE d.number = ANY ($1) AND {}",
             condition.sql(2)
@@ -311,8 +376,9 @@ async fn best_by_words(
         let rows = transaction.query(&statement, &condition.parameters(&[&documents])).await?;
         let passing: HashSet<i32> =
             rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-        best.retain(|(_, (document, _))| passing.contains(document));
-        if all || best.len() >= query.depth() {
+        best.retain(|document| passing.contains(&document));
+        let lengths = [best.chunks.len(), best.of_documents.len()];
+        if (0..2).all(|list| complete[list] || lengths[list] >= query.depth()) {
             best.truncate(query.depth());
             return Ok(best);
         }
@@ -331,7 +397,7 @@ async fn best(
     scope: &Scope,
     wanted: &Arc<Wanted>,
     depth: usize,
-) -> Result<Vec<(f32, Place)>, StoreError> {
+) -> Result<BestByWords, StoreError> {
     let terms = wanted.terms();
     let (sql, parameters): (_, &[Parameter<'_>]) = match scope {
         Scope::These { blocks, .. } => (
@@ -349,8 +415,12 @@ async fn best(
     };
     let statement = transaction.prepare_cached(sql).await?;
     let mut rows = pin!(transaction.query_raw(&statement, parameters.iter().copied()).await?);
-    let mut best =
-        Best { depth, distinct: query.distinct, matching: query.matching, best: Vec::new() };
+    let mut best = Best {
+        depth,
+        distinct: query.distinct,
+        matching: query.matching,
+        best: BestByWords::default(),
+    };
     let (mut batch, mut bytes, mut last) = (Vec::new(), 0, None);
     loop {
         let row = rows.try_next().await?;
@@ -398,29 +468,62 @@ fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<
 /// The best chunks of all that were added, the best first; of equals, the one that lies before.
 struct Best {
     depth: usize,
-    /// Only the best chunk of each document.
+    /// Also the best chunk of each of the best documents.
     distinct: bool,
     matching: Matching,
-    best: Vec<(f32, Place)>,
+    best: BestByWords,
 }
 
 impl Best {
     /// Adds postings of documents of which none has come before.
     fn add(&mut self, wanted: &Wanted, lists: &[List]) {
-        let scored = postings::score(lists, self.matching, wanted.average);
+        let words = wanted.words.len();
+        let scored = postings::score(lists, words, self.matching, wanted.average);
         let documents: Vec<u32> =
             if self.distinct { scored.iter().map(|at| at.document).collect() } else { Vec::new() };
         let mut top = Collector::of(self.depth, self.distinct.then_some(&documents[..]));
         for (row, at) in (0..).zip(&scored) {
             top.see(at.score, row);
         }
-        self.best.extend(top.into_sorted().into_iter().map(|(score, row)| {
-            let Scored { document, place, .. } = scored[row as usize];
-            (score, (document.cast_signed(), place.cast_signed()))
-        }));
-        self.best
-            .sort_by(|left, right| right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
-        self.best.truncate(self.depth);
+        let found = top.into_ranking();
+        let depth = self.depth;
+        let merge = |best: &mut Vec<(f32, Place)>, found: Vec<(f32, u32)>| {
+            best.extend(found.into_iter().map(|(score, row)| {
+                let Scored { document, place, .. } = scored[row as usize];
+                (score, (document.cast_signed(), place.cast_signed()))
+            }));
+            best.sort_by(|left, right| {
+                right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1))
+            });
+            best.truncate(depth);
+        };
+        merge(&mut self.best.chunks, found.best);
+        merge(&mut self.best.of_documents, found.of_documents);
+    }
+}
+
+/// Chunks by their words, the best first.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct BestByWords {
+    chunks: Vec<(f32, Place)>,
+    /// The best chunk of each of the best documents, if only those are wanted.
+    of_documents: Vec<(f32, Place)>,
+}
+
+impl BestByWords {
+    fn documents(&self) -> Vec<i32> {
+        let all = self.chunks.iter().chain(&self.of_documents);
+        all.map(|(_, (document, _))| *document).collect()
+    }
+
+    fn retain(&mut self, passes: impl Fn(i32) -> bool) {
+        self.chunks.retain(|(_, (document, _))| passes(*document));
+        self.of_documents.retain(|(_, (document, _))| passes(*document));
+    }
+
+    fn truncate(&mut self, depth: usize) {
+        self.chunks.truncate(depth);
+        self.of_documents.truncate(depth);
     }
 }
 
@@ -439,12 +542,14 @@ impl<'a> Rows<'a> {
         transaction: &Transaction<'_>,
         probe: Option<&'a Probe>,
         wanted: &Wanted,
-        nearest: &[Place],
-        best: &[(f32, Place)],
+        nearest: &Nearest,
+        best: &BestByWords,
         dimension: usize,
     ) -> Result<Self, StoreError> {
         let (mut places, mut numbers) = (Vec::new(), HashMap::new());
-        for place in nearest.iter().chain(best.iter().map(|(_, place)| place)) {
+        let near = nearest.chunks.iter().chain(&nearest.of_documents);
+        let good = best.chunks.iter().chain(&best.of_documents).map(|(_, place)| place);
+        for place in near.chain(good) {
             numbers.entry(*place).or_insert_with(|| {
                 places.push(*place);
                 places.len() as u32 - 1
@@ -473,19 +578,26 @@ impl<'a> Rows<'a> {
         Ok(rows)
     }
 
-    fn fuse(&self, query: &Query<'_>, nearest: &[Place], best: &[(f32, Place)]) -> Vec<Found> {
-        let mut semantic: Vec<(f32, u32)> = nearest
-            .iter()
-            .map(|place| self.numbers[place])
-            .filter_map(|row| Some((self.similarity(row)?, row)))
-            .collect();
-        semantic.sort_by(|left, right| {
-            let place = |row: u32| self.places[row as usize];
-            right.0.total_cmp(&left.0).then_with(|| place(left.1).cmp(&place(right.1)))
-        });
-        semantic.truncate(query.depth());
-        let keyword: Vec<_> =
-            best.iter().map(|(score, place)| (*score, self.numbers[place])).collect();
+    fn fuse(&self, query: &Query<'_>, nearest: &Nearest, best: &BestByWords) -> Vec<Found> {
+        let near = |places: &[Place]| {
+            let mut ranking: Vec<(f32, u32)> = places
+                .iter()
+                .map(|place| self.numbers[place])
+                .filter_map(|row| Some((self.similarity(row)?, row)))
+                .collect();
+            ranking.sort_by(|left, right| {
+                let place = |row: u32| self.places[row as usize];
+                right.0.total_cmp(&left.0).then_with(|| place(left.1).cmp(&place(right.1)))
+            });
+            ranking.truncate(query.depth());
+            ranking
+        };
+        let good = |best: &[(f32, Place)]| -> Vec<(f32, u32)> {
+            best.iter().map(|(score, place)| (*score, self.numbers[place])).collect()
+        };
+        let semantic =
+            Ranking { best: near(&nearest.chunks), of_documents: near(&nearest.of_documents) };
+        let keyword = Ranking { best: good(&best.chunks), of_documents: good(&best.of_documents) };
         fuse(query, &semantic, &keyword, self)
     }
 }
@@ -548,7 +660,8 @@ mod tests {
             (depth, distinct, all) in (1_usize..12, any::<bool>(), any::<bool>()),
         ) {
             let wanted = Wanted {
-                terms: vec![(0, 1.0), (1, 0.5), (2, 1.5)],
+                terms: vec![(0, 1.0, 0), (1, 0.5, 1), (2, 1.5, 2)],
+                words: vec![1.0, 0.5, 1.5],
                 average: 3.0,
                 total_weight: 3.0,
                 possible: true,
@@ -564,7 +677,7 @@ mod tests {
                 lists
             };
             let matching = if all { Matching::All } else { Matching::Any };
-            let new = || Best { depth, distinct, matching, best: Vec::new() };
+            let new = || Best { depth, distinct, matching, best: BestByWords::default() };
             let (mut whole, mut parts, mut from) = (new(), new(), 0);
             whole.add(&wanted, &lists(0, 40));
             for to in cuts.into_iter().chain([40]) {

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     postgres::{Lease, Parameter},
     search::{Analyzer, Packed, Row, Term, unit},
-    store::{Document, EmbeddingModel, NewChunk, StoreError, codec, filter::labels},
+    store::{
+        Document, EmbeddingModel, NewChunk, StoreError, codec,
+        filter::{labels, reader_labels},
+    },
 };
 
 /// How many rows one statement inserts.
@@ -40,6 +43,8 @@ struct Prepared {
     uri: Vec<u8>,
     /// As a literal: an array of arrays would need them to be of the same length.
     labels: String,
+    /// The labels of those who may read it.
+    readers: Vec<i64>,
     fields: Vec<u8>,
     chunks: Vec<PreparedChunk>,
 }
@@ -51,11 +56,19 @@ struct PreparedChunk {
     content: Vec<u8>,
 }
 
+/// An array as a literal.
+fn array(numbers: &[i64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    format!("{{{}}}", numbers.join(","))
+}
+
 /// A document that is in the database.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Known {
     number: i32,
     block: i32,
+    /// The labels of those who may read it.
+    readers: Vec<i64>,
 }
 
 impl Batch {
@@ -71,15 +84,15 @@ impl Batch {
             if !seen.insert(key.clone()) {
                 continue;
             }
-            let chunk = |chunk: NewChunk| {
-                let number = |term: &str| {
-                    Ok::<_, Infallible>(*numbers.entry(term.into()).or_insert_with(|| {
-                        terms.push(term.into());
-                        terms.len() as Term - 1
-                    }))
-                };
-                let Ok((terms, length)) = analyzer.count(&chunk.content, number);
-                let fields = (&chunk.span, chunk.page, &chunk.chapter);
+            let number = |term: &str| {
+                Ok::<_, Infallible>(*numbers.entry(term.into()).or_insert_with(|| {
+                    terms.push(term.into());
+                    terms.len() as Term - 1
+                }))
+            };
+            let Ok(counted) = analyzer.rows(&document, &chunks, number);
+            let chunk = |(chunk, (terms, length)): (NewChunk, _)| {
+                let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
                 Ok(PreparedChunk {
                     row: Row { vector: Packed::new(&chunk.vector), terms, length },
                     half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
@@ -87,13 +100,16 @@ impl Batch {
                     content: chunk.content.into_bytes(),
                 })
             };
-            let labels: Vec<_> =
-                signed(&labels(&document)).iter().map(|label| label.to_string()).collect();
             prepared.push(Prepared {
                 key,
-                labels: format!("{{{}}}", labels.join(",")),
+                labels: array(&signed(&labels(&document))),
                 fields: serde_json::to_vec(&document).map_err(StoreError::engine)?,
-                chunks: chunks.into_iter().map(chunk).collect::<Result<_, StoreError>>()?,
+                readers: signed(&reader_labels(&document)),
+                chunks: chunks
+                    .into_iter()
+                    .zip(counted)
+                    .map(chunk)
+                    .collect::<Result<_, StoreError>>()?,
                 uri: document.uri.into_bytes(),
             });
         }
@@ -114,7 +130,7 @@ impl Batch {
 
         let keys: Vec<&[u8]> = self.documents.iter().map(|document| &document.key[..]).collect();
         let old = find(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
-        let replaced: Vec<Known> = old.values().copied().collect();
+        let replaced: Vec<Known> = old.values().cloned().collect();
         changes.forget(&transaction, model, &replaced).await?;
 
         let known = self.documents(&transaction, &old, &mut state).await?;
@@ -125,7 +141,7 @@ impl Batch {
                     *term = terms[*term as usize];
                 }
                 chunk.row.terms.sort_unstable();
-                changes.add(*known, place, &chunk.row);
+                changes.add(known, place, &chunk.row);
             }
         }
         self.chunks(&transaction, &known).await?;
@@ -149,10 +165,12 @@ impl Batch {
             let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
             let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
             let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
-            let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], fields = u.fields, chunks = u.chunks \
-                FROM unnest($1::integer[], $2::text[], $3::bytea[], $4::integer[]) AS u (number, labels, fields, chunks) \
-                WHERE d.number = u.number";
-            execute(transaction, sql, &[&numbers, &labels, &fields, &chunks]).await?;
+            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+            let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], readers = u.readers::bigint[], \
+                fields = u.fields, chunks = u.chunks \
+                FROM unnest($1::integer[], $2::text[], $3::text[], $4::bytea[], $5::integer[]) \
+                AS u (number, labels, readers, fields, chunks) WHERE d.number = u.number";
+            execute(transaction, sql, &[&numbers, &labels, &readers, &fields, &chunks]).await?;
         }
         let mut all = old.clone();
         for some in new.chunks(ROWS_AT_ONCE) {
@@ -171,21 +189,25 @@ impl Batch {
                 blocks.push(state.block);
             }
             // In their order, so that the numbers of a block's documents are near each other.
-            let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks) \
-                SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks \
-                FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[]) \
-                WITH ORDINALITY AS u (key, uri, labels, fields, block, chunks, at) ORDER BY u.at \
+            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+            let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
+                SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
+                FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[], $7::text[]) \
+                WITH ORDINALITY AS u (key, uri, labels, fields, block, chunks, readers, at) ORDER BY u.at \
                 RETURNING key, number, block";
             let statement = transaction.prepare_cached(sql).await?;
-            let parameters: [Parameter<'_>; 6] = [&keys, &uris, &labels, &fields, &blocks, &chunks];
+            let parameters: [Parameter<'_>; 7] =
+                [&keys, &uris, &labels, &fields, &blocks, &chunks, &readers];
             for row in transaction.query(&statement, &parameters).await? {
-                let known = Known { number: row.try_get(1)?, block: row.try_get(2)? };
+                let (number, block) = (row.try_get(1)?, row.try_get(2)?);
+                let known = Known { number, block, readers: Vec::new() };
                 all.insert(row.try_get(0)?, known);
             }
         }
         let known = |document: &Prepared| {
             let missing = || StoreError::Damaged("a document has no number".to_owned());
-            all.get(&document.key).copied().ok_or_else(missing)
+            let Known { number, block, .. } = *all.get(&document.key).ok_or_else(missing)?;
+            Ok(Known { number, block, readers: document.readers.clone() })
         };
         self.documents.iter().map(known).collect()
     }
@@ -242,7 +264,7 @@ pub(super) async fn delete(
     let before = state.chunks;
     if condition.is_empty() {
         let all = "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_vector; DELETE FROM rag_term; \
-            DELETE FROM rag_posting; UPDATE rag_state SET chunks = 0, length = 0, block = 0, filled = 0";
+            DELETE FROM rag_posting; DELETE FROM rag_reader; DELETE FROM rag_reader_term; UPDATE rag_state SET chunks = 0, length = 0, block = 0, filled = 0";
         transaction.batch_execute(all).await?;
         transaction.commit().await?;
         return Ok(before.cast_unsigned());
@@ -278,11 +300,15 @@ async fn find(
     condition: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<HashMap<Vec<u8>, Known>, StoreError> {
-    let sql = format!("SELECT d.key, d.number, d.block FROM rag_document d WHERE {condition}");
+    let sql =
+        format!("SELECT d.key, d.number, d.block, d.readers FROM rag_document d WHERE {condition}");
     let statement = transaction.prepare_cached(&sql).await?;
     let rows = transaction.query(&statement, parameters).await?;
     rows.iter()
-        .map(|row| Ok((row.try_get(0)?, Known { number: row.try_get(1)?, block: row.try_get(2)? })))
+        .map(|row| {
+            let (number, block, readers) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            Ok((row.try_get(0)?, Known { number, block, readers }))
+        })
         .collect()
 }
 
@@ -320,6 +346,10 @@ struct Changes {
     postings: BTreeMap<(i32, i32), Edit>,
     /// How many more chunks have a term.
     terms: BTreeMap<i32, i32>,
+    /// How many more chunks a reader may read, how many more terms they have.
+    readers: BTreeMap<i64, (i64, i64)>,
+    /// How many more chunks have a term that a reader may read.
+    reader_terms: BTreeMap<(i32, i64), i32>,
     chunks: i64,
     length: i64,
 }
@@ -331,7 +361,20 @@ struct Edit {
 }
 
 impl Changes {
-    fn add(&mut self, known: Known, place: u32, row: &Row) {
+    /// How much more readers may read of one chunk: 1 if it is new, -1 if it goes.
+    fn read(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
+        for &reader in readers {
+            let (chunks, total_length) = self.readers.entry(reader).or_default();
+            *chunks += i64::from(more);
+            *total_length += i64::from(more) * i64::from(length);
+            for &(term, _) in terms {
+                *self.reader_terms.entry((term.cast_signed(), reader)).or_default() += more;
+            }
+        }
+    }
+
+    fn add(&mut self, known: &Known, place: u32, row: &Row) {
+        self.read(&known.readers, &row.terms, row.length, 1);
         for &(term, count) in &row.terms {
             let term = term.cast_signed();
             let (document, length) = (known.number.cast_unsigned(), row.length);
@@ -353,8 +396,8 @@ impl Changes {
         if documents.is_empty() {
             return Ok(());
         }
-        let blocks: HashMap<i32, i32> =
-            documents.iter().map(|known| (known.number, known.block)).collect();
+        let known: HashMap<i32, &Known> =
+            documents.iter().map(|known| (known.number, known)).collect();
         let numbers: Vec<i32> = documents.iter().map(|known| known.number).collect();
         let sql = "DELETE FROM rag_vector WHERE document = ANY ($1)";
         execute(transaction, sql, &[&numbers]).await?;
@@ -363,8 +406,10 @@ impl Changes {
         let mut terms = Vec::new();
         for row in transaction.query(&statement, &[&numbers]).await? {
             let number: i32 = row.try_get(0)?;
-            let Some(&block) = blocks.get(&number) else { continue };
+            let Some(Known { block, readers, .. }) = known.get(&number).copied() else { continue };
+            let block = *block;
             codec::decode(row.try_get(1)?, model.dimension, &mut terms, |row| {
+                self.read(readers, row.terms, row.length, -1);
                 for &(term, _) in row.terms {
                     let term = term.cast_signed();
                     let edit = self.postings.entry((term, block)).or_default();
@@ -379,7 +424,7 @@ impl Changes {
     }
 
     async fn write(
-        self,
+        mut self,
         transaction: &Transaction<'_>,
         state: &mut State,
     ) -> Result<(), StoreError> {
@@ -388,6 +433,29 @@ impl Changes {
         let sql = "UPDATE rag_term t SET chunks = t.chunks + u.more \
             FROM unnest($1::integer[], $2::integer[]) AS u (number, more) WHERE t.number = u.number";
         execute(transaction, sql, &[&terms, &more]).await?;
+
+        self.readers.retain(|_, more| *more != (0, 0));
+        let labels: Vec<i64> = self.readers.keys().copied().collect();
+        let (chunks, lengths): (Vec<i64>, Vec<i64>) = self.readers.into_values().unzip();
+        let sql = "INSERT INTO rag_reader (label, chunks, length) \
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+            ON CONFLICT (label) DO UPDATE SET chunks = rag_reader.chunks + excluded.chunks, \
+            length = rag_reader.length + excluded.length";
+        execute(transaction, sql, &[&labels, &chunks, &lengths]).await?;
+        self.reader_terms.retain(|_, more| *more != 0);
+        let changed: Vec<_> = self.reader_terms.into_iter().collect();
+        for some in changed.chunks(8 * ROWS_AT_ONCE) {
+            let terms: Vec<i32> = some.iter().map(|((term, _), _)| *term).collect();
+            let labels: Vec<i64> = some.iter().map(|((_, label), _)| *label).collect();
+            let more: Vec<i32> = some.iter().map(|(_, more)| *more).collect();
+            let sql = "INSERT INTO rag_reader_term (term, label, chunks) \
+                SELECT * FROM unnest($1::integer[], $2::bigint[], $3::integer[]) \
+                ON CONFLICT (term, label) DO UPDATE SET chunks = rag_reader_term.chunks + excluded.chunks";
+            execute(transaction, sql, &[&terms, &labels, &more]).await?;
+            let sql = "DELETE FROM rag_reader_term t USING unnest($1::integer[], $2::bigint[]) AS u (term, label) \
+                WHERE t.term = u.term AND t.label = u.label AND t.chunks <= 0";
+            execute(transaction, sql, &[&terms, &labels]).await?;
+        }
 
         let edits: Vec<_> = self.postings.into_iter().collect();
         for some in edits.chunks(8 * ROWS_AT_ONCE) {
