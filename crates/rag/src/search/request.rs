@@ -241,7 +241,8 @@ mod tests {
     #[test]
     fn vectors_of_unknown_words_count_little() {
         let weight = |coverage| Fusion::PLAIN.covering(coverage).semantic_weight;
-        assert_eq!([weight(1.0), weight(0.9)], [1.0, 1.0]);
+        assert_eq!(weight(1.0), 1.0);
+        assert!(weight(0.9) > 0.999);
         assert!(weight(0.7) > 0.3 && weight(0.7) < 0.4);
         assert_eq!([weight(0.6), weight(0.0)], [0.001, 0.001]);
     }
