@@ -113,11 +113,10 @@ impl<'a> Above<'a> {
         let mut end = span.start;
         while let Some(heading) = self.extracted.headings.get(self.next) {
             let start = heading.span.start;
-            let begins_with_it = start < span.end
-                && self.extracted.content[end..start]
-                    .chars()
-                    .all(|it| it.is_whitespace() || it == '#');
-            if start > end && !begins_with_it {
+            let between = || &self.extracted.content[end..start];
+            let begins_with_it =
+                || start < span.end && between().chars().all(|it| it.is_whitespace() || it == '#');
+            if start > end && !begins_with_it() {
                 break;
             }
             while self.open.pop_if(|above| above.level >= heading.level).is_some() {}

@@ -259,8 +259,9 @@ fn script_of(word: &str) -> Option<Option<Language>> {
     }
 }
 
-/// A name, and after it the words that it is made of: `SetupGuide_v2.md` is also `Setup Guide v 2 md`.
-fn with_parts(name: &str) -> Cow<'_, str> {
+/// A name, and after it the words that it is made of, apart and as one: `SetupGuide_v2.md` is also `Setup Guide v 2 md`
+/// and `SetupGuidev2`.
+fn with_parts(name: &str) -> String {
     let mut parts = String::new();
     let mut has_more = false;
     let mut last = ' ';
@@ -278,7 +279,17 @@ fn with_parts(name: &str) -> Cow<'_, str> {
         parts.push(character);
         last = character;
     }
-    if has_more { format!("{name} {parts}").into() } else { name.into() }
+    let mut all = name.to_owned();
+    if has_more {
+        all.push(' ');
+        all += &parts;
+    }
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    if stem.contains(|character: char| !character.is_alphanumeric()) {
+        all.push(' ');
+        all.extend(stem.chars().filter(|character| character.is_alphanumeric()));
+    }
+    all
 }
 
 /// A text without compatibility forms, without accents that its script can spare, and without what only joins letters.
@@ -469,7 +480,8 @@ mod tests {
     fn names_are_words() {
         let check = |name: &str, want: &str| assert_eq!(with_parts(name), want);
         check("setup.md", "setup.md");
-        check("SetupGuide_v2.md", "SetupGuide_v2.md Setup Guide_v 2.md");
+        check("set-up.md", "set-up.md setup");
+        check("SetupGuide_v2.md", "SetupGuide_v2.md Setup Guide_v 2.md SetupGuidev2");
         check("HTTPServer", "HTTPServer HTTP Server");
     }
 
