@@ -203,7 +203,8 @@ impl AppBuilder {
         let knowledge = KnowledgeTools::new(library.clone(), chat.clone(), config.limits.clone());
         let front = Front {
             gateway: gateway.clone(),
-            built_ins: BuiltIns::new(&config.tools, &diagrams, &artifacts, &knowledge),
+            built_ins: BuiltIns::new(&config.tools, &diagrams, &artifacts, &knowledge)
+                .reporting_to(faults.clone()),
             artifacts,
             library: library.clone(),
             capturer,

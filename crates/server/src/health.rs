@@ -8,7 +8,10 @@ use std::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::{Gateway, Rate, State};
+use crate::{
+    gateway::{Gateway, Rate, State},
+    watched_store::ARTIFACTS,
+};
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
@@ -92,6 +95,10 @@ impl Faults {
         }
     }
 
+    fn has(&self, part: &'static str) -> bool {
+        self.problems().contains_key(part)
+    }
+
     fn list(&self) -> Vec<(&'static str, String)> {
         self.problems().iter().map(|(part, problem)| (*part, problem.clone())).collect()
     }
@@ -138,7 +145,7 @@ impl Health {
             Err(NotReady::Stopping)
         } else if !self.gateway.is_settled() {
             Err(NotReady::Starting)
-        } else if !self.faults.list().is_empty() {
+        } else if self.faults.has(ARTIFACTS) {
             Err(NotReady::Failing)
         } else {
             Ok(())

@@ -58,11 +58,7 @@ fn page(endpoint: &str, wants_token: bool) -> String {
     let config = json!({"mcpServers": {"marquetry": server}});
     let config = escaped(&serde_json::to_string_pretty(&config).unwrap_or_default());
     let endpoint = escaped(endpoint);
-    let access = if wants_token {
-        "It wants a bearer token."
-    } else {
-        "It wants no token, and answers this machine."
-    };
+    let access = if wants_token { "It wants a bearer token." } else { "It wants no token." };
     format!(
         "<!doctype html>
 <html lang=\"en\">

@@ -8,7 +8,7 @@ use std::{
 
 use indexmap::IndexMap;
 
-use super::{Failure, ServeArgs, say};
+use super::{Failure, ServeArgs, say, serve::base_url};
 use crate::{
     config::{
         AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
@@ -91,8 +91,13 @@ fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let place = artifacts.directory.as_ref().map(|path| format!(" in {}", path.display()));
     let mut text = format!(
-        "listen     http://{}/mcp\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
-        config.server.listen,
+        "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
+        base_url(config.server.listen),
+        if config.server.listen.ip().is_unspecified() {
+            ", and every other address of this machine"
+        } else {
+            ""
+        },
         auth(&config.auth),
         artifacts.store.as_str(),
         place.unwrap_or_default(),

@@ -6,11 +6,12 @@ use std::{
 };
 
 use super::printable_line;
-use crate::config::Input;
+use crate::{config::Input, logging};
 
 /// What is typed; nothing where there is no terminal, or an empty line and no default.
 pub(super) fn ask(input: &Input) -> Option<String> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    // A question is no JSON.
+    if logging::is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
     let what = printable_line(input.description.as_deref().unwrap_or(&input.id));

@@ -180,6 +180,21 @@ fn bracketed(ip: IpAddr) -> String {
     }
 }
 
+/// The address by which clients on this machine reach a server that listens on `ip`, as a URL has it. 0.0.0.0 and [::] are every address of the
+/// machine, and none that a client could connect to.
+fn reached_here(ip: IpAddr) -> String {
+    bracketed(match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    })
+}
+
+/// The URL of a server for clients on this machine, without a path.
+pub(super) fn base_url(listen: SocketAddr) -> String {
+    format!("http://{}:{}", reached_here(listen.ip()), listen.port())
+}
+
 /// The servers' names as the greeting shows them.
 fn described(config: &Config) -> String {
     let names = config.mcp_servers.iter().map(|(name, upstream)| {
@@ -216,13 +231,7 @@ struct Greeting {
 
 impl Greeting {
     fn new(bound: SocketAddr, config: &Config) -> Self {
-        // 0.0.0.0 and [::] are every address of the machine, and none that a client could connect to.
-        let (ip, is_every) = match bound.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => (IpAddr::V4(Ipv4Addr::LOCALHOST), true),
-            IpAddr::V6(ip) if ip.is_unspecified() => (IpAddr::V6(Ipv6Addr::LOCALHOST), true),
-            ip => (ip, false),
-        };
-        let here = bracketed(ip);
+        let here = reached_here(bound.ip());
         let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
         let others = names.filter_map(|host| match host.rsplit_once(':') {
             // The port of a proxy is not ours.
@@ -233,8 +242,8 @@ impl Greeting {
         });
         let others: Vec<String> = others.collect();
         Self {
-            base: format!("http://{here}:{}", bound.port()),
-            refuses_names: is_every && config.server.allowed_hosts.is_empty(),
+            base: base_url(bound),
+            refuses_names: bound.ip().is_unspecified() && config.server.allowed_hosts.is_empty(),
             others,
             servers: described(config),
             access: admitted(&config.auth),

@@ -124,7 +124,11 @@ pub(super) fn read(
         |error: io::Error| ConfigError::of_file(&file, format!("cannot be read: {error}"));
     let opened = File::open(path).map_err(unreadable)?;
     // Of the open file, so that it cannot be replaced between the check and the reading.
-    let warning = check_writers(path, &opened.metadata().map_err(unreadable)?, writers)
+    let metadata = opened.metadata().map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    let warning = check_writers(path, &metadata, writers)
         .map_err(|problem| ConfigError::of_file(&file, problem))?;
     let mut text = String::new();
     opened.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
@@ -291,6 +295,9 @@ mod tests {
         assert!(error.problem.starts_with("cannot be read: No such file"), "{error}");
         assert!(error.problem.ends_with("(this file is named by $MARQUETRY_CONFIG)"), "{error}");
         assert!(world.load(Some("none.toml"), &[]).is_err());
+        // Whoever may write a folder is no matter, as it cannot be read in any case.
+        let error = world.load(Some("."), &[]).unwrap_err();
+        assert_eq!(error.problem, "cannot be read: is a directory");
     }
 
     #[cfg(unix)]

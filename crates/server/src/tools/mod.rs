@@ -5,14 +5,14 @@ mod knowledge;
 mod listing;
 mod plantuml;
 
+use std::sync::Arc;
+
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext, Toolbox},
     types::{CallToolParams, CallToolResult, Tool},
 };
 use serde_json::json;
-
-use crate::config::{Config, ToolsConfig};
 
 use self::plantuml::has_no_text;
 pub(crate) use self::{
@@ -23,10 +23,17 @@ pub(crate) use self::{
     },
 };
 
+use crate::{
+    config::{Config, ToolsConfig},
+    health::Faults,
+    knowledge::ErrorCode,
+};
+
 /// All of them, ready to be listed and called.
 pub(crate) struct BuiltIns {
     toolbox: Toolbox,
     listed: Vec<Tool>,
+    faults: Arc<Faults>,
 }
 
 impl BuiltIns {
@@ -54,7 +61,12 @@ impl BuiltIns {
         let has_model = knowledge.has_model();
         let is_listed = |tool: &&Tool| has_model || tool.name != CHAT;
         let listed = toolbox.tools().filter(is_listed).map(listed).collect();
-        Self { toolbox, listed }
+        Self { toolbox, listed, faults: Arc::default() }
+    }
+
+    /// The same, whose failures that are no caller's fault show in health.
+    pub(crate) fn reporting_to(self, faults: Arc<Faults>) -> Self {
+        Self { faults, ..self }
     }
 
     /// The names that no upstream can have.
@@ -96,6 +108,7 @@ impl BuiltIns {
         if !KnowledgeTools::NAMES.contains(&params.name.as_str()) {
             return Some(Reply::json(&result));
         }
+        self.report(&params.name, &result);
         if let Some(code) = error_code(&result) {
             let meta = result.meta.get_or_insert_default();
             meta.entry(ERROR).or_insert(json!({"code": code.as_str()}));
@@ -103,6 +116,26 @@ impl BuiltIns {
         Some(Reply::json(&KnowledgeTools::finish(&params.name, result)))
     }
 }
+
+impl BuiltIns {
+    /// Notes whether knowledge works, as far as this call tells. Chat depends on a model elsewhere, and says nothing of it.
+    fn report(&self, name: &str, result: &CallToolResult) {
+        match error_code(result) {
+            _ if name == CHAT => {}
+            None => self.faults.clear(KNOWLEDGE),
+            Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
+                let message = result.content.first().and_then(|item| item.as_text());
+                let message = message.unwrap_or_default();
+                let message = &message[..message.floor_char_boundary(500)];
+                self.faults.raise(KNOWLEDGE, format!("the last call failed: {message}"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The name of the part in health.
+const KNOWLEDGE: &str = "knowledge";
 
 /// A tool with what the type of its arguments cannot say.
 fn listed(tool: &Tool) -> Tool {

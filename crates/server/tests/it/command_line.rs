@@ -111,6 +111,8 @@ fn configuration_errors_name_the_place_and_exit_2() {
     }
     let insecure = marquetry(path, &["check", "--config", "open.toml", "--insecure"]);
     assert!(insecure.status.success());
+    let listen = "\nlisten     http://127.0.0.1:0/mcp, and every other address of this machine\n";
+    assert!(text(&insecure.stdout).contains(listen), "{}", text(&insecure.stdout));
     // Or when people are asked who they are.
     fs::write(path.join("token"), "0123456789abcdef").unwrap();
     let auth = "[server]\nlisten = '0.0.0.0:0'\n[auth.tokens]\nci = { file = 'token' }\n";

@@ -137,3 +137,32 @@ async fn a_failed_save_is_seen() {
     assert_eq!((ready.status, ready.json()), (503, json!({"status": "failing"})));
     server.stop().await;
 }
+
+#[tokio::test]
+async fn knowledge_that_fails_is_seen_until_it_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("folder/knowledge.db");
+    // Where a folder should be there is a file.
+    std::fs::write(directory.path().join("folder"), "").unwrap();
+    let server = Running::start(&format!("knowledge.database = {place:?}\n")).await;
+    let agent = server.agent().await;
+    let note = json!({"type": "data.data", "name": "a", "groupPath": "~/Test", "content": "b"});
+    let failed = call(&agent, "am7_create_object", note.clone()).await.unwrap();
+    assert_eq!(failed["isError"], true, "{failed}");
+    let health = server.app.health();
+    assert_eq!(
+        (&health["status"], &health["faults"][0]["part"]),
+        (&json!("degraded"), &json!("knowledge")),
+        "{health}"
+    );
+    // What does not need it works.
+    assert_eq!(get(&server, "/readyz", &[]).await.status, 200);
+    std::fs::remove_file(directory.path().join("folder")).unwrap();
+    until("it works", async || {
+        let made = call(&agent, "am7_create_object", note.clone()).await.unwrap();
+        made["isError"].is_null()
+    })
+    .await;
+    assert_eq!(server.app.health()["status"], "ok");
+    server.stop().await;
+}
