@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let answer = RawValue::from_string(text.trim().to_owned())?;
 
     let scope = Scope::local();
-    let call = ToolCall { scope: &scope, tool: "example", arguments: None };
+    let call = ToolCall::new(&scope, "example");
     let captured =
         Capturer::new(Arc::clone(&store)).capture(call, &Settings::default(), answer).await;
 

@@ -23,6 +23,8 @@ pub(crate) enum Form {
     Strict,
     /// With white space, the URL-safe alphabet, or padding left out.
     Tolerant,
+    /// With more padding than the length needs.
+    SurplusPadding,
     /// Behind a `data:` prefix.
     DataUri,
 }
@@ -59,6 +61,11 @@ impl fmt::Display for Why<'_> {
     }
 }
 
+/// The bytes in the standard form.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    general_purpose::STANDARD.encode(bytes)
+}
+
 /// Decodes strictly, else tolerantly, else behind a `data:` prefix. The limit is checked before anything is decoded.
 pub(crate) fn decode(text: &str, limit: u64) -> Result<Decoded, DecodeError> {
     if let Some(rest) = text.trim_ascii_start().strip_prefix("data:") {
@@ -93,8 +100,19 @@ fn decode_plain(text: &str, limit: u64) -> Result<(Vec<u8>, Form), DecodeError> 
     } else {
         clean
     };
-    let bytes = TOLERANT.decode(standard.as_bytes()).map_err(DecodeError::Invalid)?;
-    Ok((bytes, Form::Tolerant))
+    match TOLERANT.decode(standard.as_bytes()) {
+        Ok(bytes) => Ok((bytes, Form::Tolerant)),
+        Err(error) => {
+            // Some servers pad what needs no padding, or pad it twice.
+            let digits = standard.trim_end_matches('=');
+            let padding = standard.len() - digits.len();
+            if digits.is_empty() || !(1..=MAX_PADDING).contains(&padding) {
+                return Err(DecodeError::Invalid(error));
+            }
+            let bytes = TOLERANT.decode(digits).map_err(|_| DecodeError::Invalid(error))?;
+            Ok((bytes, Form::SurplusPadding))
+        }
+    }
 }
 
 fn without_white_space(text: &str) -> Cow<'_, str> {
@@ -103,6 +121,9 @@ fn without_white_space(text: &str) -> Cow<'_, str> {
     }
     Cow::Owned(text.chars().filter(|char| !char.is_ascii_whitespace()).collect())
 }
+
+/// More `=` than this are no padding, but an error.
+const MAX_PADDING: usize = 4;
 
 const TOLERANT: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -123,6 +144,10 @@ mod tests {
             ("aGk/Pg", "hi?>", Form::Tolerant),
             ("aGk_Pg==", "hi?>", Form::Tolerant),
             ("aG k/\r\n\tPg==\n", "hi?>", Form::Tolerant),
+            ("aGk/Pg===", "hi?>", Form::SurplusPadding),
+            ("aGk/=", "hi?", Form::SurplusPadding),
+            ("aGk/====", "hi?", Form::SurplusPadding),
+            ("aGk==", "hi", Form::SurplusPadding),
             ("data:text/plain;base64,aGk/Pg==", "hi?>", Form::DataUri),
         ] {
             let decoded = decode(text, 100).unwrap();
@@ -149,6 +174,10 @@ mod tests {
             expect!["data is not valid base64: byte 0x3d at offset 2 is out of place"],
         );
         check("====", expect!["data is not valid base64: byte 0x3d at offset 0 is out of place"]);
+        check(
+            "aGk/=====",
+            expect!["data is not valid base64: byte 0x3d at offset 4 is out of place"],
+        );
         check("a", expect!["data is not valid base64: 1 digits make no whole bytes"]);
         check(
             "YR==",
@@ -207,7 +236,7 @@ mod tests {
 
         #[test]
         fn no_character_is_dropped(text in "\\PC{1,40}") {
-            if let Ok(decoded) = decode(&text, 100) && decoded.form == Form::Tolerant {
+            if let Ok(decoded) = decode(&text, 100) && matches!(decoded.form, Form::Tolerant | Form::SurplusPadding) {
                 let digits: String = text.chars().filter(|char| !char.is_ascii_whitespace() && *char != '=').collect();
                 let again = general_purpose::STANDARD_NO_PAD.encode(&decoded.bytes);
                 prop_assert_eq!(digits.replace('-', "+").replace('_', "/"), again);

@@ -9,16 +9,16 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     item::{Maker, Task},
     notice::{self, Facts, notice},
-    plan::{Call, Plan, RawPlan, Show, StructuredTask, plan, text_item},
+    plan::{Call, Plan, PlannedStructured, RawPlan, Show, StructuredTask, plan, text_item},
     redact,
     report::{
         ItemReport, MAX_LISTED_ITEMS, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,
-        StructuredReport,
+        StructuredReport, StructuredShown,
     },
     settings::{Oversize, Settings},
     shape::Shown,
     source::{Clock, Ids, RandomIds, SystemClock},
-    store::{ArtifactStore, NewArtifact, Scope},
+    store::{ArtifactStore, NewArtifact, Scope, Version},
 };
 
 /// Where the report stands: this key in the answer's `_meta`, and in `structuredContent` when that was replaced.
@@ -42,6 +42,7 @@ pub struct Capturer {
 
 /// A tool call, as far as its answer's artifacts tell of it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ToolCall<'a> {
     /// Whose artifacts these are.
     pub scope: &'a Scope,
@@ -49,6 +50,29 @@ pub struct ToolCall<'a> {
     pub tool: &'a str,
     /// Its arguments. Secrets in them are replaced before anything is kept.
     pub arguments: Option<&'a RawValue>,
+    /// Its output schema, which `structuredContent` still satisfies when it is shortened. Without one, a note stands in
+    /// the place of `structuredContent` that does not fit.
+    pub output_schema: Option<&'a Value>,
+}
+
+impl<'a> ToolCall<'a> {
+    /// A call of this tool, whose artifacts go to this scope.
+    #[must_use]
+    pub fn new(scope: &'a Scope, tool: &'a str) -> Self {
+        Self { scope, tool, arguments: None, output_schema: None }
+    }
+
+    /// The same with these arguments.
+    #[must_use]
+    pub fn with_arguments(self, arguments: Option<&'a RawValue>) -> Self {
+        Self { arguments, ..self }
+    }
+
+    /// The same for a tool with this output schema.
+    #[must_use]
+    pub fn with_output_schema(self, output_schema: Option<&'a Value>) -> Self {
+        Self { output_schema, ..self }
+    }
 }
 
 /// What became of an answer.
@@ -147,15 +171,18 @@ impl Capturer {
         let now = self.clock.now();
         let work = answer.get().len() + call.arguments.map_or(0, |arguments| arguments.get().len());
         if work <= INLINE_BYTES {
-            let ToolCall { tool, arguments, .. } = call;
-            return plan(answer, &Call { tool, arguments, settings, ids: &*self.ids, now });
+            let ToolCall { tool, arguments, output_schema, .. } = call;
+            let ids = &*self.ids;
+            return plan(answer, &Call { tool, arguments, output_schema, settings, ids, now });
         }
         let (tool, arguments, settings) =
             (call.tool.to_owned(), call.arguments.map(ToOwned::to_owned), settings.clone());
+        let output_schema = call.output_schema.cloned();
         let (ids, answer) = (Arc::clone(&self.ids), Arc::clone(answer));
         blocking(move || {
-            let arguments = arguments.as_deref();
-            plan(&answer, &Call { tool: &tool, arguments, settings: &settings, ids: &*ids, now })
+            let (arguments, output_schema) = (arguments.as_deref(), output_schema.as_ref());
+            let (tool, settings, ids) = (&*tool, &settings, &*ids);
+            plan(&answer, &Call { tool, arguments, output_schema, settings, ids, now })
         })
         .await
     }
@@ -168,10 +195,19 @@ impl Capturer {
         answer: &Arc<Box<RawValue>>,
         mut plan: Plan,
     ) -> Saved {
+        let evicted = self.store.usage().evicted;
         let mut outcomes = Vec::with_capacity(plan.items.len());
         for item in &mut plan.items {
             let task = std::mem::replace(&mut item.task, Task::Inline("".into()));
             outcomes.push(self.save_one(call.scope, task).await);
+        }
+        let mut together = None;
+        if let Some(task) = plan.together.take() {
+            let done = self.save_one(call.scope, task).await;
+            for item in outcomes.iter_mut().filter(|done| done.is_together) {
+                item.share(&done);
+            }
+            together = Some(done);
         }
         let mut structured = None;
         if let Some(planned) = &mut plan.structured {
@@ -187,7 +223,8 @@ impl Capturer {
                 }
             });
         }
-        let mut saved = Saved { plan, outcomes, structured, whole: None, whole_error: None };
+        let mut saved =
+            Saved { plan, outcomes, together, structured, whole: None, whole_error: None };
         let is_whole_wanted = match saved.plan.raw {
             RawPlan::Never => false,
             RawPlan::Beside | RawPlan::Instead => true,
@@ -199,17 +236,56 @@ impl Capturer {
                 Err(error) => saved.whole_error = Some(error),
             }
         }
+        if self.store.usage().evicted != evicted {
+            self.find_evicted(call.scope, &mut saved).await;
+        }
         saved
+    }
+
+    /// Finds artifacts of this very answer that the store has removed for the sake of the later ones.
+    async fn find_evicted(&self, scope: &Scope, saved: &mut Saved) {
+        const REASON: &str = "the store had to make room for the rest of the answer";
+        let is_there = async |artifact: &SavedArtifact| {
+            let version = Version::Number(artifact.version);
+            self.store.record(scope, &artifact.name, version).await.is_ok()
+        };
+        for done in saved.outcomes.iter_mut().chain(&mut saved.structured) {
+            if let Some(artifact) = &done.artifact
+                && !is_there(artifact).await
+            {
+                *done = Done { outcome: Outcome::Failed, ..Done::inlined(REASON.into()) };
+            }
+        }
+        if let Some(done) = &mut saved.together
+            && let Some(artifact) = &done.artifact
+            && !is_there(artifact).await
+        {
+            *done = Done { outcome: Outcome::Failed, ..Done::inlined(REASON.into()) };
+            for item in saved.outcomes.iter_mut().filter(|item| item.is_together) {
+                item.share(done);
+            }
+        }
+        if let Some(whole) = &saved.whole
+            && !is_there(whole).await
+        {
+            saved.whole = None;
+            saved.whole_error = Some(REASON.to_owned());
+        }
     }
 
     async fn save_one(&self, scope: &Scope, task: Task) -> Done {
         match task {
             Task::Save(artifact) => match self.put(scope, *artifact).await {
-                Ok(artifact) => {
-                    Done { outcome: Outcome::Saved, reason: None, artifact: Some(artifact) }
-                }
+                Ok(artifact) => Done {
+                    outcome: Outcome::Saved,
+                    reason: None,
+                    artifact: Some(artifact),
+                    is_together: false,
+                    shared_uri: None,
+                },
                 Err(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason.into()) },
             },
+            Task::Together(reason) => Done { is_together: true, ..Done::inlined(reason) },
             Task::Inline(reason) => Done::inlined(reason),
             Task::Skip(reason) => Done { outcome: Outcome::Skipped, ..Done::inlined(reason) },
             Task::Fail(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason) },
@@ -266,15 +342,35 @@ struct Done {
     outcome: Outcome,
     reason: Option<String>,
     artifact: Option<SavedArtifact>,
+    /// Whether it is saved together with other items.
+    is_together: bool,
+    /// The address of the artifact that it shares with them.
+    shared_uri: Option<String>,
 }
 
 impl Done {
     fn inlined(reason: std::borrow::Cow<'static, str>) -> Self {
-        Self { outcome: Outcome::Inlined, reason: Some(reason.into_owned()), artifact: None }
+        Self {
+            outcome: Outcome::Inlined,
+            reason: Some(reason.into_owned()),
+            artifact: None,
+            is_together: false,
+            shared_uri: None,
+        }
+    }
+
+    /// Takes over the outcome of the artifact that it shares with other items.
+    fn share(&mut self, together: &Self) {
+        self.outcome = together.outcome;
+        self.shared_uri = together.uri();
+        if together.artifact.is_none() {
+            self.reason.clone_from(&together.reason);
+        }
     }
 
     fn uri(&self) -> Option<String> {
-        self.artifact.as_ref().map(|artifact| artifact.uri.clone())
+        let own = self.artifact.as_ref().map(|artifact| artifact.uri.clone());
+        own.or_else(|| self.shared_uri.clone())
     }
 
     fn is_unsaved(&self) -> bool {
@@ -286,6 +382,8 @@ impl Done {
 struct Saved {
     plan: Plan,
     outcomes: Vec<Done>,
+    /// The artifact that several items share.
+    together: Option<Done>,
     structured: Option<Done>,
     whole: Option<SavedArtifact>,
     whole_error: Option<String>,
@@ -297,9 +395,14 @@ impl Saved {
         self.outcomes.iter().chain(&self.structured)
     }
 
-    /// How many artifacts of their own were made.
+    /// The artifacts that were made, but for the whole answer.
+    fn artifacts(&self) -> impl Iterator<Item = &SavedArtifact> {
+        let own = self.outcomes.iter().chain(&self.together).chain(&self.structured);
+        own.filter(|done| done.outcome == Outcome::Saved).filter_map(|done| done.artifact.as_ref())
+    }
+
     fn count(&self) -> usize {
-        self.all().filter(|done| done.outcome == Outcome::Saved).count()
+        self.artifacts().count()
     }
 
     fn finish(
@@ -332,19 +435,24 @@ impl Saved {
             left_out: self.plan.left_out.clone(),
             save,
             items: self.item_reports(),
-            items_not_listed: self.outcomes.len().saturating_sub(MAX_LISTED_ITEMS),
-            structured: self.structured.as_ref().map(|done| StructuredReport {
-                outcome: done.outcome,
-                reason: done.reason.clone(),
-                artifact: done.uri(),
-            }),
+            items_not_listed: self.outcomes.len().saturating_sub(MAX_LISTED_ITEMS)
+                + self.plan.tail.as_ref().map_or(0, |tail| tail.count),
+            structured: self.structured.as_ref().zip(self.plan.structured.as_ref()).map(
+                |(done, planned)| StructuredReport {
+                    outcome: done.outcome,
+                    shown: planned.shown,
+                    reason: done.reason.clone(),
+                    artifact: done.uri(),
+                },
+            ),
         };
         let facts = Facts {
             tool: call.tool,
             limit: settings.mcp_tool_llm_return_max_bytes,
             list_tool: &capturer.list_tool,
             read_tool: &capturer.read_tool,
-            lacks_structured: self.plan.structured.as_ref().is_some_and(|planned| !planned.is_kept),
+            structured: self.plan.structured.as_ref().map(|planned| planned.shown),
+            whole_structured: self.whole_structured(),
             is_lossy: self.is_lossy(),
         };
         report.message = notice::message(&report, &facts);
@@ -387,10 +495,13 @@ impl Saved {
         }
     }
 
+    /// The artifact that holds all of the structured content.
+    fn whole_structured(&self) -> Option<&SavedArtifact> {
+        self.structured.as_ref().and_then(|done| done.artifact.as_ref()).or(self.whole.as_ref())
+    }
+
     fn save_report(&self) -> Save {
-        let own = |done: &&Done| done.outcome == Outcome::Saved;
-        let artifacts: Vec<_> =
-            self.all().filter(own).filter_map(|done| done.artifact.clone()).collect();
+        let artifacts: Vec<_> = self.artifacts().cloned().collect();
         let unsaved = self.all().filter(|done| done.is_unsaved()).count();
         let first_error = self
             .all()
@@ -451,6 +562,10 @@ impl Saved {
                 kind: planned.kind.clone(),
                 outcome: done.outcome,
                 reason: done.reason.clone(),
+                warnings: done
+                    .artifact
+                    .as_ref()
+                    .map_or_else(Vec::new, |artifact| artifact.metadata.warnings.clone()),
                 artifact: done.uri(),
             })
             .collect()
@@ -462,24 +577,20 @@ impl Saved {
             return false;
         }
         let items = self.plan.items.iter().zip(&self.outcomes).any(|(planned, done)| {
-            let is_shown = match &planned.show {
-                Show::Sent(_)
-                | Show::Again(_)
-                | Show::SentAndLink(_)
-                | Show::Link { otherwise: Some(_) } => true,
-                Show::Front(_)
-                | Show::Link { otherwise: None }
-                | Show::LinkOrFront(_)
-                | Show::Nothing => false,
-            };
+            let is_shown = planned.show.is_whole()
+                || matches!(planned.show, Show::Link { otherwise: Some(_) });
             let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
             !is_shown && !is_empty && done.outcome != Outcome::Saved
         });
         let structured = self.plan.structured.as_ref().zip(self.structured.as_ref());
-        let structured =
-            structured.is_some_and(|(planned, done)| !planned.is_kept && done.artifact.is_none());
+        let structured = structured.is_some_and(|(planned, done)| {
+            planned.shown != StructuredShown::Whole && done.artifact.is_none()
+        });
+        let tail = self.plan.tail.as_ref().is_some_and(|tail| tail.shown.is_none())
+            && self.together.as_ref().is_none_or(|done| done.artifact.is_none());
         let aside = self.plan.left_out.is_some();
         items
+            || tail
             || structured
             || aside
             || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
@@ -522,9 +633,14 @@ impl Saved {
                     items.push(sent(span));
                     items.extend(link);
                 }
+                Show::AgainAndLink(item) => {
+                    items.push(item.clone());
+                    items.extend(link);
+                }
                 Show::Nothing => {}
             }
         }
+        items.extend(self.plan.tail.as_ref().and_then(|tail| tail.shown.as_ref()).map(sent));
         items.push(text_item(notice, None, None));
         format!("[{}]", items.join(","))
     }
@@ -540,12 +656,12 @@ impl Saved {
     }
 
     fn structured_content(&self, value: &str, report: &Report) -> String {
-        if self.plan.structured.as_ref().is_none_or(|planned| planned.is_kept) {
-            return value.to_owned();
+        match &self.plan.structured {
+            Some(planned) if planned.shown == StructuredShown::Replaced => {}
+            Some(PlannedStructured { shortened: Some(shortened), .. }) => return shortened.clone(),
+            _ => return value.to_owned(),
         }
-        let done = self.structured.as_ref();
-        let artifact =
-            done.and_then(Done::uri).or_else(|| self.whole.as_ref().map(|whole| whole.uri.clone()));
+        let artifact = self.whole_structured().map(|artifact| artifact.uri.clone());
         let note = serde_json::json!({
             "status": report.status,
             "size_bytes": value.len(),

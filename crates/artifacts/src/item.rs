@@ -3,6 +3,7 @@
 use std::{borrow::Cow, time::SystemTime};
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -69,10 +70,6 @@ impl<'a> Item<'a> {
         name.map(|(name, _)| shortened(&name, 64)).unwrap_or_default()
     }
 
-    pub(crate) fn is_text(&self) -> bool {
-        matches!(self.kind, Kind::Text(_))
-    }
-
     pub(crate) fn annotations(&self) -> Option<&'a RawValue> {
         self.member("annotations").filter(|raw| json::is_object(raw))
     }
@@ -84,6 +81,29 @@ impl<'a> Item<'a> {
     /// The text of an embedded resource.
     pub(crate) fn resource_text(&self) -> Option<Cow<'a, str>> {
         self.member("resource").and_then(Members::read)?.string("text")
+    }
+
+    /// The image again, with the bytes and the type that it was found to have.
+    pub(crate) fn image_again(&self, artifact: &NewArtifact) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Image<'a> {
+            r#type: &'static str,
+            data: String,
+            mime_type: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            annotations: Option<&'a RawValue>,
+            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+            meta: Option<&'a RawValue>,
+        }
+        let image = Image {
+            r#type: "image",
+            data: base64::encode(artifact.content()),
+            mime_type: &artifact.mime_type,
+            annotations: self.annotations(),
+            meta: self.meta(),
+        };
+        serde_json::to_string(&image).expect("strings and JSON can be written as JSON")
     }
 
     fn member(&self, name: &str) -> Option<&'a RawValue> {
@@ -103,6 +123,8 @@ fn has_text(members: &Members<'_>, name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) enum Task {
     Save(Box<NewArtifact>),
+    /// Kept with others of its like, in one artifact.
+    Together(Cow<'static, str>),
     Inline(Cow<'static, str>),
     Skip(Cow<'static, str>),
     Fail(Cow<'static, str>),
@@ -306,6 +328,7 @@ impl Maker<'_> {
         let content = format!("Resource reference: {uri}");
         self.check_size("uri", content.len() as u64)?;
         metadata.original_mime_type = declared.map(|declared| shortened(declared, 256));
+        metadata.description.push_str(": only its URI, without content");
         metadata.resource = Some(ResourceMetadata {
             resource_uri: shortened(uri, MAX_URI_BYTES),
             is_text_based: declared.is_some_and(mime::is_text),
@@ -359,6 +382,16 @@ impl Maker<'_> {
         Ok(artifact)
     }
 
+    /// Items that share an artifact: a JSON array of them as sent.
+    pub(crate) fn together(&self, items: String) -> Task {
+        if let Err(task) = self.check_size("the rest of the items", items.len() as u64) {
+            return task;
+        }
+        let metadata = self.metadata_of(ContentType::Items);
+        let name = ArtifactName::of_answer(self.tool, "items", self.ids.next(), ".json");
+        Task::Save(Box::new(self.artifact(name, "application/json", metadata, items.into_bytes())))
+    }
+
     fn artifact(
         &self,
         name: ArtifactName,
@@ -366,7 +399,9 @@ impl Maker<'_> {
         metadata: Metadata,
         content: Vec<u8>,
     ) -> NewArtifact {
-        let mut artifact = NewArtifact::new(name, mime_type, self.now, Bytes::from(content));
+        // A store is charged for the bytes, not for the room that a buffer has beyond them.
+        let content = Bytes::from(content.into_boxed_slice());
+        let mut artifact = NewArtifact::new(name, mime_type, self.now, content);
         artifact.metadata = metadata;
         artifact
     }
@@ -388,6 +423,7 @@ impl Maker<'_> {
             ContentType::Resource => "Resource content",
             ContentType::ResourceLink => "Resource link",
             ContentType::StructuredContent => "Structured content",
+            ContentType::Items => "Further items",
             ContentType::Raw => "Whole answer",
         };
         Metadata {
@@ -499,6 +535,9 @@ fn warn_of_form(form: Form, metadata: &mut Metadata) {
     match form {
         Form::Strict => {}
         Form::Tolerant => metadata.warnings.push("base64 was not in the standard form".to_owned()),
+        Form::SurplusPadding => {
+            metadata.warnings.push("base64 had more padding than its length needs".to_owned());
+        }
         Form::DataUri => metadata.warnings.push("base64 stood behind a data: prefix".to_owned()),
     }
 }

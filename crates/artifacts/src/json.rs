@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap, fmt, ops::Range};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -71,9 +71,56 @@ impl<'de> Deserialize<'de> for Members<'de> {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The elements of a JSON array, unparsed; none when the value is not an array.
-pub(crate) fn elements(raw: &RawValue) -> Option<Vec<&RawValue>> {
-    serde_json::from_str(raw.get()).ok()
+/// The elements of a JSON array, unparsed: the first ones each, the others as one stretch of text.
+pub(crate) struct Elements<'a> {
+    pub(crate) first: Vec<&'a RawValue>,
+    pub(crate) tail: Option<Tail<'a>>,
+}
+
+/// The elements of an array behind the first ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail<'a> {
+    pub(crate) count: usize,
+    first: &'a RawValue,
+    last: &'a RawValue,
+}
+
+impl Tail<'_> {
+    /// Where the elements lie in the text `whole`: with the commas between them, without brackets.
+    pub(crate) fn span(&self, whole: &RawValue) -> Range<usize> {
+        span(whole, self.first).start..span(whole, self.last).end
+    }
+}
+
+/// The elements of a JSON array, of which the first `most` are listed; none when the value is not an array. However many
+/// there are, it takes memory for `most`.
+pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
+    struct ElementsVisitor(usize);
+
+    impl<'de> Visitor<'de> for ElementsVisitor {
+        type Value = Elements<'de>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut elements = Elements { first: Vec::new(), tail: None };
+            while let Some(element) = seq.next_element::<&RawValue>()? {
+                match &mut elements.tail {
+                    _ if elements.first.len() < self.0 => elements.first.push(element),
+                    None => elements.tail = Some(Tail { count: 1, first: element, last: element }),
+                    Some(tail) => {
+                        tail.count += 1;
+                        tail.last = element;
+                    }
+                }
+            }
+            Ok(elements)
+        }
+    }
+
+    serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ElementsVisitor(most)).ok()
 }
 
 /// The text of a JSON string, and whether it is exact: half a surrogate pair, which is no Unicode, becomes U+FFFD.
@@ -183,8 +230,19 @@ mod tests {
     fn parts_are_found_in_the_whole() {
         let raw = raw(r#"{"a": [ 1, "xy" ]}"#);
         let members = Members::read(&raw).unwrap();
-        let items = elements(members.get("a").unwrap()).unwrap();
-        assert_eq!(&raw.get()[span(&raw, items[1])], "\"xy\"");
+        let items = elements(members.get("a").unwrap(), 9).unwrap();
+        assert_eq!(&raw.get()[span(&raw, items.first[1])], "\"xy\"");
+        assert!(items.tail.is_none() && elements(&raw, 9).is_none());
+    }
+
+    #[test]
+    fn later_elements_are_one_stretch() {
+        let raw = raw("[1, 2 , [3], {\"a\": 4} ]");
+        let items = elements(&raw, 2).unwrap();
+        let tail = items.tail.unwrap();
+        assert_eq!((items.first.len(), tail.count), (2, 2));
+        assert_eq!(&raw.get()[tail.span(&raw)], "[3], {\"a\": 4}");
+        assert_eq!(elements(&raw, 4).unwrap().first.len(), 4);
     }
 
     #[test]

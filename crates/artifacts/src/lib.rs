@@ -15,11 +15,11 @@
 //! // What a tool answered: a picture, in base64.
 //! let answer = r#"{"content":[{"type":"image","mimeType":"image/gif","data":"R0lGODlhAQABAAAAACw="}]}"#;
 //! let answer = RawValue::from_string(answer.to_owned())?;
-//! let call = ToolCall { scope: &scope, tool: "draw", arguments: None };
+//! let call = ToolCall::new(&scope, "draw");
 //!
 //! let captured = capturer.capture(call, &Settings::default(), answer).await;
 //!
-//! // The model gets a link and a notice; the bytes are in the store.
+//! // The model still sees the picture, and gets a link and a notice; the bytes are in the store.
 //! let saved = captured.report().unwrap().save.artifacts[0].clone();
 //! assert!(captured.into_result().get().contains(&saved.uri));
 //! let artifact = store.get(&scope, &saved.name, Version::Latest).await?;
@@ -31,8 +31,8 @@
 //!
 //! An answer that is small and all text passes through byte for byte. Of any other, each item becomes an artifact of
 //! its own: text under the format that it turns out to have, pictures, sounds and resources decoded. The new answer
-//! holds the text as far as it fits, links in place of what is binary, a notice for the model, and in `_meta` under
-//! [`META_KEY`] a [`Report`] for programs. [`Settings`] has the thresholds and switches.
+//! holds the text as far as it fits, pictures up to a limit, links in place of what else is binary, a notice for the
+//! model, and in `_meta` under [`META_KEY`] a [`Report`] for programs. [`Settings`] has the thresholds and switches.
 //!
 //! # Limits
 //!
@@ -40,8 +40,11 @@
 //!   that much of its text. The notice comes on top: at most 4 KiB, 10 artifacts and 10 unsaved items by name.
 //!   So do at most 2 KiB of other members of the answer and of its `_meta`: of those, what does not fit is left out,
 //!   told, and saved with the whole answer.
-//! - Of an answer, the first [`max_content_items`](Processing::max_content_items) are saved, each up to
-//!   [`max_single_item_size_mb`](Processing::max_single_item_size_mb). The report lists 1000 items and counts the rest.
+//! - Of an answer, the first [`max_content_items`](Processing::max_content_items) are saved one by one, each up to
+//!   [`max_single_item_size_mb`](Processing::max_single_item_size_mb), and the rest together. The report lists 1000
+//!   items and counts the rest.
+//! - `structuredContent` that does not fit is shortened so that it still satisfies the tool's output schema, where
+//!   [`is_shortenable`] says that this can be done; otherwise a note that names its artifact stands in its place.
 //! - JSON is read whole to know it as such. CSV and NDJSON are judged by the first 256 KiB, Markdown and YAML by the
 //!   first 32 KiB. JSON and CSV up to 16 MiB and YAML up to 256 KiB are looked into for their outline, of which at most
 //!   1000 keys and 256 columns are kept.
@@ -71,6 +74,7 @@ mod redact;
 mod report;
 mod settings;
 mod shape;
+mod shorten;
 mod source;
 mod store;
 mod structure;
@@ -88,16 +92,17 @@ pub use crate::{
     name::{ArtifactName, ArtifactUri, NameError, UriError},
     report::{
         ItemReport, LeftOut, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,
-        StructuredReport, Truncated,
+        StructuredReport, StructuredShown, Truncated,
     },
     settings::{
         InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,
-        Settings, SettingsPatch, SizeMeasure, YamlMimeType,
+        Settings, SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
     },
+    shorten::is_shortenable,
     source::{Clock, FixedClock, Ids, RandomIds, SeededIds, SystemClock},
     store::{
         Artifact, ArtifactStore, ContentHash, HashError, Listing, MemoryLimits, MemoryStore,
-        NewArtifact, Page, Record, Scope, ScopeError, StoreError, Version, Versions,
+        NewArtifact, Page, Record, Scope, ScopeError, StoreError, Usage, Version, Versions,
     },
     structure::Structure,
 };

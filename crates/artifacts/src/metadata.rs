@@ -99,6 +99,8 @@ pub enum ContentType {
     ResourceLink,
     /// The answer's `structuredContent`.
     StructuredContent,
+    /// Several items of an answer, as a JSON array.
+    Items,
     /// The answer as a whole.
     Raw,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::{
     metadata::Summary,
     name::is_deceptive,
-    report::{Outcome, Report, SaveStatus, SavedArtifact, Status},
+    report::{Outcome, Report, SaveStatus, SavedArtifact, Status, StructuredShown},
 };
 
 /// The longest notice, in bytes.
@@ -15,6 +15,8 @@ const MAX_NAMED: usize = 10;
 /// The most keys or columns that it names of one artifact, and how long each may be.
 const MAX_KEYS: usize = 8;
 const MAX_KEY_BYTES: usize = 40;
+/// The longest URI that it names whole.
+const MAX_URI_BYTES: usize = 500;
 
 /// What the notice needs beside the report.
 pub(crate) struct Facts<'a> {
@@ -22,8 +24,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) limit: u64,
     pub(crate) list_tool: &'a str,
     pub(crate) read_tool: &'a str,
-    /// The structured content is replaced by a note.
-    pub(crate) lacks_structured: bool,
+    /// How much of the structured content is in the answer, if it had any.
+    pub(crate) structured: Option<StructuredShown>,
+    /// The artifact that holds all of it.
+    pub(crate) whole_structured: Option<&'a SavedArtifact>,
     /// Something of the answer is neither shown nor saved.
     pub(crate) is_lossy: bool,
 }
@@ -45,7 +49,8 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
             facts.limit
         ),
         (Some(cut), _) if cut.shown_bytes == cut.total_bytes => {
-            let rest = if facts.lacks_structured { ", its structured content is not" } else { "" };
+            let is_whole = facts.structured.is_none_or(|shown| shown == StructuredShown::Whole);
+            let rest = if is_whole { "" } else { ", its structured content is not" };
             format!(
                 "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: its text is shown whole{rest}.",
                 facts.limit
@@ -120,6 +125,7 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
         format!("; call '{}' for all", plain(facts.list_tool, 100))
     };
     let mut text = format!("[{}", report.message);
+    text.push_str(&about_structured(facts));
     append(&mut text, artifacts.map(about), &format!("more artifacts{list}"));
     let unsaved = report.items.iter().filter_map(|item| {
         let outcome = match item.outcome {
@@ -138,6 +144,27 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
     append(&mut text, unsaved, "more items that were not saved");
     text.push(']');
     text
+}
+
+/// The line that says how to get structured content that does not fit.
+fn about_structured(facts: &Facts<'_>) -> String {
+    let what = match facts.structured {
+        Some(StructuredShown::Shortened) => "shortened here, as far as its schema allows",
+        Some(StructuredShown::Replaced) => "left out here",
+        Some(StructuredShown::Whole) | None => return String::new(),
+    };
+    match facts.whole_structured {
+        Some(SavedArtifact { name, version, .. }) if !facts.read_tool.is_empty() => format!(
+            "\n- structuredContent is {what}; '{}' with name '{name}' and version {version} gives all of it",
+            plain(facts.read_tool, 100)
+        ),
+        Some(SavedArtifact { name, version, .. }) => {
+            format!(
+                "\n- structuredContent is {what}; artifact '{name}' version {version} has all of it"
+            )
+        }
+        None => format!("\n- structuredContent is {what}, and saved nowhere"),
+    }
 }
 
 /// Adds lines as long as there is room, then how many there would have been.
@@ -163,6 +190,13 @@ fn about(artifact: &SavedArtifact) -> String {
         format!("'{name}' version {version}: {}, {size_bytes} bytes", plain(mime_type, 100));
     if let Some(summary) = &metadata.parsed_data_summary {
         let _ = write!(line, ", {}", outline(summary));
+    }
+    if let Some(resource) = metadata.resource.as_ref().filter(|resource| resource.is_placeholder) {
+        let uri = plain(&resource.resource_uri, MAX_URI_BYTES);
+        let _ = write!(
+            line,
+            "; it holds no content, since the answer gave only the resource's URI: {uri}"
+        );
     }
     line
 }

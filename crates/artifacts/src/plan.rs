@@ -3,17 +3,19 @@
 use std::{ops::Range, time::SystemTime};
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     capture::META_KEY,
     item::{Item, Kind, Maker, Task},
-    json::{self, Members},
+    json::{self, Members, Tail},
     measure, redact,
-    report::{LeftOut, Truncated},
-    settings::{Oversize, Processing, ResourceLinks, Settings},
+    report::{LeftOut, StructuredShown, Truncated},
+    settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
+    shorten::shorten,
     source::Ids,
+    store::NewArtifact,
     structure::shortened,
 };
 
@@ -24,11 +26,16 @@ const MAX_ASIDE_BYTES: usize = 2048;
 /// Members of the protocol's own, which are kept whatever else there is while they are as short as they should be.
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", "resultType"];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
+/// The result's kind and the server's name, which every result has since 2026-07-28 and none has before. They are no
+/// part of what the tool answered, so that its size does not depend on the revision that the upstream speaks.
+const RESULT_TYPE: &str = "resultType";
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// One call and its surroundings.
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Option<&'a RawValue>,
+    pub(crate) output_schema: Option<&'a Value>,
     pub(crate) settings: &'a Settings,
     pub(crate) ids: &'a dyn Ids,
     pub(crate) now: SystemTime,
@@ -44,6 +51,10 @@ pub(crate) struct Plan {
     /// What is left of the limit for what turns out to have no artifact.
     pub(crate) budget: Budget,
     pub(crate) items: Vec<Planned>,
+    /// The items that are not examined one by one.
+    pub(crate) tail: Option<PlannedTail>,
+    /// The artifact of the items that are saved together, if there are any.
+    pub(crate) together: Option<Task>,
     pub(crate) structured: Option<PlannedStructured>,
     pub(crate) raw: RawPlan,
     /// Why the answer has no items at all.
@@ -65,6 +76,14 @@ pub(crate) struct Planned {
     pub(crate) show: Show,
 }
 
+/// Items that are not examined one by one.
+#[derive(Debug)]
+pub(crate) struct PlannedTail {
+    pub(crate) count: usize,
+    /// Where they lie, commas included; none when they are not shown.
+    pub(crate) shown: Option<Range<usize>>,
+}
+
 /// What the new answer has in an item's place.
 #[derive(Debug)]
 pub(crate) enum Show {
@@ -83,14 +102,28 @@ pub(crate) enum Show {
     LinkOrFront(String),
     /// The item as sent, and a link to the artifact, if there is one.
     SentAndLink(Range<usize>),
+    /// The item written again, and a link to the artifact.
+    AgainAndLink(String),
     Nothing,
+}
+
+impl Show {
+    /// Whether all of the item is in the new answer, whether or not it is saved.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            Self::Sent(_) | Self::Again(_) | Self::SentAndLink(_) | Self::AgainAndLink(_) => true,
+            Self::Front(_) | Self::Link { .. } | Self::LinkOrFront(_) | Self::Nothing => false,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct PlannedStructured {
     pub(crate) task: StructuredTask,
-    /// Stays where it is; otherwise a note takes its place.
-    pub(crate) is_kept: bool,
+    /// How much of it stays where it is.
+    pub(crate) shown: StructuredShown,
+    /// The JSON text that takes its place, when it is shortened.
+    pub(crate) shortened: Option<String>,
 }
 
 impl PlannedStructured {
@@ -122,13 +155,19 @@ pub(crate) enum RawPlan {
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let limit = settings.mcp_tool_llm_return_max_bytes;
-    let size = measure::size(answer.get(), settings.size_measure);
+    let threshold = limit.min(settings.mcp_tool_response_save_threshold_bytes);
 
-    let parts = Parts::read(answer);
-    if parts.is_unfinished
-        || (size <= limit.min(settings.mcp_tool_response_save_threshold_bytes)
-            && !parts.must_be_saved(settings))
-    {
+    let mut parts = Parts::read(answer, settings);
+    if parts.is_unfinished {
+        return None;
+    }
+    let mut size = measure::size(answer.get(), settings.size_measure)
+        .saturating_sub(parts.stamps(settings.size_measure));
+    if size > threshold || parts.must_be_saved(settings) {
+        parts.find_twin();
+        size = size.saturating_sub(parts.twin_bytes(settings.size_measure));
+    }
+    if size <= threshold && !parts.must_be_saved(settings) {
         return None;
     }
 
@@ -140,7 +179,8 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         ids: call.ids,
         now: call.now,
     };
-    let planner = Planner { answer, maker, size, is_oversize: visible > limit };
+    let output_schema = call.output_schema;
+    let planner = Planner { answer, maker, output_schema, size, is_oversize: visible > limit };
     planner.plan(parts)
 }
 
@@ -148,18 +188,24 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
 struct Parts<'a> {
     members: Option<Members<'a>>,
     items: Vec<Item<'a>>,
+    /// The items behind those, which are not examined.
+    tail: Option<Tail<'a>>,
     structured: Option<&'a RawValue>,
+    /// The text item that says the same as the structured content.
+    twin: Option<usize>,
     malformed: Option<&'static str>,
     /// Not an answer yet: the upstream asks for input, or hands out a task to ask again.
     is_unfinished: bool,
 }
 
 impl<'a> Parts<'a> {
-    fn read(answer: &'a RawValue) -> Self {
+    fn read(answer: &'a RawValue, settings: &Settings) -> Self {
         let mut parts = Self {
             members: None,
             items: Vec::new(),
+            tail: None,
             structured: None,
+            twin: None,
             malformed: None,
             is_unfinished: false,
         };
@@ -175,10 +221,16 @@ impl<'a> Parts<'a> {
                 parts.is_unfinished = kind.is_some_and(|kind| kind != "complete")
                     || members.present("task").is_some();
             }
-            Some(content) => match json::elements(content) {
-                Some(items) => parts.items = items.into_iter().map(Item::read).collect(),
-                None => parts.malformed = Some("content is not a list"),
-            },
+            Some(content) => {
+                let most = settings.mcp_intelligent_processing.max_examined_items;
+                match json::elements(content, most) {
+                    Some(items) => {
+                        parts.items = items.first.into_iter().map(Item::read).collect();
+                        parts.tail = items.tail;
+                    }
+                    None => parts.malformed = Some("content is not a list"),
+                }
+            }
         }
         parts.members = Some(members);
         parts
@@ -187,12 +239,54 @@ impl<'a> Parts<'a> {
     /// Whether something is saved whatever its size (seed 000/1.4).
     fn must_be_saved(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
+        let texts = settings.text_resources == TextResources::Always;
         let must = |item: &Item<'_>| match item.kind {
             Kind::Text(_) => false,
             Kind::Link => links,
+            Kind::Resource { is_text: true } => texts,
             _ => true,
         };
-        self.malformed.is_some() || self.items.iter().any(must)
+        self.malformed.is_some() || self.tail.is_some() || self.items.iter().any(must)
+    }
+
+    /// Bytes of the members that say nothing of the tool's answer, while they are as short as they should be.
+    fn stamps(&self, measure: SizeMeasure) -> u64 {
+        let Some(members) = &self.members else { return 0 };
+        let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES;
+        let kind = members.get(RESULT_TYPE).filter(is_short);
+        let kind = kind.map_or(0, |kind| member_size(RESULT_TYPE, kind, measure));
+        let stamp = members.get("_meta").and_then(|raw| {
+            let meta = Members::read(raw)?;
+            let stamp = meta.get(SERVER_INFO).filter(|raw| raw.get().len() <= MAX_ASIDE_BYTES)?;
+            let is_alone = meta.iter().count() == 1;
+            Some(if is_alone {
+                member_size("_meta", raw, measure)
+            } else {
+                member_size(SERVER_INFO, stamp, measure)
+            })
+        });
+        kind + stamp.unwrap_or(0)
+    }
+
+    /// Looks for a text that says the same as the structured content.
+    fn find_twin(&mut self) {
+        let Some(structured) = self.structured.filter(|structured| structured.get() != "null")
+        else {
+            return;
+        };
+        let structured = Said::by(structured);
+        self.twin = self.items.iter().position(|item| match item.kind {
+            Kind::Text(Some(text)) => {
+                json::string(text).is_some_and(|(text, _)| structured.is_said_by(&text))
+            }
+            _ => false,
+        });
+    }
+
+    /// Bytes of the structured content where a text says the same: what is said twice is measured once.
+    fn twin_bytes(&self, measure: SizeMeasure) -> u64 {
+        let structured = self.structured.filter(|_| self.twin.is_some());
+        structured.map_or(0, |raw| member_size("structuredContent", raw, measure))
     }
 
     /// Bytes of the items that never count as shown: they are replaced, or shown only when the whole answer is small.
@@ -210,9 +304,19 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Bytes of a member of an object, its name and a comma included.
+fn member_size(name: &str, value: &RawValue, measure: SizeMeasure) -> u64 {
+    let separators = match measure {
+        SizeMeasure::Compact => 2,
+        SizeMeasure::SamCompatible => 4,
+    };
+    measure::size(value.get(), measure) + name.len() as u64 + 2 + separators
+}
+
 struct Planner<'a> {
     answer: &'a RawValue,
     maker: Maker<'a>,
+    output_schema: Option<&'a Value>,
     size: u64,
     is_oversize: bool,
 }
@@ -242,21 +346,42 @@ impl<'a> Planner<'a> {
         let mut budget = Budget::new(self.limit());
         let mut total_bytes = 0;
         let mut items = Vec::with_capacity(parts.items.len());
+        let mut together = Together::default();
         for (index, item) in parts.items.iter().enumerate() {
-            let task = self.task(index, item, raw);
-            let show = self.show(index, item, &task, &mut budget, &mut total_bytes);
+            let mut task = self.task(index, item, raw);
+            let show = self.show(item, &task, &mut budget, &mut total_bytes);
+            if raw != RawPlan::Instead && is_kept_with_others(item, &task, &show) {
+                task = match task {
+                    Task::Together(reason) => Task::Together(reason),
+                    _ => Task::Together("neither shown nor an artifact of its own".into()),
+                };
+                together.push(item.raw.get());
+            }
             items.push(Planned { kind: item.type_name(), task, show });
         }
         let instead = parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
+        let tail = parts.tail.map(|tail| {
+            let span = tail.span(self.answer);
+            total_bytes += span.len() as u64;
+            if raw != RawPlan::Instead {
+                together.push(&self.answer.get()[span.clone()]);
+            }
+            if !self.is_oversize {
+                budget.shown += span.len() as u64;
+            }
+            PlannedTail { count: tail.count, shown: (!self.is_oversize).then_some(span) }
+        });
 
-        let structured = parts.structured.map(|structured| PlannedStructured {
-            task: self.structured(structured, &items, &parts.items, raw),
-            is_kept: !self.is_oversize || structured.get() == "null",
+        let structured = parts.structured.map(|structured| {
+            let task = self.structured(structured, parts.twin, &items, raw);
+            let (shown, shortened) = self.show_structured(structured, parts.twin, &mut budget);
+            PlannedStructured { task, shown, shortened }
         });
 
         let nothing_to_do = items.iter().all(|item| matches!(item.task, Task::Inline(_)))
             && structured.as_ref().is_none_or(PlannedStructured::is_inlined)
             && parts.malformed.is_none()
+            && tail.is_none()
             && !self.is_oversize
             && raw != RawPlan::Instead;
         if nothing_to_do {
@@ -268,6 +393,8 @@ impl<'a> Planner<'a> {
             oversize: self.is_oversize.then_some(Truncated { total_bytes, shown_bytes }),
             budget,
             items,
+            tail,
+            together: together.into_json().map(|items| self.maker.together(items)),
             structured,
             raw,
             malformed: parts.malformed,
@@ -325,14 +452,13 @@ impl<'a> Planner<'a> {
             return Task::Skip("intelligent processing is disabled".into());
         }
         if index >= most && (links || !matches!(item.kind, Kind::Link)) {
-            return Task::Skip(format!("answer has more than {most} items").into());
+            return Task::Together(format!("answer has more than {most} items").into());
         }
         self.maker.task(index, item)
     }
 
     fn show(
         &self,
-        index: usize,
         item: &Item<'_>,
         task: &Task,
         budget: &mut Budget,
@@ -370,24 +496,66 @@ impl<'a> Planner<'a> {
             Kind::Unknown if is_small => Show::Sent(sent),
             Kind::Unknown | Kind::Malformed(_) => Show::Nothing,
             Kind::Image | Kind::Audio | Kind::Resource { is_text: false } => {
-                let was_looked_at = index < settings.mcp_intelligent_processing.max_content_items
-                    && settings.mcp_intelligent_processing.enable_intelligent_processing;
                 match task {
-                    Task::Save(artifact)
+                    Task::Save(artifact) if self.is_inlined(item, artifact, budget) => {
+                        if artifact.metadata.warnings.is_empty() {
+                            return Show::SentAndLink(sent);
+                        }
+                        // Models' own servers refuse base64 and types that are not quite right.
+                        Show::AgainAndLink(item.image_again(artifact))
+                    }
+                    Task::Together(_)
                         if matches!(item.kind, Kind::Image)
-                            && sent.len() <= artifact.content().len() * 4 / 3 + MAX_ASIDE_BYTES
-                            && artifact.content().len() as u64
-                                <= settings.inline_image_max_bytes
-                            && (!self.is_oversize
-                                || (settings.oversize != Oversize::Withhold && budget.take(0))) =>
+                            && self.has_room_for_image(sent.len() as u64 / 4 * 3, budget) =>
                     {
-                        Show::SentAndLink(sent)
+                        Show::Sent(sent)
                     }
                     // What is broken helps nobody, and a strict client refuses the whole answer for it.
-                    Task::Fail(_) | Task::Skip(_) if was_looked_at => Show::Nothing,
+                    Task::Fail(_) | Task::Skip(_)
+                        if settings.mcp_intelligent_processing.enable_intelligent_processing =>
+                    {
+                        Show::Nothing
+                    }
                     _ => Show::Link { otherwise: is_small.then_some(sent) },
                 }
             }
+        }
+    }
+
+    /// Whether a saved image stays in the answer, beside the link to its artifact.
+    fn is_inlined(&self, item: &Item<'_>, artifact: &NewArtifact, budget: &mut Budget) -> bool {
+        let bytes = artifact.content().len();
+        matches!(item.kind, Kind::Image)
+            && artifact.mime_type.starts_with("image/")
+            && item.raw.get().len() <= bytes * 4 / 3 + MAX_ASIDE_BYTES
+            && self.has_room_for_image(bytes as u64, budget)
+    }
+
+    fn has_room_for_image(&self, bytes: u64, budget: &mut Budget) -> bool {
+        let settings = self.maker.settings;
+        let is_withheld = self.is_oversize && settings.oversize == Oversize::Withhold;
+        bytes <= settings.inline_image_max_bytes
+            && !is_withheld
+            && (!self.is_oversize || budget.take(0))
+    }
+
+    /// How much of the structured content stays, and the text that takes its place when it is shortened.
+    fn show_structured(
+        &self,
+        raw: &RawValue,
+        twin: Option<usize>,
+        budget: &mut Budget,
+    ) -> (StructuredShown, Option<String>) {
+        if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
+            return (StructuredShown::Whole, None);
+        }
+        // A client shows its model the text or the structured content, so what says the same has the same room.
+        let room = if twin.is_some() { self.limit() } else { budget.left() };
+        let room = usize::try_from(room).unwrap_or(usize::MAX).max(MAX_ASIDE_BYTES);
+        let shortened = self.output_schema.and_then(|schema| shorten(raw, schema, room));
+        match shortened {
+            Some(shortened) => (StructuredShown::Shortened, Some(shortened)),
+            None => (StructuredShown::Replaced, None),
         }
     }
 
@@ -427,21 +595,45 @@ impl<'a> Planner<'a> {
     fn structured(
         &self,
         raw: &RawValue,
+        twin: Option<usize>,
         planned: &[Planned],
-        items: &[Item<'_>],
         plan: RawPlan,
     ) -> StructuredTask {
         if plan == RawPlan::Instead {
             return StructuredTask::Item(Task::Skip("intelligent processing is disabled".into()));
         }
-        let same = planned.iter().zip(items).position(|(planned, item)| match &planned.task {
-            Task::Save(artifact) if item.is_text() => is_same(raw, artifact.content()),
-            _ => false,
-        });
-        same.map_or_else(
-            || StructuredTask::Item(self.maker.structured(raw)),
-            StructuredTask::SameAs,
-        )
+        match twin.filter(|&twin| matches!(planned[twin].task, Task::Save(_))) {
+            Some(twin) => StructuredTask::SameAs(twin),
+            None => StructuredTask::Item(self.maker.structured(raw)),
+        }
+    }
+}
+
+/// Whether an item is saved with others because it would be lost otherwise.
+fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
+    match (task, &item.kind) {
+        (Task::Together(_), _) => true,
+        (Task::Skip(_), Kind::Unknown) | (Task::Inline(_), Kind::Link) => !show.is_whole(),
+        _ => false,
+    }
+}
+
+/// Items that share an artifact, as a JSON array.
+#[derive(Default)]
+struct Together(String);
+
+impl Together {
+    fn push(&mut self, items: &str) {
+        self.0.push(if self.0.is_empty() { '[' } else { ',' });
+        self.0.push_str(items);
+    }
+
+    fn into_json(mut self) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.push(']');
+        Some(self.0)
     }
 }
 
@@ -475,17 +667,30 @@ fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
     }
 }
 
-/// Whether structured content says no more than a text: the same JSON apart from white space between tokens, or the
-/// text itself as an object's only member: `{"result": …}` is how Python's SDK wraps the answers of functions that return
-/// a string, `{"content": …}` how the official file system server does.
-fn is_same(structured: &RawValue, text: &[u8]) -> bool {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    if json::minified(structured.get()).eq(json::minified(text)) {
-        return true;
+/// What structured content says, to compare texts with.
+struct Said<'a> {
+    minified: Vec<u8>,
+    wrapped: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl<'a> Said<'a> {
+    fn by(structured: &'a RawValue) -> Self {
+        let members = Members::read(structured).filter(|members| members.iter().count() == 1);
+        let wrapped = members.and_then(|members| json::string(members.iter().next()?.1));
+        Self {
+            minified: json::minified(structured.get()).collect(),
+            wrapped: wrapped.map(|(text, _)| text),
+        }
     }
-    let members = Members::read(structured).filter(|members| members.iter().count() == 1);
-    let wrapped = members.and_then(|members| json::string(members.iter().next()?.1));
-    wrapped.is_some_and(|(wrapped, _)| wrapped == text)
+
+    /// Whether the structured content says no more than this text: the same JSON apart from white space between tokens,
+    /// or the text itself as an object's only member: `{"result": …}` is how Python's SDK wraps the answers of functions
+    /// that return a string, `{"content": …}` how the official file system server does.
+    fn is_said_by(&self, text: &str) -> bool {
+        self.wrapped.as_deref() == Some(text)
+            || (text.len() >= self.minified.len()
+                && json::minified(text).eq(self.minified.iter().copied()))
+    }
 }
 
 /// A text item of the upstream's with another text.

@@ -163,6 +163,9 @@ pub struct ItemReport {
     /// Why; absent for what was simply saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What was odd about it: it was understood all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The address of its artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
@@ -174,12 +177,29 @@ pub struct ItemReport {
 pub struct StructuredReport {
     /// What became of it.
     pub outcome: Outcome,
+    /// How much of it is in the answer now.
+    #[serde(default)]
+    pub shown: StructuredShown,
     /// Why; absent for what was simply saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The address of its artifact, or of the text item's that says the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
+}
+
+/// How much of `structuredContent` is in the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StructuredShown {
+    /// All of it, as sent.
+    #[default]
+    Whole,
+    /// A part that still satisfies the tool's output schema: shorter strings, lists and maps.
+    Shortened,
+    /// None of it: a note that names the artifact stands in its place.
+    Replaced,
 }
 
 /// What became of something.

@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 /// let base = Settings::default();
 /// let patch: SettingsPatch = serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 100000}"#)?;
 /// assert_eq!(base.patched(&patch).mcp_tool_llm_return_max_bytes, 100_000);
-/// assert_eq!(base.mcp_tool_response_save_threshold_bytes, 2048);
+/// assert_eq!(base.mcp_tool_response_save_threshold_bytes, 32_768);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// An answer of more bytes than this is saved. Default 2048. An answer of exactly this size is not saved.
+    /// An answer of more bytes than this is saved. Default 32,768. An answer of exactly this size is not saved.
     pub mcp_tool_response_save_threshold_bytes: u64,
     /// Of an answer of more bytes than this, at most this many bytes of text are shown to the model; the answer is
-    /// saved even when it is below the save threshold. Default 4096.
+    /// saved even when it is below the save threshold. Default 65,536.
     pub mcp_tool_llm_return_max_bytes: u64,
     /// What the model sees of an answer over that limit. Default `truncate`.
     pub oversize: Oversize,
@@ -36,7 +36,10 @@ pub struct Settings {
     pub schema_inference_depth: InferenceDepth,
     /// What happens to a `resource_link` item. Default `keep`.
     pub resource_links: ResourceLinks,
-    /// A saved image of at most this many bytes also stays in the answer, for models that see. Default 0: none does.
+    /// When the text of an embedded resource is saved. Default `as-text`.
+    pub text_resources: TextResources,
+    /// A saved image of at most this many bytes also stays in the answer, for models that see. Default 1 MiB; with 0
+    /// none does.
     pub inline_image_max_bytes: u64,
     /// Turn the two characters `\n` into a line break in text that is CSV only after that. Default false, since it
     /// changes the data.
@@ -59,8 +62,12 @@ pub struct Processing {
     pub enable_text_format_detection: bool,
     /// Look into JSON, CSV and YAML for a summary and a schema in the metadata. Default true.
     pub enable_content_parsing: bool,
-    /// Items after this many are not saved; each is reported. Default 50.
+    /// Each of the first so many items becomes an artifact of its own; the items after them are saved together, in one
+    /// JSON artifact. Default 50.
     pub max_content_items: usize,
+    /// Items after this many are not examined one by one, so that an answer of millions of them costs no more than its
+    /// bytes; they are saved together as well. Default 4096.
+    pub max_examined_items: usize,
     /// An item, or a raw answer, of more mebibytes (1,048,576 bytes each) than this is not saved. Default 100.
     pub max_single_item_size_mb: u64,
 }
@@ -125,6 +132,18 @@ pub enum ResourceLinks {
     Placeholder,
 }
 
+/// When the text of an embedded resource is saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum TextResources {
+    /// As a text item is: when the answer exceeds the save threshold. A smaller answer stays as sent.
+    #[default]
+    AsText,
+    /// Always, however small it is: the literal reading of seed 000/2.4.2.
+    Always,
+}
+
 /// A depth from 1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
@@ -168,15 +187,16 @@ impl From<InferenceDepth> for u64 {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            mcp_tool_response_save_threshold_bytes: 2048,
-            mcp_tool_llm_return_max_bytes: 4096,
+            mcp_tool_response_save_threshold_bytes: 32 * 1024,
+            mcp_tool_llm_return_max_bytes: 64 * 1024,
             oversize: Oversize::default(),
             size_measure: SizeMeasure::default(),
             yaml_mime_type: YamlMimeType::default(),
             schema_max_keys: 20,
             schema_inference_depth: InferenceDepth::default(),
             resource_links: ResourceLinks::default(),
-            inline_image_max_bytes: 0,
+            text_resources: TextResources::default(),
+            inline_image_max_bytes: 1024 * 1024,
             unescape_csv_newlines: false,
             mcp_intelligent_processing: Processing::default(),
         }
@@ -192,7 +212,25 @@ impl Default for Processing {
             enable_text_format_detection: true,
             enable_content_parsing: true,
             max_content_items: 50,
+            max_examined_items: 4096,
             max_single_item_size_mb: 100,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings for models with a small context: save above 2048 bytes, show 4096, replace images by links, and save
+    /// embedded resources however small they are, as seed 000 has it.
+    ///
+    /// The other settings are the defaults.
+    #[must_use]
+    pub fn small_context() -> Self {
+        Self {
+            mcp_tool_response_save_threshold_bytes: 2048,
+            mcp_tool_llm_return_max_bytes: 4096,
+            text_resources: TextResources::Always,
+            inline_image_max_bytes: 0,
+            ..Self::default()
         }
     }
 }
@@ -247,6 +285,7 @@ patch! {
         schema_max_keys: usize,
         schema_inference_depth: InferenceDepth,
         resource_links: ResourceLinks,
+        text_resources: TextResources,
         inline_image_max_bytes: u64,
         unescape_csv_newlines: bool,
     } nested {
@@ -263,6 +302,7 @@ patch! {
         enable_text_format_detection: bool,
         enable_content_parsing: bool,
         max_content_items: usize,
+        max_examined_items: usize,
         max_single_item_size_mb: u64,
     } nested {}
 }
@@ -278,15 +318,16 @@ mod tests {
         let settings: Settings = toml::from_str("").unwrap();
         assert_eq!(settings, Settings::default());
         expect![[r#"
-            mcp_tool_response_save_threshold_bytes = 2048
-            mcp_tool_llm_return_max_bytes = 4096
+            mcp_tool_response_save_threshold_bytes = 32768
+            mcp_tool_llm_return_max_bytes = 65536
             oversize = "truncate"
             size_measure = "compact"
             yaml_mime_type = "application/x-yaml"
             schema_max_keys = 20
             schema_inference_depth = 4
             resource_links = "keep"
-            inline_image_max_bytes = 0
+            text_resources = "as-text"
+            inline_image_max_bytes = 1048576
             unescape_csv_newlines = false
 
             [mcp_intelligent_processing]
@@ -296,6 +337,7 @@ mod tests {
             enable_text_format_detection = true
             enable_content_parsing = true
             max_content_items = 50
+            max_examined_items = 4096
             max_single_item_size_mb = 100
         "#]]
         .assert_eq(&toml::to_string(&settings).unwrap());

@@ -20,6 +20,11 @@ impl Budget {
         Self { left: limit, items_left: MAX_SHOWN_ITEMS, shown: 0 }
     }
 
+    /// What is left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Spends on an item that is not text.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.left && self.items_left > 0;

@@ -37,6 +37,135 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
     concurrent_puts_get_different_versions(Arc::new(make().await)).await;
 }
 
+/// Runs every test of a store that may hold so many bytes, each against a new, empty store that `make` makes.
+///
+/// The rule by which room is made is that of [`ArtifactStore`]. A store may remove some more versions than it must.
+///
+/// ```
+/// # #[cfg(feature = "conformance")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use marquetry_artifacts::{MemoryLimits, MemoryStore, conformance};
+///
+/// conformance::check_limit(async |max_total_bytes| MemoryStore::new(MemoryLimits { max_total_bytes })).await;
+/// # });
+/// ```
+///
+/// # Panics
+/// When the store breaks a rule.
+pub async fn check_limit<S: ArtifactStore>(make: impl AsyncFn(u64) -> S) {
+    the_least_recently_used_goes_first(&make(LIMIT).await).await;
+    who_holds_the_most_loses_first(&make(LIMIT).await).await;
+    what_has_expired_is_told_and_its_number_not_used_again(&make(LIMIT).await).await;
+    what_never_fits_removes_nothing(&make(LIMIT).await).await;
+    deletes_make_room(&make(LIMIT).await).await;
+}
+
+/// Room for five artifacts of 100,000 bytes with what it takes to keep them, and not for six.
+const LIMIT: u64 = 595_000;
+
+fn large(text: &str) -> NewArtifact {
+    of(text, &[b'x'; 100_000])
+}
+
+async fn is_there(store: &impl ArtifactStore, scope: &Scope, text: &str) -> bool {
+    match store.record(scope, &name(text), Version::Latest).await {
+        Ok(_) => true,
+        Err(StoreError::Expired { .. }) => false,
+        Err(error) => panic!("{text} was there: {error}"),
+    }
+}
+
+async fn the_least_recently_used_goes_first(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    for text in ["a", "b", "c", "d", "e"] {
+        store.put(&scope, large(text)).await.expect("put");
+    }
+    assert_eq!(store.usage().evicted, 0, "five fit");
+    store.get(&scope, &name("a"), Version::Latest).await.expect("get");
+    store.read_range(&scope, &name("b"), Version::Latest, 0..1).await.expect("read_range");
+    store.list(&scope, &Page::default()).await.expect("list");
+    store.record(&scope, &name("c"), Version::Latest).await.expect("record");
+
+    store.put(&scope, large("f")).await.expect("a full store makes room");
+    let usage = store.usage();
+    assert!(usage.bytes <= LIMIT && usage.evicted > 0, "{usage:?}");
+    assert_eq!(usage.limit, Some(LIMIT));
+    assert!(!is_there(store, &scope, "c").await, "c was used the longest ago");
+    for text in ["a", "b", "e", "f"] {
+        assert!(is_there(store, &scope, text).await, "{text} was used later");
+    }
+    let listed = store.list(&scope, &Page::default()).await.expect("list");
+    assert!(listed.records.iter().all(|record| record.name.as_str() != "c"));
+}
+
+async fn who_holds_the_most_loses_first(store: &impl ArtifactStore) {
+    let [small, large_scope] =
+        ["small", "large"].map(|user| Scope::new("app", user, "s").expect("short parts"));
+    store.put(&small, large("first")).await.expect("put");
+    for number in 0..30 {
+        store.put(&large_scope, large(&format!("{number}"))).await.expect("put");
+    }
+    assert!(is_there(store, &small, "first").await, "another's flood removes nothing of mine");
+    store.put(&small, large("second")).await.expect("put");
+    assert!(is_there(store, &small, "first").await && is_there(store, &small, "second").await);
+    assert!(is_there(store, &large_scope, "29").await, "the latest of the other stays");
+}
+
+async fn what_has_expired_is_told_and_its_number_not_used_again(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    for _ in 0..12 {
+        store.put(&scope, large("a")).await.expect("put");
+    }
+    let first = Version::Number(0);
+    expired(store.record(&scope, &name("a"), first).await);
+    expired(store.get(&scope, &name("a"), first).await);
+    expired(store.read_range(&scope, &name("a"), first, 0..1).await);
+    expired(store.delete(&scope, &name("a"), Versions::Number(0)).await);
+    not_found(store.get(&scope, &name("a"), Version::Number(12)).await, "a", Version::Number(12));
+    not_found(store.get(&scope, &name("b"), first).await, "b", first);
+    let other = Scope::new("app", "other", "s").expect("short parts");
+    not_found(store.get(&other, &name("a"), first).await, "a", first);
+
+    for number in 0..12 {
+        store.put(&scope, large(&format!("other{number}"))).await.expect("put");
+    }
+    expired(store.get(&scope, &name("a"), Version::Latest).await);
+    expired(store.versions(&scope, &name("a")).await);
+    let again = store.put(&scope, large("a")).await.expect("put");
+    assert_eq!(again.version, 12, "the address of an expired version leads to nothing else");
+    store.delete(&scope, &name("a"), Versions::All).await.expect("delete");
+    not_found(store.get(&scope, &name("a"), Version::Latest).await, "a", Version::Latest);
+}
+
+#[track_caller]
+fn expired<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::Expired { .. })), "it has expired: {result:?}");
+}
+
+async fn what_never_fits_removes_nothing(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    store.put(&scope, large("a")).await.expect("put");
+    let error = store.put(&scope, of("b", &vec![0; LIMIT as usize])).await;
+    assert!(matches!(error, Err(StoreError::TooLarge { .. })), "{error:?}");
+    assert!(is_there(store, &scope, "a").await);
+    assert_eq!(store.usage().evicted, 0);
+}
+
+async fn deletes_make_room(store: &impl ArtifactStore) {
+    let scope = Scope::local();
+    for round in 0..4 {
+        for text in ["a", "b", "c", "d"] {
+            store.put(&scope, large(text)).await.expect("put");
+        }
+        let which = if round % 2 == 0 { Versions::All } else { Versions::Number(0) };
+        for text in ["a", "b", "c", "d"] {
+            store.delete(&scope, &name(text), which).await.expect("delete");
+        }
+    }
+    assert_eq!(store.usage().evicted, 0, "what was deleted makes room");
+    assert_eq!(store.usage().bytes, 0, "and is charged no more");
+}
+
 async fn what_is_put_comes_back(store: &impl ArtifactStore) {
     let scope = Scope::local();
     let large: Vec<u8> = (0..300_000_u32).map(|n| (n * 7 % 251) as u8).collect();

@@ -3,8 +3,9 @@
 //! ```text
 //! layout                                      the number of this layout
 //! tmp/                                        what is being written or removed
+//! expired                                     which versions were removed to make room
 //! scopes/{scope}/{name}/{version}/record.json what is known
-//!                                /content.png the bytes, with the name's extension
+//!                                /content.png the bytes, with the name's extension; changed last when last read
 //! ```
 //!
 //! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the place is
@@ -21,19 +22,21 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use cap_std::{
     ambient_authority,
-    fs::{Dir, File, OpenOptions},
+    fs::{Dir, DirEntry, File, OpenOptions},
 };
 
 use super::{
-    Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Version,
+    Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
+    expired::{Key, absent},
+    quota::{Quota, charge, is_absent, place_key},
 };
 use crate::name::ArtifactName;
 
@@ -57,26 +60,38 @@ pub struct DirectoryOptions {
     pub durable: bool,
     /// The largest artifact that is taken, in bytes. Default 1 GiB.
     pub max_artifact_bytes: u64,
+    /// What all artifacts of all scopes may take on the disk, in bytes; each file counts in blocks of 4 KiB, and each
+    /// version for two directories. Default 10 GiB. Several processes may exceed it by a sixteenth each.
+    pub max_total_bytes: u64,
 }
 
 impl Default for DirectoryOptions {
     fn default() -> Self {
-        Self { durable: true, max_artifact_bytes: 1024 * 1024 * 1024 }
+        Self {
+            durable: true,
+            max_artifact_bytes: 1024 * 1024 * 1024,
+            max_total_bytes: 10 * 1024 * 1024 * 1024,
+        }
     }
 }
 
 /// A store in a directory, which any number of processes may use at once. Clones share it.
 ///
 /// Nothing outside the directory is ever touched, symbolic links included. Files are read and written on tokio's
-/// threads for blocking work. What the store holds in all is not limited, and nothing is removed but by
-/// [`delete`](ArtifactStore::delete). A page of a list looks at every name of its scope once.
+/// threads for blocking work. When the store is full, it makes room as [`ArtifactStore`] says: it then looks through the
+/// whole directory, and frees a sixty-fourth more than it must. Of what it removed so, about the last 10,000 versions
+/// are remembered. A page of a list looks at every name of its scope once; files that do not belong to the store are
+/// passed over.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
-    root: Dir,
-    options: DirectoryOptions,
+pub(super) struct Inner {
+    pub(super) root: Dir,
+    pub(super) options: DirectoryOptions,
+    quota: Mutex<Quota>,
+    /// Versions that were removed to make room.
+    pub(super) evicted: AtomicU64,
     /// From a name's directory to the name: always the same, so it never goes stale.
     known: Mutex<HashMap<String, ArtifactName>>,
     /// With the process's own part, makes names in `tmp` that nobody else makes.
@@ -121,6 +136,8 @@ impl DirectoryStore {
         let inner = Inner {
             root,
             options,
+            quota: Mutex::default(),
+            evicted: AtomicU64::default(),
             known: Mutex::default(),
             temporary: AtomicU64::default(),
             process,
@@ -175,6 +192,7 @@ impl ArtifactStore for DirectoryStore {
             let (record, mut file) = store.content(&place, &name, version)?;
             let mut content = Vec::with_capacity(record.size_bytes as usize);
             file.read_to_end(&mut content)?;
+            mark_as_used(file);
             Artifact::verified(record, Bytes::from(content))
         })
         .await
@@ -194,6 +212,7 @@ impl ArtifactStore for DirectoryStore {
             let mut bytes = vec![0; (range.end - range.start) as usize];
             file.seek(SeekFrom::Start(range.start))?;
             file.read_exact(&mut bytes)?;
+            mark_as_used(file);
             Ok(Bytes::from(bytes))
         })
         .await
@@ -217,7 +236,7 @@ impl ArtifactStore for DirectoryStore {
                 records.extend(store.read_record(&place, number)?.ok());
             }
             if records.is_empty() {
-                return Err(StoreError::not_found(&name, Version::Latest));
+                return Err(store.absent(&place, &name, Version::Latest));
             }
             Ok(records)
         })
@@ -233,6 +252,14 @@ impl ArtifactStore for DirectoryStore {
         let (place, name) = (place_of(scope, name), name.clone());
         self.blocking(move |store| store.delete(&place, &name, which)).await
     }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            bytes: self.0.charged(),
+            limit: Some(self.0.options.max_total_bytes),
+            evicted: self.0.evicted.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl Inner {
@@ -241,28 +268,39 @@ impl Inner {
         if bytes > limit {
             return Err(StoreError::TooLarge { bytes, limit });
         }
+        // The number in the file says nothing: the directory's name is what counts.
+        let record =
+            serde_json::to_vec_pretty(&Record::new(artifact, 0)).map_err(io::Error::from)?;
+        let charge = charge(bytes, record.len() as u64);
+        if charge > self.options.max_total_bytes {
+            return Err(StoreError::TooLarge { bytes, limit: self.options.max_total_bytes });
+        }
+        self.reserve(scope, charge)?;
         let temporary = self.temporary();
         let put = self
-            .write(&temporary, artifact)
+            .write(&temporary, artifact, &record)
             .and_then(|()| self.publish(&temporary, scope, artifact));
         if put.is_err() && !self.is_stopped() {
             // What cannot be removed now is removed when the store is opened next.
             let _ = self.remove(&temporary);
+            self.release(charge);
         }
         put
     }
 
     /// Writes the version where nobody looks for it.
-    fn write(&self, temporary: &str, artifact: &NewArtifact) -> Result<(), StoreError> {
+    fn write(
+        &self,
+        temporary: &str,
+        artifact: &NewArtifact,
+        record: &[u8],
+    ) -> Result<(), StoreError> {
         self.root.create_dir(temporary)?;
         self.step("made")?;
         let directory = self.root.open_dir(temporary)?;
         self.write_file(&directory, &content_file(&artifact.name), artifact.content())?;
         self.step("content")?;
-        // The number in the file says nothing: the directory's name is what counts.
-        let record =
-            serde_json::to_vec_pretty(&Record::new(artifact, 0)).map_err(io::Error::from)?;
-        self.write_file(&directory, "record.json", &record)?;
+        self.write_file(&directory, "record.json", record)?;
         self.step("record")?;
         self.sync(temporary)?;
         Ok(())
@@ -272,7 +310,11 @@ impl Inner {
         let mut file =
             directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
         file.write_all(bytes)?;
-        if self.options.durable { file.sync_all() } else { Ok(()) }
+        if self.options.durable {
+            file.sync_all()?;
+        }
+        mark_as_used(file);
+        Ok(())
     }
 
     /// Moves the version to the first free number.
@@ -284,8 +326,9 @@ impl Inner {
     ) -> Result<Record, StoreError> {
         let scope = format!("scopes/{scope}");
         let place = format!("{scope}/{}", place_of_name(&artifact.name));
+        let expired = self.highest_expired(&key_of(&place))?;
         for _ in 0..MAX_TRIES {
-            if let Some(number) = self.try_publish(temporary, &place)? {
+            if let Some(number) = self.try_publish(temporary, &place, expired)? {
                 let lasting = self.make_lasting(&[&place, &scope, "scopes"]);
                 return match lasting {
                     // What is reported as failed must not be there; what cannot be taken back is not reported so.
@@ -316,9 +359,16 @@ impl Inner {
     }
 
     /// Moves the version to the number that is free now; none when somebody else was at the place at the same time.
-    fn try_publish(&self, temporary: &str, place: &str) -> Result<Option<u64>, StoreError> {
+    fn try_publish(
+        &self,
+        temporary: &str,
+        place: &str,
+        expired: Option<u64>,
+    ) -> Result<Option<u64>, StoreError> {
         let moved = self.root.create_dir_all(place).and_then(|()| {
-            let number = self.numbers(place)?.last().map_or(0, |last| last + 1);
+            // Whatever has a number's name takes it, even if it is no version of ours.
+            let taken = self.entries(place)?.iter().filter_map(|entry| number_of(entry)).max();
+            let number = taken.max(expired).map_or(0, |last| last + 1);
             let target = format!("{place}/{number}");
             match self.root.rename(temporary, &self.root, &target) {
                 // Not every system says by its error that the number was taken.
@@ -353,27 +403,35 @@ impl Inner {
 
     /// The version numbers in a name's directory, in order; none when there is no such directory.
     fn numbers(&self, place: &str) -> io::Result<Vec<u64>> {
-        let mut numbers = Vec::new();
-        for name in self.entries(place)? {
-            // Only the spelling that we write: `01` or `+1` is somebody else's.
-            // And the last number of all leaves none for a next one.
-            let number = name.parse::<u64>().ok().filter(|number| *number < u64::MAX);
-            numbers.extend(number.filter(|number| number.to_string() == name));
-        }
+        let directories = self.directories(place)?;
+        let mut numbers: Vec<_> = directories.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
 
+    /// The names of the directories in a directory; none when there is no such directory. Files that other programs leave
+    /// there, such as `.DS_Store`, do not count.
+    pub(super) fn directories(&self, path: &str) -> io::Result<Vec<String>> {
+        self.entries_that(path, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+    }
+
     /// The names of a directory's entries; none when there is no such directory.
     fn entries(&self, path: &str) -> io::Result<Vec<String>> {
+        self.entries_that(path, |_| true)
+    }
+
+    fn entries_that(&self, path: &str, keep: fn(&DirEntry) -> bool) -> io::Result<Vec<String>> {
         let entries = match self.root.read_dir(path) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
         let mut names = Vec::new();
         for entry in entries {
-            names.extend(entry?.file_name().into_string().ok());
+            let entry = entry?;
+            if keep(&entry) {
+                names.extend(entry.file_name().into_string().ok());
+            }
         }
         Ok(names)
     }
@@ -415,10 +473,10 @@ impl Inner {
             Version::Number(number) => Some(number),
             Version::Latest => self.numbers(place)?.last().copied(),
         };
-        let number = number.ok_or_else(|| StoreError::not_found(name, version))?;
+        let number = number.ok_or_else(|| self.absent(place, name, version))?;
         match self.read_record(place, number)? {
             Ok(record) => Ok((record, format!("{place}/{number}"))),
-            Err(Damage("")) => Err(StoreError::not_found(name, version)),
+            Err(Damage("")) => Err(self.absent(place, name, version)),
             Err(Damage(reason)) => Err(corrupt(name, number, reason)),
         }
     }
@@ -456,9 +514,10 @@ impl Inner {
     fn list(&self, scope: &str, page: &Page) -> Result<Listing, StoreError> {
         let scope = format!("scopes/{scope}");
         let mut places = BTreeMap::new();
-        for entry in self.entries(&scope)? {
+        for entry in self.directories(&scope)? {
             let place = format!("{scope}/{entry}");
-            if let Some(name) = self.name_of(&entry, &place)?
+            // One directory that cannot be read does not hide the others.
+            if let Ok(Some(name)) = self.name_of(&entry, &place)
                 && page.after.as_ref().is_none_or(|after| *after < name)
             {
                 places.insert(name, place);
@@ -466,7 +525,7 @@ impl Inner {
         }
         let mut records: Vec<Record> = Vec::new();
         for place in places.values() {
-            if let Some(record) = self.latest(place)? {
+            if let Ok(Some(record)) = self.latest(place) {
                 if records.len() == page.bounded_limit() {
                     let next = records.last().map(|last| last.name.clone());
                     return Ok(Listing { records, next });
@@ -506,6 +565,18 @@ impl Inner {
         Ok(name)
     }
 
+    /// Why there is no such version: it was never there, or it has expired.
+    fn absent(&self, place: &str, name: &ArtifactName, version: Version) -> StoreError {
+        match self.highest_expired(&key_of(place)) {
+            Ok(highest) => absent(name, version, highest),
+            Err(error) => error.into(),
+        }
+    }
+
+    pub(super) fn quota(&self) -> MutexGuard<'_, Quota> {
+        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<String, ArtifactName>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -519,27 +590,40 @@ impl Inner {
         let temporary = self.temporary();
         match self.root.rename(&path, &self.root, &temporary) {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(StoreError::not_found(name, version));
-            }
+            Err(error) if is_absent(&error) => return Err(self.absent(place, name, version)),
             Err(error) => return Err(error.into()),
         }
+        let mut charge = 0;
         let gone = match which {
-            Versions::All => self.numbers(&temporary)?.len() as u64,
-            Versions::Number(_) => 1,
+            Versions::All => {
+                let numbers = self.numbers(&temporary)?;
+                for number in &numbers {
+                    charge += self.charge_of_version(&format!("{temporary}/{number}"))?;
+                }
+                let key = key_of(place);
+                if self.highest_expired(&key)?.is_some() {
+                    self.remember_expired(&key, None)?;
+                }
+                numbers.len() as u64
+            }
+            Versions::Number(_) => {
+                charge = self.charge_of_version(&temporary)?;
+                1
+            }
         };
         self.remove(&temporary)?;
+        self.release(charge);
         // Goes only when it is empty; a put that comes in between makes it again.
         let _ = self.root.remove_dir(place);
         if gone == 0 { Err(StoreError::not_found(name, version)) } else { Ok(gone) }
     }
 
     /// Removes a directory under `tmp`.
-    fn remove(&self, temporary: &str) -> io::Result<()> {
+    pub(super) fn remove(&self, temporary: &str) -> io::Result<()> {
         removed(|| self.root.remove_dir_all(temporary))
     }
 
-    fn temporary(&self) -> String {
+    pub(super) fn temporary(&self) -> String {
         format!("tmp/{:016x}-{}", self.process, self.temporary.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -608,6 +692,25 @@ fn corrupt(name: &ArtifactName, version: u64, reason: &str) -> StoreError {
     StoreError::Corrupt { name: name.clone(), version, reason: reason.to_owned() }
 }
 
+/// The number of a version by its directory. Only the spelling that we write counts: `01` and `+1` are another's. And
+/// the last number of all leaves none for a next one.
+pub(super) fn number_of(entry: &str) -> Option<u64> {
+    let number = entry.parse::<u64>().ok().filter(|number| *number < u64::MAX);
+    number.filter(|number| number.to_string() == entry)
+}
+
+/// Notes that a file was used now. Where that fails, an artifact may have to make room too early.
+fn mark_as_used(file: File) {
+    let _ = file.into_std().set_modified(SystemTime::now());
+}
+
+/// The key of the name whose directory this is.
+fn key_of(place: &str) -> Key {
+    let mut parts = place.rsplit('/');
+    let (name, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    place_key(scope, name)
+}
+
 fn content_file(name: &ArtifactName) -> String {
     name.extension().map_or_else(
         || "content".to_owned(),
@@ -648,7 +751,7 @@ mod tests {
     use crate::store::conformance;
 
     const QUICK: DirectoryOptions =
-        DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20 };
+        DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20, max_total_bytes: 1 << 30 };
 
     /// What happens to a put at one of its steps.
     #[derive(Clone, Copy, Debug)]
@@ -680,6 +783,74 @@ mod tests {
             })
             .await;
         }
+        conformance::check_limit(async |max_total_bytes| {
+            let path = root.path().join(count.fetch_add(1, Ordering::Relaxed).to_string());
+            DirectoryStore::open(path, DirectoryOptions { max_total_bytes, ..QUICK }).unwrap()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_of_other_programs_are_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let scope = Scope::local();
+        store.put(&scope, artifact("one")).await.unwrap();
+        let scopes = root.path().join("scopes");
+        let of_scope = scopes.join(place_of_scope(&scope));
+        let of_name = of_scope.join(place_of_name(&artifact("").name));
+        for place in [&scopes, &of_scope, &of_name, &of_name.join("0")] {
+            fs::write(place.join(".DS_Store"), "x").unwrap();
+        }
+        fs::write(of_name.join("7"), "a file that looks like a version").unwrap();
+        // Opened again, it knows no name by heart.
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let listed = store.list(&scope, &Page::default()).await.unwrap();
+        assert_eq!(listed.records.len(), 1);
+        let name = artifact("").name;
+        let latest = store.get(&scope, &name, Version::Latest).await.unwrap();
+        assert_eq!((latest.record.version, &latest.content[..]), (0, &b"one"[..]));
+        assert_eq!(store.versions(&scope, &name).await.unwrap().len(), 1);
+        assert_eq!(store.put(&scope, artifact("two")).await.unwrap().version, 8);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_other_processes_wrote_counts_and_expires_for_all() {
+        let root = tempfile::tempdir().unwrap();
+        let options = DirectoryOptions { max_total_bytes: 100_000, ..QUICK };
+        let first = DirectoryStore::open(root.path(), options).unwrap();
+        let (scope, name) = (Scope::local(), artifact("").name);
+        for _ in 0..3 {
+            first.put(&scope, artifact("x")).await.unwrap();
+        }
+        // Each takes 16 KiB: content, record and two directories.
+        assert_eq!(first.usage().bytes, 3 * 16 * 1024);
+        let second = DirectoryStore::open(root.path(), options).unwrap();
+        for _ in 0..5 {
+            second.put(&scope, artifact("y")).await.unwrap();
+        }
+        assert!(second.usage().bytes <= 100_000);
+        let versions = first.versions(&scope, &name).await.unwrap();
+        assert!(versions.len() <= 6 && versions.last().unwrap().version == 7, "{versions:?}");
+        let expired = first.get(&scope, &name, Version::Number(0)).await.unwrap_err();
+        assert!(matches!(expired, StoreError::Expired { .. }), "{expired}");
+        let unknown = first.get(&scope, &name, Version::Number(99)).await.unwrap_err();
+        assert!(matches!(unknown, StoreError::NotFound { .. }), "{unknown}");
+    }
+
+    #[test]
+    fn the_list_of_what_has_expired_stays_short() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let line = format!("{} 1\n", "0".repeat(32));
+        fs::write(root.path().join("expired"), line.repeat(30_000)).unwrap();
+        let key = place_key("scope", "name");
+        store.0.remember_expired(&key, Some(7)).unwrap();
+        store.0.remember_expired(&key, Some(5)).unwrap();
+        assert!(fs::metadata(root.path().join("expired")).unwrap().len() < 600_000);
+        assert_eq!(store.0.highest_expired(&key).unwrap(), Some(7));
+        store.0.remember_expired(&key, None).unwrap();
+        assert_eq!(store.0.highest_expired(&key).unwrap(), None);
     }
 
     #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! Artifacts in memory, gone with the process.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
+    io,
     ops::{Bound, Range},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -10,18 +11,22 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
-    Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Version,
+    Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
+    expired::{Expired, absent, key},
 };
 use crate::name::ArtifactName;
 
-/// What each artifact is taken to need beside its bytes: record, metadata and bookkeeping.
-const OVERHEAD_BYTES: u64 = 4096;
+/// What each artifact needs beside its bytes, its record and its name: places in two maps, reference counts, and what
+/// the allocator adds. A test measures it.
+const OVERHEAD_BYTES: u64 = 768;
+/// Up to this size the bytes are copied, so that a small part does not keep a large buffer alive.
+const COPIED_BYTES: usize = 64 * 1024;
 
 /// How much a [`MemoryStore`] may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Bytes of all artifacts of all scopes, 4 KiB for each artifact's record included. Default 256 MiB.
+    /// Bytes of all artifacts of all scopes: content, records, and what it takes to keep them. Default 256 MiB.
     pub max_total_bytes: u64,
 }
 
@@ -33,7 +38,8 @@ impl Default for MemoryLimits {
 
 /// A store in memory. Clones share what it holds.
 ///
-/// When it is full, [`put`](ArtifactStore::put) fails with [`StoreError::Full`]; nothing is thrown away to make room.
+/// When it is full, it makes room as [`ArtifactStore`] says. The names of the last 8192 artifacts that it removed so are
+/// remembered.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     limits: MemoryLimits,
@@ -43,7 +49,107 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Held {
     bytes: u64,
-    scopes: BTreeMap<Scope, BTreeMap<ArtifactName, BTreeMap<u64, Artifact>>>,
+    evicted: u64,
+    /// Counts puts and reads: an order of time.
+    uses: u64,
+    scopes: HashMap<Scope, HeldOfScope>,
+    expired: Expired,
+}
+
+/// The artifacts of one scope. It is never empty.
+#[derive(Debug, Default)]
+struct HeldOfScope {
+    bytes: u64,
+    /// By name and version.
+    artifacts: BTreeMap<(ArtifactName, u64), Entry>,
+    /// By last use, the earliest first.
+    by_use: BTreeMap<u64, (ArtifactName, u64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The record as JSON: a third of what it takes as a value, and a size that is known.
+    record: Arc<[u8]>,
+    content: Bytes,
+    used: u64,
+}
+
+impl Entry {
+    fn charge(&self, name: &ArtifactName) -> u64 {
+        charge(name, self.record.len(), self.content.len())
+    }
+
+    fn read(&self) -> Result<Record, StoreError> {
+        serde_json::from_slice(&self.record).map_err(|error| io::Error::from(error).into())
+    }
+}
+
+/// What an artifact is charged. Its name is kept twice beside its record.
+fn charge(name: &ArtifactName, record: usize, content: usize) -> u64 {
+    OVERHEAD_BYTES + (2 * name.as_str().len() + record + content) as u64
+}
+
+impl HeldOfScope {
+    fn latest(&self, name: &ArtifactName) -> Option<u64> {
+        let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
+        self.artifacts.range(versions).next_back().map(|((_, version), _)| *version)
+    }
+
+    fn remove(&mut self, name: &ArtifactName, version: u64) -> Option<Entry> {
+        let entry = self.artifacts.remove(&(name.clone(), version))?;
+        self.by_use.remove(&entry.used);
+        self.bytes -= entry.charge(name);
+        Some(entry)
+    }
+}
+
+impl Held {
+    /// The entry, which counts as used now if it is to be read.
+    fn find(
+        &mut self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+        is_read: bool,
+    ) -> Result<(u64, Entry), StoreError> {
+        let found = self.scopes.get_mut(scope).and_then(|held| {
+            let number = match version {
+                Version::Latest => held.latest(name)?,
+                Version::Number(number) => number,
+            };
+            let entry = held.artifacts.get_mut(&(name.clone(), number))?;
+            if is_read {
+                self.uses += 1;
+                if let Some(place) = held.by_use.remove(&entry.used) {
+                    held.by_use.insert(self.uses, place);
+                }
+                entry.used = self.uses;
+            }
+            Some((number, entry.clone()))
+        });
+        found.ok_or_else(|| absent(name, version, self.expired.highest(&key(scope, name))))
+    }
+
+    /// Removes what was used the longest ago, of the scope that holds the most, until `wanted` bytes of `scope` fit.
+    fn make_room(&mut self, scope: &Scope, wanted: u64, limit: u64) {
+        while self.bytes.saturating_add(wanted) > limit {
+            let largest = self
+                .scopes
+                .iter_mut()
+                .max_by_key(|(other, held)| held.bytes + if *other == scope { wanted } else { 0 });
+            let Some((owner, held)) = largest else { return };
+            let Some((_, (name, version))) = held.by_use.pop_first() else { return };
+            let before = held.bytes;
+            held.remove(&name, version);
+            self.bytes -= before - held.bytes;
+            self.evicted += 1;
+            self.expired.remember(key(owner, &name), version);
+            if held.artifacts.is_empty() {
+                let owner = owner.clone();
+                self.scopes.remove(&owner);
+            }
+        }
+    }
 }
 
 impl MemoryStore {
@@ -62,32 +168,42 @@ impl MemoryStore {
         scope: &Scope,
         name: &ArtifactName,
         version: Version,
-    ) -> Result<Artifact, StoreError> {
-        let held = self.held();
-        let versions = held.scopes.get(scope).and_then(|names| names.get(name));
-        let found = versions.and_then(|versions| match version {
-            Version::Latest => versions.values().next_back(),
-            Version::Number(number) => versions.get(&number),
-        });
-        found.cloned().ok_or_else(|| StoreError::not_found(name, version))
+    ) -> Result<(u64, Entry), StoreError> {
+        self.held().find(scope, name, version, true)
     }
 }
 
 #[async_trait]
 impl ArtifactStore for MemoryStore {
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-        let wanted = artifact.content.len() as u64 + OVERHEAD_BYTES;
-        let mut held = self.held();
+        let name = artifact.name.clone();
+        let mut record = Record::new(&artifact, 0);
+        let json = serde_json::to_vec(&record).map_err(io::Error::from)?;
+        let content = if artifact.content.len() <= COPIED_BYTES {
+            Bytes::copy_from_slice(&artifact.content)
+        } else {
+            artifact.content
+        };
+        let wanted = charge(&name, json.len(), content.len());
         let limit = self.limits.max_total_bytes;
-        if held.bytes.saturating_add(wanted) > limit {
-            return Err(StoreError::Full { held: held.bytes, wanted, limit });
+        if wanted > limit {
+            return Err(StoreError::TooLarge { bytes: content.len() as u64, limit });
         }
+
+        let mut held = self.held();
+        held.make_room(scope, wanted, limit);
+        let expired = held.expired.highest(&key(scope, &name));
+        held.uses += 1;
         held.bytes += wanted;
-        let versions =
-            held.scopes.entry(scope.clone()).or_default().entry(artifact.name.clone()).or_default();
-        let version = versions.last_key_value().map_or(0, |(last, _)| last + 1);
-        let record = Record::new(&artifact, version);
-        versions.insert(version, Artifact::new(record.clone(), artifact.content));
+        let used = held.uses;
+        let scope = held.scopes.entry(scope.clone()).or_default();
+        // The number in the text says nothing: the map's key is what counts.
+        record.version = scope.latest(&name).max(expired).map_or(0, |last| last + 1);
+        scope.bytes += wanted;
+        scope.by_use.insert(used, (name.clone(), record.version));
+        scope
+            .artifacts
+            .insert((name, record.version), Entry { record: json.into(), content, used });
         Ok(record)
     }
 
@@ -97,7 +213,8 @@ impl ArtifactStore for MemoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        self.find(scope, name, version).map(|artifact| artifact.record)
+        let (version, entry) = self.held().find(scope, name, version, false)?;
+        Ok(Record { version, ..entry.read()? })
     }
 
     async fn get(
@@ -106,7 +223,8 @@ impl ArtifactStore for MemoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        self.find(scope, name, version)
+        let (version, entry) = self.find(scope, name, version)?;
+        Ok(Artifact::new(Record { version, ..entry.read()? }, entry.content))
     }
 
     async fn read_range(
@@ -116,24 +234,37 @@ impl ArtifactStore for MemoryStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let content = self.find(scope, name, version)?.content;
+        let (_, Entry { content, .. }) = self.find(scope, name, version)?;
         let range = clamped(&range, content.len() as u64);
         Ok(content.slice(range.start as usize..range.end as usize))
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        let held = self.held();
-        let Some(names) = held.scopes.get(scope) else { return Ok(Listing::default()) };
-        let start = page.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut latest = names
-            .range::<ArtifactName, _>((start, Bound::Unbounded))
-            .filter_map(|(_, versions)| versions.values().next_back());
-        let records: Vec<_> = latest
-            .by_ref()
-            .take(page.bounded_limit())
-            .map(|artifact| artifact.record.clone())
-            .collect();
-        let next = latest.next().and_then(|_| records.last()).map(|last| last.name.clone());
+        let limit = page.bounded_limit();
+        let mut found: Vec<(u64, Entry)> = Vec::new();
+        let mut last: Option<ArtifactName> = page.after.clone();
+        let mut next = None;
+        if let Some(held) = self.held().scopes.get(scope) {
+            loop {
+                let start =
+                    last.take().map_or(Bound::Unbounded, |name| Bound::Excluded((name, u64::MAX)));
+                let first = held.artifacts.range((start.clone(), Bound::Unbounded)).next();
+                let Some(((name, _), _)) = first else { break };
+                if found.len() == limit {
+                    if let Bound::Excluded((name, _)) = start {
+                        next = Some(name);
+                    }
+                    break;
+                }
+                let Some(version) = held.latest(name) else { break };
+                found.push((version, held.artifacts[&(name.clone(), version)].clone()));
+                last = Some(name.clone());
+            }
+        }
+        let records = found
+            .into_iter()
+            .map(|(version, entry)| Ok(Record { version, ..entry.read()? }))
+            .collect::<Result<_, StoreError>>()?;
         Ok(Listing { records, next })
     }
 
@@ -142,10 +273,19 @@ impl ArtifactStore for MemoryStore {
         scope: &Scope,
         name: &ArtifactName,
     ) -> Result<Vec<Record>, StoreError> {
-        let held = self.held();
-        let versions = held.scopes.get(scope).and_then(|names| names.get(name));
-        let versions = versions.ok_or_else(|| StoreError::not_found(name, Version::Latest))?;
-        Ok(versions.values().map(|artifact| artifact.record.clone()).collect())
+        let mut found: Vec<(u64, Entry)> = Vec::new();
+        {
+            let held = self.held();
+            if let Some(held) = held.scopes.get(scope) {
+                let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
+                let versions = held.artifacts.range(versions);
+                found.extend(versions.map(|((_, version), entry)| (*version, entry.clone())));
+            }
+            if found.is_empty() {
+                return Err(absent(name, Version::Latest, held.expired.highest(&key(scope, name))));
+            }
+        }
+        found.into_iter().map(|(version, entry)| Ok(Record { version, ..entry.read()? })).collect()
     }
 
     async fn delete(
@@ -156,24 +296,42 @@ impl ArtifactStore for MemoryStore {
     ) -> Result<u64, StoreError> {
         let mut held = self.held();
         let held = &mut *held;
-        let not_found = |version| StoreError::not_found(name, version);
-        let names = held.scopes.get_mut(scope).ok_or_else(|| not_found(Version::Latest))?;
-        let versions = names.get_mut(name).ok_or_else(|| not_found(Version::Latest))?;
-        let gone: Vec<Artifact> = match which {
-            Versions::All => std::mem::take(versions).into_values().collect(),
+        let key = key(scope, name);
+        let highest = held.expired.highest(&key);
+        let Some(of_scope) = held.scopes.get_mut(scope) else {
+            return Err(absent(name, Version::Latest, highest));
+        };
+        let before = of_scope.bytes;
+        let mut gone = 0;
+        let asked = match which {
+            Versions::All => {
+                while let Some(version) = of_scope.latest(name) {
+                    of_scope.remove(name, version);
+                    gone += 1;
+                }
+                Version::Latest
+            }
             Versions::Number(number) => {
-                vec![versions.remove(&number).ok_or_else(|| not_found(Version::Number(number)))?]
+                gone = u64::from(of_scope.remove(name, number).is_some());
+                Version::Number(number)
             }
         };
-        if versions.is_empty() {
-            names.remove(name);
-        }
-        if names.is_empty() {
+        held.bytes -= before - of_scope.bytes;
+        if of_scope.artifacts.is_empty() {
             held.scopes.remove(scope);
         }
-        held.bytes -=
-            gone.iter().map(|artifact| artifact.record.size_bytes + OVERHEAD_BYTES).sum::<u64>();
-        Ok(gone.len() as u64)
+        if gone == 0 {
+            return Err(absent(name, asked, highest));
+        }
+        if which == Versions::All {
+            held.expired.forget(&key);
+        }
+        Ok(gone)
+    }
+
+    fn usage(&self) -> Usage {
+        let held = self.held();
+        Usage { bytes: held.bytes, limit: Some(self.limits.max_total_bytes), evicted: held.evicted }
     }
 }
 
@@ -187,26 +345,26 @@ mod tests {
     #[tokio::test]
     async fn conforms() {
         conformance::check(async || MemoryStore::default()).await;
+        conformance::check_limit(async |max_total_bytes| {
+            MemoryStore::new(MemoryLimits { max_total_bytes })
+        })
+        .await;
     }
 
     #[tokio::test]
-    async fn a_full_store_says_so_and_has_room_again_after_a_delete() {
-        let store = MemoryStore::new(MemoryLimits { max_total_bytes: 10_000 });
+    async fn a_charge_is_given_back() {
+        let store = MemoryStore::default();
         let scope = Scope::local();
         let name = ArtifactName::parse("a.bin").unwrap();
-        let artifact = NewArtifact::new(
-            name.clone(),
-            "x/y",
-            SystemTime::UNIX_EPOCH,
-            Bytes::from(vec![0; 5000]),
-        );
-        store.put(&scope, artifact.clone()).await.unwrap();
-        let error = store.put(&scope, artifact.clone()).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "store is full: 9096 of 10000 bytes are held, 9096 more were wanted"
-        );
+        for _ in 0..3 {
+            let content = Bytes::from(vec![0; 5000]);
+            let artifact = NewArtifact::new(name.clone(), "x/y", SystemTime::UNIX_EPOCH, content);
+            store.put(&scope, artifact).await.unwrap();
+        }
+        assert!(store.usage().bytes > 15_000);
+        store.delete(&scope, &name, Versions::Number(1)).await.unwrap();
         store.delete(&scope, &name, Versions::All).await.unwrap();
-        assert_eq!(store.put(&scope, artifact).await.unwrap().version, 0);
+        assert_eq!(store.usage().bytes, 0);
+        assert!(store.held().scopes.is_empty());
     }
 }

@@ -8,7 +8,10 @@
 pub mod conformance;
 #[cfg(feature = "directory")]
 mod directory;
+mod expired;
 mod memory;
+#[cfg(feature = "directory")]
+mod quota;
 
 use std::{fmt, io, ops::Range, str::FromStr, time::SystemTime};
 
@@ -27,10 +30,16 @@ use crate::{metadata::Metadata, name::ArtifactName};
 /// process dies in between, and two puts never get the same version, also from two processes. What lies in one
 /// [`Scope`] is invisible in every other.
 ///
-/// Whoever writes a store proves it with `conformance::check`, behind the feature `conformance`.
+/// A store with a limit makes room for a new artifact by this rule: the scope that holds the most bytes, the new ones
+/// counted, loses the version that was written or read the longest ago, until the new one fits. To list is not to read.
+/// What was removed so is not unknown but [expired](StoreError::Expired), and its version number is not used again, for
+/// as long as the store remembers it.
+///
+/// `conformance::check` and `conformance::check_limit`, behind the feature `conformance`, test a store.
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + 'static {
-    /// Keeps the artifact as the next version of its name: one more than the highest there is, or 0.
+    /// Keeps the artifact as the next version of its name: one more than the highest that there is or that has expired,
+    /// or 0.
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError>;
 
     /// What is known of one version, without its bytes.
@@ -72,6 +81,23 @@ pub trait ArtifactStore: Send + Sync + 'static {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError>;
+
+    /// How much the store holds, and what it had to remove. A store without a limit need not say.
+    fn usage(&self) -> Usage {
+        Usage::default()
+    }
+}
+
+/// How much a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// What its artifacts are charged, in bytes: their content, their records, and what it takes to keep them.
+    pub bytes: u64,
+    /// The most that they may be charged together.
+    pub limit: Option<u64>,
+    /// Versions that were removed to make room, since the store was opened.
+    pub evicted: u64,
 }
 
 /// Whose artifacts: an application, a user, a session. Stores never mix scopes.
@@ -385,7 +411,15 @@ pub enum StoreError {
         /// The version that was asked for; none for the latest.
         version: Option<u64>,
     },
-    /// Keeping it would exceed what the store may hold.
+    /// It was there, and had to make room for newer artifacts.
+    #[error("artifact \"{name}\"{} has expired: the store removed it to make room for newer ones", VersionOf(*version))]
+    Expired {
+        /// The name that was asked for.
+        name: String,
+        /// The version that was asked for; none for the latest.
+        version: Option<u64>,
+    },
+    /// Keeping it would exceed what the store may hold, and the store removes nothing.
     #[error("store is full: {held} of {limit} bytes are held, {wanted} more were wanted")]
     Full {
         /// Bytes that are kept now.
@@ -435,6 +469,15 @@ impl StoreError {
             Version::Number(number) => Some(number),
         };
         Self::NotFound { name: name.as_str().to_owned(), version }
+    }
+
+    /// What to answer when something was removed to make room. For those who write a store.
+    pub fn expired(name: &ArtifactName, version: Version) -> Self {
+        let version = match version {
+            Version::Latest => None,
+            Version::Number(number) => Some(number),
+        };
+        Self::Expired { name: name.as_str().to_owned(), version }
     }
 }
 

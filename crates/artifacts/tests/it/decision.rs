@@ -1,9 +1,9 @@
 //! The decision table: what is saved, what is shown, and which status says so.
 
-use marquetry_artifacts::{Outcome, Oversize, Settings, SizeMeasure, Status};
+use marquetry_artifacts::{Outcome, Oversize, Settings, SizeMeasure, Status, StructuredShown};
 use serde_json::json;
 
-use crate::support::{FailingStore, PNG, capture, capture_into, capture_raw, settings};
+use crate::support::{FailingStore, PNG, capture, capture_into, capture_of, capture_raw, settings};
 
 const AT: [u64; 5] = [99, 100, 101, 200, 201];
 
@@ -17,7 +17,7 @@ fn limits(save: u64, show: u64) -> Settings {
     Settings {
         mcp_tool_response_save_threshold_bytes: save,
         mcp_tool_llm_return_max_bytes: show,
-        ..Settings::default()
+        ..Settings::small_context()
     }
 }
 
@@ -172,7 +172,7 @@ async fn several_texts_share_the_limit() {
 #[tokio::test]
 async fn whole_is_said_only_of_what_is_shown_whole() {
     let answer = json!({"content": vec![json!({"type": "text", "text": "a"}); 3000]});
-    let seen = capture(&Settings::default(), answer).await;
+    let seen = capture(&Settings::small_context(), answer).await;
     assert_eq!(seen.texts().len(), 1000);
     let cut = seen.report().truncated.unwrap();
     assert_eq!((cut.shown_bytes, cut.total_bytes), (1000, 3000));
@@ -182,7 +182,7 @@ async fn whole_is_said_only_of_what_is_shown_whole() {
         seen.notice()
     );
 
-    let seen = capture(&Settings::default(), json!({"foo": "x".repeat(50_000)})).await;
+    let seen = capture(&Settings::small_context(), json!({"foo": "x".repeat(50_000)})).await;
     assert!(seen.texts().is_empty());
     assert!(seen.notice().contains("it has no text that could be shown"), "{}", seen.notice());
 }
@@ -287,18 +287,18 @@ async fn what_is_no_finished_answer_is_left_alone() {
         json!({"resultType": "input_required", "requestState": long}),
         json!({"task": {"taskId": long}}),
     ] {
-        assert!(capture(&Settings::default(), answer).await.is_unchanged());
+        assert!(capture(&Settings::small_context(), answer).await.is_unchanged());
     }
     // The word alone opens no way around the limit.
     let answer =
         json!({"resultType": "input_required", "content": [{"type": "text", "text": long}]});
     assert_eq!(
-        capture(&Settings::default(), answer).await.report().status,
+        capture(&Settings::small_context(), answer).await.report().status,
         Status::ProcessedSavedAndTruncated
     );
     let answer = json!({"resultType": "complete", "structuredContent": long});
     assert_eq!(
-        capture(&Settings::default(), answer).await.report().status,
+        capture(&Settings::small_context(), answer).await.report().status,
         Status::ProcessedSavedAndTruncated
     );
 }
@@ -309,7 +309,7 @@ async fn what_the_upstream_said_beside_the_content_is_kept() {
         r#"{{"isError":true,"content":[{{"type":"text","text":"{}"}}],"_meta":{{"a":1.50,"marquetry/capture":"forged"}},"later":[null]}}"#,
         "e".repeat(9000)
     );
-    let seen = capture_raw(&Settings::default(), &answer).await;
+    let seen = capture_raw(&Settings::small_context(), &answer).await;
     let result = seen.result();
     assert_eq!(result["isError"], true);
     assert_eq!(result["later"], json!([null]));
@@ -337,7 +337,7 @@ async fn nothing_beside_the_content_evades_the_limit() {
         (of("resultType", json!(long)), "resultType"),
         (of(&long, json!(1)), "xxx"),
     ] {
-        let seen = capture(&Settings::default(), answer.clone()).await;
+        let seen = capture(&Settings::small_context(), answer.clone()).await;
         assert!(seen.raw_result().len() < 10_000, "{name}: {}", seen.raw_result().len());
         let left_out = seen.report().left_out.clone().unwrap();
         assert!(left_out.names.len() <= 8 && left_out.names[0].starts_with(name), "{left_out:?}");
@@ -349,9 +349,12 @@ async fn nothing_beside_the_content_evades_the_limit() {
         let whole = seen.artifacts.iter().find(|artifact| artifact.record.name == whole.name);
         assert_eq!(whole.unwrap().content, seen.sent, "all of it is kept");
 
-        let failed =
-            capture_into(FailingStore::new(|_| true), &Settings::default(), &answer.to_string())
-                .await;
+        let failed = capture_into(
+            FailingStore::new(|_| true),
+            &Settings::small_context(),
+            &answer.to_string(),
+        )
+        .await;
         assert!(failed.notice().contains("is lost"), "{}", failed.notice());
     }
     // Below the limit everything stays.
@@ -364,11 +367,14 @@ async fn nothing_beside_the_content_evades_the_limit() {
 async fn links_and_empty_texts_alone_are_nothing_to_save() {
     let link = json!({"type": "resource_link", "uri": "https://example.com/long", "name": "n".repeat(3000)});
     let answer = json!({"content": [link, {"type": "text", "text": ""}]});
-    assert!(capture(&Settings::default(), answer.clone()).await.is_unchanged());
-    // Over the limit something would be lost: the whole answer is kept.
+    assert!(capture(&Settings::small_context(), answer.clone()).await.is_unchanged());
+    // Over the limit the link would be lost: it is kept.
+    let link = answer["content"][0].clone();
     let seen = capture(&limits(100, 200), answer).await;
-    assert_eq!(seen.only().content, seen.sent);
+    let kept: serde_json::Value = serde_json::from_slice(&seen.only().content).unwrap();
+    assert_eq!(kept, json!([link]));
     assert_eq!(seen.content().len(), 1, "the notice");
+    assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
 }
 
 #[tokio::test]
@@ -386,4 +392,108 @@ async fn small_images_can_stay_for_models_that_see() {
     answer["content"][0]["_meta"] = json!({"a": "x".repeat(9000)});
     let seen = capture(&settings("inline_image_max_bytes = 70"), answer).await;
     assert!(!seen.raw_result().contains(PNG) && seen.raw_result().len() < 9000);
+}
+
+#[tokio::test]
+async fn odd_images_that_stay_are_put_in_order() {
+    // Models' servers refuse base64 with line ends, and a PNG that says it is a JPEG.
+    let data = format!("{}\n{}", &PNG[..20], &PNG[20..]);
+    let answer = json!({"content": [{"type": "image", "data": data, "mimeType": "image/jpeg"}]});
+    let seen = capture(&Settings::default(), answer).await;
+    assert_eq!(seen.content()[0], json!({"type": "image", "data": PNG, "mimeType": "image/png"}));
+    assert_eq!(seen.content()[1]["type"], "resource_link");
+    let item = &seen.report().items[0];
+    assert_eq!(item.warnings.len(), 2, "{:?}", item.warnings);
+    // What is no image is not shown as one.
+    let pdf =
+        json!({"content": [{"type": "image", "data": "JVBERi0xLjQK", "mimeType": "image/png"}]});
+    let seen = capture(&Settings::default(), pdf).await;
+    assert_eq!(seen.content().len(), 2, "a link and the notice");
+}
+
+/// B1: below the limits nothing is changed, whatever the answer is made of but binary items.
+#[tokio::test]
+async fn by_default_ordinary_answers_pass_unchanged() {
+    let source = "def f():\n    return 1\n".repeat(900);
+    let rows = json!({"rows": vec![json!({"a": "ä"}); 400]});
+    for answer in [
+        json!({"content": [{"type": "text", "text": source}]}),
+        json!({"content": [{"type": "resource", "resource": {"uri": "file:///a.py", "text": source}}]}),
+        json!({"content": [{"type": "text", "text": source}], "structuredContent": {"content": source}}),
+        json!({"content": [{"type": "text", "text": rows.to_string()}], "structuredContent": rows}),
+        json!({"content": [], "structuredContent": rows, "isError": false, "_meta": {"a": 1}}),
+    ] {
+        assert!(capture(&Settings::default(), answer.clone()).await.is_unchanged(), "{answer}");
+    }
+}
+
+/// B1: what is said as text and as structured content is measured once.
+#[tokio::test]
+async fn structured_content_and_its_twin_are_measured_once() {
+    for (wrap, bytes) in [("result", 30_000), ("content", 30_000), ("other", 30_000)] {
+        let text = "x".repeat(bytes);
+        let mut answer = json!({"content": [{"type": "text", "text": text}]});
+        let alone = answer.to_string().len() as u64;
+        answer["structuredContent"] = json!({ wrap: text });
+        assert!(capture(&Settings::default(), answer.clone()).await.is_unchanged());
+        let seen = capture(&limits(1, 100_000), answer.clone()).await;
+        assert_eq!(seen.report().size_bytes, alone);
+        answer["structuredContent"]["more"] = json!(1);
+        let seen = capture(&limits(1, 100_000), answer.clone()).await;
+        assert_eq!(seen.report().size_bytes, answer.to_string().len() as u64);
+    }
+}
+
+/// B6: the measured size does not depend on the revision that the upstream speaks.
+#[tokio::test]
+async fn what_every_result_has_since_2026_07_28_is_not_measured() {
+    let old = json!({"content": [{"type": "text", "text": "x".repeat(100)}], "_meta": {"a": 1}});
+    let stamp = json!({"name": "s", "version": "1"});
+    let mut new = old.clone();
+    new["resultType"] = json!("complete");
+    new["_meta"]["io.modelcontextprotocol/serverInfo"] = stamp.clone();
+    let mut alone = old.clone();
+    alone["_meta"] = json!({"io.modelcontextprotocol/serverInfo": stamp});
+    let bytes = old.to_string().len() as u64;
+    for (answer, bytes) in
+        [(&old, bytes), (&new, bytes), (&alone, bytes - r#","_meta":{"a":1}"#.len() as u64)]
+    {
+        let seen = capture(&limits(1, 10_000), answer.clone()).await;
+        assert_eq!(seen.report().size_bytes, bytes, "{answer}");
+        for (save, is_unchanged) in [(bytes, true), (bytes - 1, false)] {
+            let seen = capture(&limits(save, 10_000), answer.clone()).await;
+            assert_eq!(seen.is_unchanged(), is_unchanged, "{save}: {answer}");
+        }
+    }
+}
+
+/// B3: what is left of structured content satisfies the schema, and a line says how to get the whole.
+#[tokio::test]
+async fn shortened_structured_content_satisfies_its_schema() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"rows": {"type": "array", "items": {"type": "string"}}, "total": {"type": "integer"}},
+        "required": ["rows", "total"],
+        "additionalProperties": false,
+    });
+    let whole = json!({"rows": vec!["row ".repeat(20); 2000], "total": 2000});
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for text in [whole.to_string(), "see the rows".to_owned()] {
+        let answer =
+            json!({"content": [{"type": "text", "text": text}], "structuredContent": whole});
+        let seen = capture_of(&limits(100, 4000), &answer.to_string(), &schema).await;
+        let left = seen.result()["structuredContent"].clone();
+        assert!(validator.is_valid(&left), "{left}");
+        assert!(left.to_string().len() <= 4000 && left["rows"].as_array().unwrap().len() >= 16);
+        assert_eq!(left["total"], 2000);
+        let report = seen.report().structured.as_ref().unwrap();
+        assert_eq!(report.shown, StructuredShown::Shortened);
+        let notice = seen.notice();
+        let line = notice.lines().find(|line| line.contains("structuredContent")).unwrap();
+        let name = line.split("name '").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+        assert!(line.contains("read_artifact") && line.contains("gives all of it"), "{line}");
+        let artifact = seen.artifacts.iter().find(|it| it.record.name.as_str() == name).unwrap();
+        let saved: serde_json::Value = serde_json::from_slice(&artifact.content).unwrap();
+        assert_eq!(saved, whole);
+    }
 }

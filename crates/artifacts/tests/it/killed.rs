@@ -14,7 +14,8 @@ use marquetry_artifacts::{
 
 /// Names the directory that the child, which is this same test binary, is to write to until it is killed.
 const CHILD: &str = "MARQUETRY_TEST_WRITE_TO";
-const OPTIONS: DirectoryOptions = DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20 };
+const OPTIONS: DirectoryOptions =
+    DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20, max_total_bytes: 1 << 40 };
 
 fn artifact(name: &str, fill: u8) -> NewArtifact {
     let content = Bytes::from(vec![fill; 20_000 + usize::from(fill) * 100]);

@@ -8,7 +8,7 @@ use crate::support::{FailingStore, PNG, capture, capture_into, capture_raw, sett
 /// The outcome and reason of a single item.
 async fn check(item: Value, outcome: Outcome, reason: Option<&str>) {
     let answer = json!({"content": [item, {"type": "image", "data": PNG}]});
-    let seen = capture(&Settings::default(), answer).await;
+    let seen = capture(&Settings::small_context(), answer).await;
     let report = &seen.report().items[0];
     assert_eq!((report.outcome, report.reason.as_deref()), (outcome, reason), "{item}");
     let status = match outcome {
@@ -85,7 +85,7 @@ async fn half_surrogate_pairs_lose_no_item() {
 }
 
 async fn image(item: Value) -> Artifact {
-    capture(&Settings::default(), json!({"content": [item]})).await.only().clone()
+    capture(&Settings::small_context(), json!({"content": [item]})).await.only().clone()
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn resources_are_named_by_their_uris() {
 async fn annotations_and_meta_are_kept() {
     let item = json!({"type": "image", "data": PNG, "annotations": {"audience": ["user"], "priority": 0.5, "x": 1},
         "_meta": {"origin": "camera"}});
-    let seen = capture(&Settings::default(), json!({"content": [item]})).await;
+    let seen = capture(&Settings::small_context(), json!({"content": [item]})).await;
     let metadata = &seen.only().record.metadata;
     assert_eq!(metadata.annotations.as_ref().unwrap(), &item["annotations"]);
     assert_eq!(metadata.meta.as_ref().unwrap(), &item["_meta"]);
@@ -178,30 +178,110 @@ async fn items_of_unknown_types_stay_while_the_answer_is_small() {
     for (bytes, stays) in [(3000, true), (5000, false)] {
         let item = json!({"type": "hologram", "light": "x".repeat(bytes)});
         let answer = json!({"content": [item, {"type": "text", "text": "t"}]});
-        let seen = capture(&Settings::default(), answer).await;
+        let seen = capture(&Settings::small_context(), answer).await;
         assert_eq!(seen.content()[0] == item, stays);
-        assert_eq!(seen.notice().contains("is lost"), !stays);
-        assert_eq!(seen.report().save.status, SaveStatus::PartialSuccess);
+        assert!(!seen.notice().contains("is lost"));
+        let (status, outcome) = if stays {
+            (SaveStatus::PartialSuccess, Outcome::Skipped)
+        } else {
+            (SaveStatus::Success, Outcome::Saved)
+        };
+        assert_eq!(seen.report().save.status, status);
+        assert_eq!(seen.report().items[0].outcome, outcome);
 
-        // Alone, the whole answer is kept.
-        let seen = capture(&Settings::default(), json!({"content": [item]})).await;
-        assert_eq!(seen.only().content, seen.sent);
+        // Alone, it is kept too.
+        let seen = capture(&Settings::small_context(), json!({"content": [item]})).await;
+        let kept = if stays { seen.sent.clone() } else { json!([item]).to_string() };
+        assert_eq!(seen.only().content, kept);
     }
 }
 
+/// B4: every item is shown, saved, or both.
 #[tokio::test]
-async fn items_over_the_most_are_told_and_not_saved() {
-    let items: Vec<_> =
-        (0..60).map(|n| json!({"type": "text", "text": format!("item {n}")})).collect();
+async fn items_over_the_most_are_saved_together() {
+    let text = |n: usize| json!({"type": "text", "text": format!("item {n:0>194}")});
+    let items: Vec<_> = (0..60).map(text).collect();
     let answer = json!({"content": items});
-    let seen = capture(&settings("mcp_tool_response_save_threshold_bytes = 1\n[mcp_intelligent_processing]\nmax_content_items = 5"), answer).await;
-    assert_eq!(seen.artifacts.len(), 5);
-    assert_eq!(seen.report().items.len(), 60);
-    assert!(seen.report().items[5..].iter().all(|item| item.outcome == Outcome::Skipped));
-    assert_eq!(seen.report().items[59].reason.as_deref(), Some("answer has more than 5 items"));
-    assert_eq!(seen.report().save.status, SaveStatus::PartialSuccess);
-    assert_eq!(seen.texts().len(), 60, "all are shown, the answer being small");
-    assert!(seen.notice().contains("- and 45 more items that were not saved"), "{}", seen.notice());
+    let seen = capture(&Settings::small_context(), answer).await;
+    assert_eq!(seen.artifacts.len(), 51);
+    let report = seen.report();
+    assert_eq!((report.items.len(), report.save.status), (60, SaveStatus::Success));
+    assert!(report.items.iter().all(|item| item.outcome == Outcome::Saved));
+    assert_eq!(report.items[59].reason.as_deref(), Some("answer has more than 50 items"));
+    let shared: Vec<_> = report.items[50..].iter().map(|item| item.artifact.clone()).collect();
+    assert!(shared.iter().all(|uri| uri.is_some() && *uri == shared[0]), "{shared:?}");
+    let rest = seen
+        .artifacts
+        .iter()
+        .find(|artifact| artifact.record.name.as_str().starts_with("srv__tool_items_"))
+        .unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&rest.content).unwrap(), json!(&items[50..]));
+    assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+
+    // What is saved together fails together.
+    let store = FailingStore::new(|put| put == 50);
+    let answer = json!({"content": items}).to_string();
+    let seen = capture_into(store, &Settings::small_context(), &answer).await;
+    assert!(seen.report().items[50..].iter().all(|item| item.outcome == Outcome::Failed));
+    assert!(seen.notice().contains("is lost"), "{}", seen.notice());
+}
+
+/// C4: items after a number are not examined one by one, and not lost either.
+#[tokio::test]
+async fn items_that_are_not_examined_are_kept() {
+    let items: Vec<_> =
+        (0..30).map(|n| json!({"type": "text", "text": format!("item {n}")})).collect();
+    let answer = json!({"content": items});
+    let keys = "[mcp_intelligent_processing]\nmax_examined_items = 20\nmax_content_items = 5";
+    for (show, texts) in [(100_000, 30), (50, 9)] {
+        let keys = format!("mcp_tool_llm_return_max_bytes = {show}\n{keys}");
+        let seen = capture(&settings(&keys), answer.clone()).await;
+        assert_eq!((seen.report().items.len(), seen.report().items_not_listed), (20, 10));
+        assert_eq!((seen.artifacts.len(), seen.texts().len()), (6, texts));
+        let rest = &seen.report().save.artifacts[5];
+        let rest = seen.artifacts.iter().find(|it| it.record.name == rest.name).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&rest.content).unwrap(), json!(&items[5..]));
+        assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+    }
+}
+
+/// B6: the model is told that a resource came without content, and which it is.
+#[tokio::test]
+async fn a_resource_without_content_is_told() {
+    let item = json!({"type": "resource", "resource": {"uri": "https://example.com/a.txt?b=1"}});
+    let seen = capture(&Settings::default(), json!({"content": [item]})).await;
+    let notice = seen.notice();
+    assert!(notice.contains("it holds no content"), "{notice}");
+    assert!(notice.contains("https://example.com/a.txt?b=1"), "{notice}");
+    let description = seen.content()[0]["description"].as_str().unwrap().to_owned();
+    assert!(description.ends_with("only its URI, without content"), "{description}");
+}
+
+/// B6: surplus padding is accepted, with a warning in the outcome.
+#[tokio::test]
+async fn surplus_padding_is_told_in_the_outcome() {
+    let answer =
+        json!({"content": [{"type": "image", "data": "iVBORw0KGgA==", "mimeType": "image/png"}]});
+    let seen = capture(&Settings::default(), answer).await;
+    let item = &seen.report().items[0];
+    assert_eq!(item.outcome, Outcome::Saved);
+    assert_eq!(item.warnings, ["base64 had more padding than its length needs"]);
+    assert_eq!(seen.only().content, &b"\x89PNG\r\n\x1a\0"[..]);
+}
+
+/// C4: nothing is said to be saved that the store has removed again for the rest of the same answer.
+#[tokio::test]
+async fn an_answer_larger_than_the_store_is_told_as_it_is() {
+    let limits = marquetry_artifacts::MemoryLimits { max_total_bytes: 10_000 };
+    let store = std::sync::Arc::new(marquetry_artifacts::MemoryStore::new(limits));
+    let items: Vec<_> =
+        (0..5).map(|n| json!({"type": "text", "text": n.to_string().repeat(3000)})).collect();
+    let answer = json!({"content": items}).to_string();
+    let seen = capture_into(store, &Settings::small_context(), &answer).await;
+    let saved = seen.report().items.iter().filter(|item| item.outcome == Outcome::Saved).count();
+    assert_eq!((saved, seen.artifacts.len()), (2, 2));
+    let reason = seen.report().items[0].reason.as_deref();
+    assert_eq!(reason, Some("the store had to make room for the rest of the answer"));
 }
 
 #[tokio::test]
@@ -314,7 +394,8 @@ async fn a_store_that_fails_for_some_costs_only_these() {
     let items: Vec<_> = (0..4).map(|_| json!({"type": "image", "data": PNG})).collect();
     let answer = json!({"content": items}).to_string();
     let seen =
-        capture_into(FailingStore::new(|put| put % 2 == 0), &Settings::default(), &answer).await;
+        capture_into(FailingStore::new(|put| put % 2 == 0), &Settings::small_context(), &answer)
+            .await;
     let outcomes: Vec<_> = seen.report().items.iter().map(|item| item.outcome).collect();
     assert_eq!(outcomes, [Outcome::Failed, Outcome::Saved, Outcome::Failed, Outcome::Saved]);
     assert_eq!(
@@ -330,7 +411,8 @@ async fn a_store_that_fails_for_some_costs_only_these() {
     );
 
     // All items fail, the whole answer does not.
-    let seen = capture_into(FailingStore::new(|put| put < 4), &Settings::default(), &answer).await;
+    let seen =
+        capture_into(FailingStore::new(|put| put < 4), &Settings::small_context(), &answer).await;
     assert_eq!(seen.report().save.status, SaveStatus::PartialSuccess);
     assert_eq!(seen.only().content, answer);
     // Without intelligent processing there is no second chance.
@@ -347,11 +429,11 @@ async fn arguments_are_kept_without_their_secrets_and_not_reported() {
     let scope = marquetry_artifacts::Scope::local();
     let raw = |json: Value| serde_json::value::to_raw_value(&json).unwrap();
     let arguments = raw(json!({"city": "Rome", "api_key": "hunter2"}));
-    let call =
-        marquetry_artifacts::ToolCall { scope: &scope, tool: "t", arguments: Some(&arguments) };
+    let call = marquetry_artifacts::ToolCall::new(&scope, "t").with_arguments(Some(&arguments));
     let answer = raw(json!({"content": [{"type": "image", "data": PNG}]}));
-    let captured =
-        crate::support::capturer(store.clone()).capture(call, &Settings::default(), answer).await;
+    let captured = crate::support::capturer(store.clone())
+        .capture(call, &Settings::small_context(), answer)
+        .await;
     let artifacts = crate::support::everything(&*store).await;
     let kept = artifacts[0].record.metadata.source_tool_args.clone().unwrap();
     assert_eq!(kept, json!({"city": "Rome", "api_key": "[redacted]"}));

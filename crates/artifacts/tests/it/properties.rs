@@ -49,7 +49,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 mcp_tool_response_save_threshold_bytes: save,
                 mcp_tool_llm_return_max_bytes: show,
                 oversize: if flags[0] { Oversize::Truncate } else { Oversize::Withhold },
-                ..Settings::default()
+                ..Settings::small_context()
             };
             let processing = &mut settings.mcp_intelligent_processing;
             processing.enable_intelligent_processing = flags[1] || flags[2];

@@ -20,7 +20,7 @@ fn eager() -> Settings {
 /// seed: 000/1.1
 #[tokio::test]
 async fn below_both_thresholds_nothing_happens() {
-    let seen = capture(&Settings::default(), text(&"a".repeat(2000))).await;
+    let seen = capture(&Settings::small_context(), text(&"a".repeat(2000))).await;
     assert!(seen.is_unchanged());
     assert!(seen.artifacts.is_empty());
 }
@@ -29,7 +29,7 @@ async fn below_both_thresholds_nothing_happens() {
 #[tokio::test]
 async fn above_the_save_threshold_it_is_saved_and_shown_whole() {
     let long = "a".repeat(3000);
-    let seen = capture(&Settings::default(), text(&long)).await;
+    let seen = capture(&Settings::small_context(), text(&long)).await;
     assert_eq!(seen.report().status, Status::ProcessedAndSaved);
     assert_eq!(seen.report().save.status, SaveStatus::Success);
     assert_eq!(seen.texts(), [long.as_str()]);
@@ -41,7 +41,7 @@ async fn above_the_save_threshold_it_is_saved_and_shown_whole() {
 #[tokio::test]
 async fn above_both_thresholds_it_is_saved_and_truncated() {
     let long = "0123456789".repeat(1000);
-    let seen = capture(&Settings::default(), text(&long)).await;
+    let seen = capture(&Settings::small_context(), text(&long)).await;
     assert_eq!(seen.report().status, Status::ProcessedSavedAndTruncated);
     let shown = seen.texts().concat();
     assert!(shown.len() <= 4096 && shown.len() > 4000, "{}", shown.len());
@@ -157,7 +157,7 @@ fn check_bytes(seen: &Seen, bytes: &[u8], name: &str, mime_type: &str) {
 async fn media(kind: &str, mime_type: &str, bytes: &[u8]) -> Seen {
     let data = STANDARD.encode(bytes);
     capture(
-        &Settings::default(),
+        &Settings::small_context(),
         json!({"content": [{"type": kind, "data": data, "mimeType": mime_type}]}),
     )
     .await
@@ -200,8 +200,11 @@ async fn wav_audio() {
 }
 
 async fn resource(resource: Value) -> Seen {
-    capture(&Settings::default(), json!({"content": [{"type": "resource", "resource": resource}]}))
-        .await
+    capture(
+        &Settings::small_context(),
+        json!({"content": [{"type": "resource", "resource": resource}]}),
+    )
+    .await
 }
 
 /// seed: 000/2.4.1
@@ -222,7 +225,7 @@ async fn link_to_a_resource() {
         json!({"type": "resource_link", "uri": "file:///data/my_document.txt", "name": "doc"});
     let answer = json!({"content": [link]});
     assert!(
-        capture(&Settings::default(), answer.clone()).await.is_unchanged(),
+        capture(&Settings::small_context(), answer.clone()).await.is_unchanged(),
         "a link is no content"
     );
 
@@ -288,7 +291,7 @@ async fn when_saving_fails_the_answer_is_shown_and_the_failure_told() {
         let long = "c".repeat(bytes);
         let seen = capture_into(
             FailingStore::new(|_| true),
-            &Settings::default(),
+            &Settings::small_context(),
             &text(&long).to_string(),
         )
         .await;
@@ -325,7 +328,8 @@ async fn when_saving_fails_the_text_of_a_resource_is_shown() {
         (json!([resource(2000), resource(3000)]), 4060, 5000),
     ] {
         let answer = json!({"content": items}).to_string();
-        let seen = capture_into(FailingStore::new(|_| true), &Settings::default(), &answer).await;
+        let seen =
+            capture_into(FailingStore::new(|_| true), &Settings::small_context(), &answer).await;
         assert_eq!(seen.report().status, Status::ProcessedTruncatedSaveFailed);
         let cut = seen.report().truncated.unwrap();
         assert_eq!((cut.shown_bytes, cut.total_bytes), (shown, total));
@@ -338,7 +342,8 @@ async fn when_saving_fails_the_text_of_a_resource_is_shown() {
 
     // Only what has an artifact is a link.
     let answer = json!({"content": [resource(3000), resource(3000)]}).to_string();
-    let seen = capture_into(FailingStore::new(|put| put == 1), &Settings::default(), &answer).await;
+    let seen =
+        capture_into(FailingStore::new(|put| put == 1), &Settings::small_context(), &answer).await;
     assert_eq!(seen.content()[0]["type"], "resource_link");
     assert_eq!(seen.texts(), ["c".repeat(3000)]);
     assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
@@ -366,7 +371,7 @@ async fn without_intelligent_processing_the_whole_answer_is_saved() {
 #[tokio::test]
 async fn content_that_is_no_list_is_saved_as_a_whole() {
     for content in [json!({"type": "text", "text": "x"}), json!("text"), json!(7), json!(null)] {
-        let seen = capture(&Settings::default(), json!({"content": content})).await;
+        let seen = capture(&Settings::small_context(), json!({"content": content})).await;
         assert_eq!(seen.only().content, seen.sent);
         assert_eq!(seen.only().record.name.extension(), Some("json"));
         let save = &seen.report().save;
@@ -427,7 +432,7 @@ async fn a_text_and_an_image_make_two_artifacts() {
         {"type": "text", "text": "A picture follows."},
         {"type": "image", "data": PNG, "mimeType": "image/png"},
     ]});
-    let seen = capture(&Settings::default(), answer).await;
+    let seen = capture(&Settings::small_context(), answer).await;
     let kinds: Vec<_> =
         seen.artifacts.iter().map(|artifact| artifact.record.mime_type.as_str()).collect();
     assert_eq!(kinds, ["image/png", "text/plain"]);
@@ -440,7 +445,8 @@ async fn a_text_and_an_image_make_two_artifacts() {
 async fn the_notice_tells_what_a_second_turn_needs() {
     let csv = "name,age\n".to_owned() + &"Alice,30\n".repeat(400);
     let store = Arc::new(marquetry_artifacts::MemoryStore::default());
-    let seen = capture_into(store.clone(), &Settings::default(), &text(&csv).to_string()).await;
+    let seen =
+        capture_into(store.clone(), &Settings::small_context(), &text(&csv).to_string()).await;
 
     let notice = seen.notice();
     let name = seen.names()[0];
@@ -483,7 +489,8 @@ async fn a_resource_that_comes_again_is_a_new_version() {
     let answer = |text: &str| json!({"content": [{"type": "resource", "resource": {"uri": "a:/x.txt", "text": text}}]});
     for (version, text) in ["one", "two", "three"].into_iter().enumerate() {
         let seen =
-            capture_into(store.clone(), &Settings::default(), &answer(text).to_string()).await;
+            capture_into(store.clone(), &Settings::small_context(), &answer(text).to_string())
+                .await;
         assert_eq!(seen.report().save.artifacts[0].version, version as u64);
         assert_eq!(seen.names()[version], "srv__tool_resource_0_x.txt");
         assert_eq!(seen.artifacts[version].content, text);
@@ -494,5 +501,5 @@ async fn a_resource_that_comes_again_is_a_new_version() {
 #[tokio::test]
 async fn unchanged_means_byte_for_byte() {
     let sent = "{ \"isError\" : false,\n \"content\":[ {\"text\":\"\\u00e9\",\"type\":\"text\"} ] , \"x\":1.0}";
-    assert!(capture_raw(&Settings::default(), sent).await.is_unchanged());
+    assert!(capture_raw(&Settings::small_context(), sent).await.is_unchanged());
 }

@@ -15,7 +15,7 @@ fn small() -> Settings {
         json!({"mcp_tool_response_save_threshold_bytes": 1, "mcp_tool_llm_return_max_bytes": 400}),
     )
     .unwrap();
-    Settings::default().patched(&patch)
+    Settings::small_context().patched(&patch)
 }
 
 #[track_caller]
@@ -175,13 +175,13 @@ async fn a_whole_result() {
               "type": "resource_link",
               "uri": "artifact://srv__tool_resource_2_notes.txt?version=0",
               "name": "srv__tool_resource_2_notes.txt",
-              "description": "Resource content from MCP tool srv__tool",
+              "description": "Resource content from MCP tool srv__tool: only its URI, without content",
               "mimeType": "text/plain",
               "size": 37
             },
             {
               "type": "text",
-              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. 4 artifacts saved; 1 item is not: content type is not known. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). What is neither shown nor saved is lost. Read on with the tool 'read_artifact'.\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total\n- item 3 (hologram) skipped: content type is not known]"
+              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.\n- structuredContent is left out here; 'read_artifact' with name 'srv__tool_structured_e6984080.json' and version 0 gives all of it\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes; it holds no content, since the answer gave only the resource's URI: file:///notes.txt\n- 'srv__tool_items_953aeb70.json' version 0: application/json, 21 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total]"
             }
           ],
           "isError": false,
@@ -199,14 +199,14 @@ async fn a_whole_result() {
               "status": "processed_saved_and_truncated",
               "size_bytes": 808,
               "estimated_tokens": 202,
-              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. 4 artifacts saved; 1 item is not: content type is not known. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). What is neither shown nor saved is lost. Read on with the tool 'read_artifact'.",
+              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact'.",
               "truncated": {
                 "total_bytes": 447,
                 "shown_bytes": 364
               },
               "save": {
-                "status": "partial_success",
-                "message": "4 artifacts saved; 1 item is not: content type is not known.",
+                "status": "success",
+                "message": "5 artifacts saved.",
                 "artifacts": [
                   {
                     "name": "srv__tool_json_0_63cbe1e4.json",
@@ -275,7 +275,7 @@ async fn a_whole_result() {
                     "size_bytes": 37,
                     "hash": "blake3:cd86f38223523b3e8eae28148b2f65d4d435111906e5274d34450ace8965e2d8",
                     "metadata": {
-                      "description": "Resource content from MCP tool srv__tool",
+                      "description": "Resource content from MCP tool srv__tool: only its URI, without content",
                       "source_tool_name": "srv__tool",
                       "content_type": "resource",
                       "content_index": 2,
@@ -284,6 +284,19 @@ async fn a_whole_result() {
                       "has_blob_content": false,
                       "is_text_based": false,
                       "is_placeholder": true
+                    }
+                  },
+                  {
+                    "name": "srv__tool_items_953aeb70.json",
+                    "version": 0,
+                    "uri": "artifact://srv__tool_items_953aeb70.json?version=0",
+                    "mime_type": "application/json",
+                    "size_bytes": 21,
+                    "hash": "blake3:de0e33fbcc80dd42d82f455184245bbe523c8b2749c955cc7f53ec8eea30641b",
+                    "metadata": {
+                      "description": "Further items from MCP tool srv__tool",
+                      "source_tool_name": "srv__tool",
+                      "content_type": "items"
                     }
                   },
                   {
@@ -339,12 +352,14 @@ async fn a_whole_result() {
                 {
                   "index": 3,
                   "type": "hologram",
-                  "outcome": "skipped",
-                  "reason": "content type is not known"
+                  "outcome": "saved",
+                  "reason": "neither shown nor an artifact of its own",
+                  "artifact": "artifact://srv__tool_items_953aeb70.json?version=0"
                 }
               ],
               "structured": {
                 "outcome": "saved",
+                "shown": "replaced",
                 "artifact": "artifact://srv__tool_structured_e6984080.json?version=0"
               }
             }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use marquetry_artifacts::{
     Artifact, ArtifactName, ArtifactStore, ArtifactUri, Captured, Capturer, FixedClock, Listing,
     MemoryStore, NewArtifact, Page, Record, Report, Scope, SeededIds, Settings, StoreError,
-    ToolCall, Version, Versions,
+    ToolCall, Usage, Version, Versions,
 };
 use marquetry_protocol::types::{CallToolResult, Content};
 use serde::Deserialize;
@@ -106,9 +106,23 @@ pub(crate) async fn capture_into(
     settings: &Settings,
     answer: &str,
 ) -> Seen {
+    capture_call(store, settings, answer, None).await
+}
+
+/// The same of a tool with this output schema.
+pub(crate) async fn capture_of(settings: &Settings, answer: &str, schema: &Value) -> Seen {
+    capture_call(Arc::new(MemoryStore::default()), settings, answer, Some(schema)).await
+}
+
+async fn capture_call(
+    store: Arc<dyn ArtifactStore>,
+    settings: &Settings,
+    answer: &str,
+    schema: Option<&Value>,
+) -> Seen {
     let scope = Scope::local();
     let raw = RawValue::from_string(answer.to_owned()).unwrap();
-    let call = ToolCall { scope: &scope, tool: "srv__tool", arguments: None };
+    let call = ToolCall::new(&scope, "srv__tool").with_output_schema(schema);
     let captured = capturer(Arc::clone(&store)).capture(call, settings, raw).await;
     let seen = Seen { sent: answer.to_owned(), captured, artifacts: everything(&*store).await };
     if let Captured::Changed { result, report } = &seen.captured {
@@ -242,9 +256,13 @@ impl ArtifactStore for FailingStore {
     ) -> Result<u64, StoreError> {
         self.inner.delete(scope, name, which).await
     }
+
+    fn usage(&self) -> Usage {
+        self.inner.usage()
+    }
 }
 
-/// The settings with these keys changed, in TOML.
+/// The settings for a small context with these keys changed, in TOML.
 pub(crate) fn settings(toml: &str) -> Settings {
-    toml::from_str(toml).unwrap()
+    Settings::small_context().patched(&toml::from_str(toml).unwrap())
 }

@@ -1,0 +1,506 @@
+//! Shorter `structuredContent` that still satisfies its tool's output schema.
+//!
+//! Only what a schema surely allows is done: strings get shorter, lists lose their last elements, maps lose members, and
+//! objects lose members that the schema does not require. No value is made up.
+
+use serde_json::{Map, Value, value::RawValue};
+
+use crate::json::{self, Members};
+
+/// Values nested deeper than this are not shortened.
+const MAX_DEPTH: usize = 64;
+/// References that lead to references are followed so far.
+const MAX_REFERENCES: usize = 32;
+/// A schema that demands more elements or characters than this is taken to demand too much.
+const MAX_DEMANDED: u64 = 1024;
+/// Ends a string that was cut.
+const CUT: &str = "…";
+
+/// The schema that every value satisfies.
+static ANYTHING: Value = Value::Bool(true);
+
+/// Formats of strings that are never long.
+const SHORT_FORMATS: [&str; 10] =
+    ["date", "date-time", "time", "duration", "uuid", "email", "hostname", "ipv4", "ipv6", "regex"];
+
+/// Whether every value of this schema can be made short without breaking the schema.
+///
+/// False for whatever is not understood: then a captured answer has a note in place of its `structuredContent`, and a
+/// gateway must not promise the schema.
+///
+/// ```
+/// use marquetry_artifacts::is_shortenable;
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]});
+/// assert!(is_shortenable(&schema));
+/// let schema = json!({"type": "object", "minProperties": 1000});
+/// assert!(!is_shortenable(&schema));
+/// ```
+pub fn is_shortenable(schema: &Value) -> bool {
+    Schemas { root: schema }.is_bounded(schema, &mut Vec::new())
+}
+
+/// The JSON text of `value`, shortened to `room` bytes if the schema allows it, and as far as it allows otherwise. None
+/// when the value cannot be shortened.
+pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<String> {
+    // From mild to severe. The last one is limited by nothing but the schema.
+    let steps = [
+        (room / 4, 256, true, room),
+        (room / 16, 64, true, room),
+        (room / 64, 16, true, room),
+        (256, 4, true, room),
+        (64, 1, true, room),
+        (32, 0, true, room),
+        (32, 0, false, room),
+        (0, 0, false, usize::MAX),
+    ];
+    let nothing = Map::new();
+    steps.into_iter().find_map(|(string_bytes, elements, keeps_optional, room)| {
+        let schemas = Schemas { root: schema };
+        let nothing = &nothing;
+        let shortening =
+            Shortening { schemas, nothing, string_bytes, elements, keeps_optional, room };
+        let mut out = String::new();
+        shortening.write(value, schema, &mut out, 0).then_some(out)
+    })
+}
+
+/// What a schema lets us do to a value.
+enum Rule<'s> {
+    /// Any value satisfies the schema.
+    Free,
+    /// The value must stay as it is; whether such values are always short.
+    Fixed { is_short: bool },
+    /// An ordinary schema, without keywords that a shorter value might break unseen.
+    Plain(&'s Map<String, Value>),
+}
+
+#[derive(Clone, Copy)]
+struct Schemas<'s> {
+    root: &'s Value,
+}
+
+impl<'s> Schemas<'s> {
+    fn rule(self, schema: &'s Value) -> Rule<'s> {
+        const UNKNOWN: Rule<'_> = Rule::Fixed { is_short: false };
+        let mut schema = schema;
+        for _ in 0..MAX_REFERENCES {
+            let keywords = match schema {
+                Value::Bool(true) => return Rule::Free,
+                Value::Object(keywords) => keywords,
+                _ => return UNKNOWN,
+            };
+            let Some((combined, value)) = ["$ref", "allOf", "anyOf", "oneOf"]
+                .into_iter()
+                .find_map(|name| Some((name, keywords.get(name)?)))
+            else {
+                return plain(keywords);
+            };
+            if keywords.keys().any(|key| key != combined && !is_annotation(key)) {
+                return UNKNOWN;
+            }
+            let next = match (combined, value) {
+                ("$ref", Value::String(reference)) => {
+                    reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer))
+                }
+                ("allOf", Value::Array(all)) => match &all[..] {
+                    [only] => Some(only),
+                    _ => None,
+                },
+                // Null is a value that is never touched, so the other branch decides.
+                (_, Value::Array(any)) => match &any[..] {
+                    [null, other] | [other, null] if is_null(null) && !is_null(other) => {
+                        Some(other)
+                    }
+                    scalars if scalars.iter().all(is_scalar) => return Rule::Free,
+                    _ => None,
+                },
+                _ => None,
+            };
+            match next {
+                Some(next) => schema = next,
+                None => return UNKNOWN,
+            }
+        }
+        UNKNOWN
+    }
+
+    /// Whether the shortest form of every value is short. `above` are the schemas that this one is required by.
+    fn is_bounded(self, schema: &'s Value, above: &mut Vec<&'s Value>) -> bool {
+        if above.len() >= MAX_DEPTH || above.iter().any(|seen| std::ptr::eq(*seen, schema)) {
+            return false;
+        }
+        let keywords = match self.rule(schema) {
+            Rule::Free => return true,
+            Rule::Fixed { is_short } => return is_short,
+            Rule::Plain(keywords) => keywords,
+        };
+        let demanded =
+            |name: &str| keywords.get(name).map_or(0, |least| least.as_u64().unwrap_or(u64::MAX));
+        if demanded("minLength") > MAX_DEMANDED || demanded("minItems") > MAX_DEMANDED {
+            return false;
+        }
+        above.push(schema);
+        let elements = demanded("minItems") as usize;
+        let elements = (0..elements.min(1 + tuple(keywords).len())).all(|index| {
+            element(keywords, index).is_none_or(|element| self.is_bounded(element, above))
+        });
+        let members = required(keywords)
+            .all(|name| member(keywords, name).is_none_or(|member| self.is_bounded(member, above)));
+        above.pop();
+        elements && members
+    }
+}
+
+/// What may be done to values under these keywords, which refer to no other schema.
+fn plain(keywords: &Map<String, Value>) -> Rule<'_> {
+    if keywords.contains_key("enum") || keywords.contains_key("const") {
+        return Rule::Fixed { is_short: true };
+    }
+    if let Some(format) = keywords.get("format") {
+        let is_short = format.as_str().is_some_and(|format| SHORT_FORMATS.contains(&format));
+        let is_number = !has_type(keywords, "string");
+        return if is_number { Rule::Plain(keywords) } else { Rule::Fixed { is_short } };
+    }
+    if keywords.is_empty() {
+        return Rule::Free;
+    }
+    if keywords.keys().all(|key| is_understood(key) || is_annotation(key)) {
+        return Rule::Plain(keywords);
+    }
+    Rule::Fixed {
+        is_short: !["string", "array", "object"].iter().any(|name| has_type(keywords, name)),
+    }
+}
+
+/// Keywords that a shorter value breaks only where [`Shortening`] looks.
+fn is_understood(keyword: &str) -> bool {
+    const UNDERSTOOD: [&str; 18] = [
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "maxProperties",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "unevaluatedProperties",
+    ];
+    UNDERSTOOD.contains(&keyword)
+}
+
+/// Keywords that demand nothing.
+fn is_annotation(keyword: &str) -> bool {
+    const ANNOTATIONS: [&str; 13] = [
+        "$schema",
+        "$id",
+        "$defs",
+        "definitions",
+        "$comment",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    ];
+    ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
+}
+
+fn is_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+}
+
+/// A schema of strings without bounds, numbers, truth values or null.
+fn is_scalar(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return false };
+    let is_number = |key: &str| {
+        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"].contains(&key)
+    };
+    let scalar = ["string", "number", "integer", "boolean", "null"];
+    keywords.get("type").and_then(Value::as_str).is_some_and(|kind| scalar.contains(&kind))
+        && keywords.keys().all(|key| key == "type" || is_annotation(key) || is_number(key))
+}
+
+/// Whether values may have this type.
+fn has_type(keywords: &Map<String, Value>, name: &str) -> bool {
+    match keywords.get("type") {
+        None => true,
+        Some(Value::Array(names)) => names.iter().any(|one| one == name),
+        Some(one) => one == name,
+    }
+}
+
+fn tuple(keywords: &Map<String, Value>) -> &[Value] {
+    let tuple = keywords.get("prefixItems").or_else(|| keywords.get("items"));
+    tuple.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The schema of the element at this place; none when anything is allowed.
+fn element(keywords: &Map<String, Value>, index: usize) -> Option<&Value> {
+    tuple(keywords).get(index).or_else(|| keywords.get("items").filter(|items| !items.is_array()))
+}
+
+fn required(keywords: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    keywords
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+}
+
+/// The schema of the member of this name; none when anything is allowed.
+fn member<'s>(keywords: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
+    let declared = keywords.get("properties").and_then(|properties| properties.get(name));
+    declared.or_else(|| keywords.get("additionalProperties"))
+}
+
+/// One way to shorten a value.
+struct Shortening<'s> {
+    schemas: Schemas<'s>,
+    /// The keywords of a schema that demands nothing.
+    nothing: &'s Map<String, Value>,
+    /// Longer strings are cut to this.
+    string_bytes: usize,
+    /// Lists keep so many elements, maps so many members.
+    elements: usize,
+    /// Whether members stay that the schema declares and does not require.
+    keeps_optional: bool,
+    room: usize,
+}
+
+impl<'s> Shortening<'s> {
+    /// Writes the value, shortened; false when it does not fit or cannot be read.
+    fn write(&self, value: &RawValue, schema: &'s Value, out: &mut String, depth: usize) -> bool {
+        if depth > MAX_DEPTH || out.len() > self.room {
+            return false;
+        }
+        let keywords = match self.schemas.rule(schema) {
+            Rule::Free => self.nothing,
+            Rule::Plain(keywords) => keywords,
+            Rule::Fixed { .. } => {
+                out.push_str(value.get());
+                return out.len() <= self.room;
+            }
+        };
+        let is_written = match value.get().as_bytes().first() {
+            Some(b'"') => self.write_string(value, keywords, out),
+            Some(b'[') => self.write_array(value, keywords, out, depth),
+            Some(b'{') => self.write_object(value, keywords, out, depth),
+            _ => {
+                out.push_str(value.get());
+                true
+            }
+        };
+        is_written && out.len() <= self.room
+    }
+
+    fn write_string(
+        &self,
+        value: &RawValue,
+        keywords: &Map<String, Value>,
+        out: &mut String,
+    ) -> bool {
+        let Some((text, _)) = json::string(value) else { return false };
+        let least = keywords.get("minLength").and_then(Value::as_u64).unwrap_or(0) as usize;
+        let least = text.char_indices().nth(least).map_or(text.len(), |(at, _)| at);
+        // A string that needs at least one character keeps one, beside the mark.
+        let end = text.floor_char_boundary(self.string_bytes).max(least);
+        let (front, mark) =
+            if end + CUT.len() < text.len() { (&text[..end], CUT) } else { (&*text, "") };
+        out.push_str(&Value::from(format!("{front}{mark}")).to_string());
+        true
+    }
+
+    fn write_array(
+        &self,
+        value: &RawValue,
+        keywords: &'s Map<String, Value>,
+        out: &mut String,
+        depth: usize,
+    ) -> bool {
+        let least = keywords.get("minItems").and_then(Value::as_u64).unwrap_or(0);
+        let most = self.elements.max(usize::try_from(least).unwrap_or(usize::MAX));
+        let Some(elements) = json::elements(value, most) else { return false };
+        out.push('[');
+        for (index, one) in elements.first.into_iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            if !self.write(one, element(keywords, index).unwrap_or(&ANYTHING), out, depth + 1) {
+                return false;
+            }
+        }
+        out.push(']');
+        true
+    }
+
+    fn write_object(
+        &self,
+        value: &RawValue,
+        keywords: &'s Map<String, Value>,
+        out: &mut String,
+        depth: usize,
+    ) -> bool {
+        let Some(members) = Members::read(value) else { return false };
+        let properties = keywords.get("properties").and_then(Value::as_object);
+        let (mut written, mut free) = (0, 0);
+        out.push('{');
+        for (key, one) in members.iter() {
+            let is_declared = properties.is_some_and(|properties| properties.contains_key(key));
+            if !required(keywords).any(|name| name == key) {
+                if !is_declared {
+                    free += 1;
+                }
+                if !self.keeps_optional || (!is_declared && free > self.elements) {
+                    continue;
+                }
+            }
+            if written > 0 {
+                out.push(',');
+            }
+            written += 1;
+            out.push_str(&Value::from(key).to_string());
+            out.push(':');
+            if !self.write(one, member(keywords, key).unwrap_or(&ANYTHING), out, depth + 1) {
+                return false;
+            }
+        }
+        out.push('}');
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The shortened value, which satisfies the schema as the value did, by the judgement of a validator.
+    #[track_caller]
+    fn check(schema: &Value, value: &Value, room: usize) -> Value {
+        let validator = jsonschema::validator_for(schema).unwrap();
+        assert!(validator.is_valid(value), "the example itself");
+        assert!(is_shortenable(schema), "{schema}");
+        let raw = RawValue::from_string(value.to_string()).unwrap();
+        let short = shorten(&raw, schema, room).unwrap();
+        assert!(short.len() <= room, "{} bytes: {short}", short.len());
+        let short: Value = serde_json::from_str(&short).unwrap();
+        assert!(validator.is_valid(&short), "{short}");
+        short
+    }
+
+    #[test]
+    fn lists_strings_and_maps_get_shorter() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "total": {"type": "integer"},
+                "kind": {"enum": ["list", "tree"]},
+                "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}, "minItems": 1},
+                "note": {"anyOf": [{"type": "string", "minLength": 3}, {"type": "null"}]},
+                "by_name": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9000}},
+            },
+            "required": ["total", "kind", "rows"],
+            "additionalProperties": false,
+            "$defs": {"Row": {
+                "type": "object",
+                "properties": {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"},
+                    "text": {"type": "string"}, "more": {}},
+                "required": ["id", "at"],
+            }},
+        });
+        let row = |id| json!({"id": id, "at": "2026-01-01T00:00:00Z", "text": "t".repeat(300), "more": [1, {"a": "b"}]});
+        let names: Map<_, _> =
+            (0..500).map(|n| (format!("k{n}"), json!("v".repeat(100)))).collect();
+        let value = json!({
+            "total": 1000, "kind": "tree", "rows": (0..1000).map(row).collect::<Vec<_>>(),
+            "note": "ä".repeat(3000), "by_name": names,
+        });
+        let short = check(&schema, &value, 20_000);
+        assert_eq!((&short["total"], &short["kind"]), (&json!(1000), &json!("tree")));
+        assert_eq!(short["rows"][0]["id"], 0);
+        assert!(short["rows"].as_array().unwrap().len() > 3, "{short}");
+        assert!(short["note"].as_str().unwrap().ends_with('…'));
+        // The less room there is, the less is left; what is required stays.
+        let short = check(&schema, &value, 150);
+        assert_eq!(
+            short,
+            json!({"total": 1000, "kind": "tree", "rows": [{"id": 0, "at": "2026-01-01T00:00:00Z"}]})
+        );
+    }
+
+    #[test]
+    fn schemas_of_python_and_typescript_are_understood() {
+        let long = "x".repeat(10_000);
+        // FastMCP wraps what is no object; Zod forbids other members.
+        for (schema, value) in [
+            (
+                json!({"type": "object", "properties": {"result": {"type": "string", "title": "Result"}}, "required": ["result"],
+                "title": "tOutput", "x-fastmcp-wrap-result": true}),
+                json!({"result": long}),
+            ),
+            (
+                json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"content": {"type": "string"}},
+                "required": ["content"], "additionalProperties": false}),
+                json!({"content": long}),
+            ),
+            (json!({"type": "array", "items": {"type": "string"}}), json!([long, long])),
+            (json!({"type": ["object", "null"], "properties": {}}), json!({"a": long})),
+            (json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}), json!(long)),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2}),
+                json!([7, long]),
+            ),
+            (json!(true), json!({"a": [long]})),
+        ] {
+            check(&schema, &value, 100);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_promised() {
+        for schema in [
+            json!({"type": "object", "minProperties": 3}),
+            json!({"type": "object", "patternProperties": {"^a": {}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^x*$"}}, "required": ["a"]}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}),
+            json!({"type": "array", "minItems": 5000}),
+            json!({"oneOf": [{"type": "object"}, {"type": "array"}]}),
+            json!({"$ref": "https://example.com/schema"}),
+            json!({"$ref": "#"}),
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}),
+            json!({"not": {"type": "string"}}),
+            json!(false),
+            json!(7),
+        ] {
+            assert!(!is_shortenable(&schema), "{schema}");
+        }
+        // What may be left out may have any schema.
+        assert!(is_shortenable(
+            &json!({"type": "object", "properties": {"a": {"minProperties": 3}, "b": {"$ref": "#"}}})
+        ));
+    }
+
+    #[test]
+    fn deep_values_end() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        let raw = RawValue::from_string(deep).unwrap();
+        let schema = json!({"type": "array"});
+        assert_eq!(shorten(&raw, &schema, 100).as_deref(), Some("[]"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Which artifacts were removed to make room.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{Scope, StoreError, Version};
+use crate::name::ArtifactName;
+
+/// Names that are remembered; the first to expire is forgotten first.
+const MAX_NAMES: usize = 8192;
+
+/// A name within its scope.
+pub(super) type Key = [u8; 16];
+
+/// The key of a name.
+pub(super) fn key(scope: &Scope, name: &ArtifactName) -> Key {
+    let mut hasher = blake3::Hasher::new();
+    for part in [scope.app(), scope.user(), scope.session(), name.as_str()] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+    }
+    let mut key = Key::default();
+    key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    key
+}
+
+/// Why there is no such version: it was never there, or it has expired. `highest` is the highest of its name's versions
+/// that have.
+pub(super) fn absent(name: &ArtifactName, version: Version, highest: Option<u64>) -> StoreError {
+    let is_expired = match (version, highest) {
+        (_, None) => false,
+        (Version::Latest, Some(_)) => true,
+        (Version::Number(number), Some(highest)) => number <= highest,
+    };
+    if is_expired {
+        StoreError::expired(name, version)
+    } else {
+        StoreError::not_found(name, version)
+    }
+}
+
+/// The names whose versions have expired.
+#[derive(Debug, Default)]
+pub(super) struct Expired {
+    /// The highest version of each that has.
+    highest: HashMap<Key, u64>,
+    order: VecDeque<Key>,
+}
+
+impl Expired {
+    pub(super) fn remember(&mut self, key: Key, version: u64) {
+        let highest = self.highest.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            version
+        });
+        *highest = version.max(*highest);
+        while self.highest.len() > MAX_NAMES {
+            let Some(oldest) = self.order.pop_front() else { return };
+            self.highest.remove(&oldest);
+        }
+    }
+
+    /// Forgets a name that somebody has deleted.
+    pub(super) fn forget(&mut self, key: &Key) {
+        if self.highest.remove(key).is_some() {
+            self.order.retain(|remembered| remembered != key);
+        }
+    }
+
+    pub(super) fn highest(&self, key: &Key) -> Option<u64> {
+        self.highest.get(key).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_remembered_up_to_a_number() {
+        let mut expired = Expired::default();
+        let key = |number: usize| (number as u128).to_le_bytes();
+        for number in 0..=MAX_NAMES {
+            expired.remember(key(number), 3);
+            expired.remember(key(number), 1);
+        }
+        assert_eq!(expired.highest(&key(0)), None);
+        assert_eq!(expired.highest(&key(1)), Some(3));
+        expired.forget(&key(1));
+        assert_eq!(expired.highest(&key(1)), None);
+        assert_eq!((expired.highest.len(), expired.order.len()), (MAX_NAMES - 1, MAX_NAMES - 1));
+    }
+}
