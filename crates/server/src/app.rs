@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use marquetry_artifacts::{
-    ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, Scope, SeededIds,
+    ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, SeededIds,
 };
 use marquetry_protocol::server::{
     Limits as ProtocolLimits, RequestContext, Server,
@@ -191,14 +191,18 @@ impl AppBuilder {
         };
         let faults = Arc::new(Faults::default());
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
-        let scope = Scope::local();
         let capturer = capturer(store.clone(), &config.testing);
         let changes = Arc::new(Changes::default());
         let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
         let reserved = BuiltIns::names(&config);
         let gateway = Gateway::start(&config, reserved, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
-        let artifacts = Artifacts::new(store, scope.clone(), config.limits.clone());
+        let artifacts = Artifacts::new(
+            store.clone(),
+            config.artifacts.scope,
+            config.limits.clone(),
+            changes.clone(),
+        );
         let chat = Arc::new(Chat::new(config.knowledge.chat.clone(), config.chat_model()?));
         let knowledge = KnowledgeTools::new(library.clone(), chat.clone(), config.limits.clone());
         let front = Front {
@@ -208,7 +212,6 @@ impl AppBuilder {
             artifacts,
             library: library.clone(),
             capturer,
-            scope,
             limits: config.limits.clone(),
             changes: changes.clone(),
         };
@@ -235,7 +238,7 @@ impl AppBuilder {
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
-        let health = Arc::new(Health::new(gateway.clone(), faults, stop.clone()));
+        let health = Arc::new(Health::new(gateway.clone(), store, faults, stop.clone()));
         let router = router(Site {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),

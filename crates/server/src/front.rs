@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_artifacts::{Captured, Capturer, Scope, ToolCall};
+use marquetry_artifacts::{Captured, Capturer, ToolCall};
 use marquetry_protocol::{
     RpcError,
     server::{Handler, HeaderArguments, Reply, RequestContext, ServerDescription, page},
@@ -36,7 +36,6 @@ pub(crate) struct Front {
     pub(crate) artifacts: Artifacts,
     pub(crate) library: Arc<Library>,
     pub(crate) capturer: Capturer,
-    pub(crate) scope: Scope,
     pub(crate) limits: Limits,
     pub(crate) changes: Arc<Changes>,
 }
@@ -85,7 +84,7 @@ impl Handler for Front {
             return reply;
         }
         let (name, arguments) = (params.name.clone(), params.arguments.clone());
-        let ToolAnswer { result, capture, is_stateless } =
+        let ToolAnswer { result, capture, output_schema, is_stateless } =
             match self.gateway.call_tool(params, cx).await {
                 Ok(answer) => answer,
                 Err(CallFailure::Rpc(error)) => return Err(error),
@@ -96,8 +95,10 @@ impl Handler for Front {
         let result = match capture {
             None => result,
             Some(settings) => {
-                let call =
-                    ToolCall { scope: &self.scope, tool: &name, arguments: arguments.as_deref() };
+                let scope = self.artifacts.scope_of(cx);
+                let call = ToolCall::new(&scope, &name)
+                    .with_arguments(arguments.as_deref())
+                    .with_output_schema(output_schema.as_deref());
                 let captured = self.capturer.capture(call, &settings, result).await;
                 if matches!(captured, Captured::Changed { .. }) {
                     self.changes.resources.notify_one();
@@ -134,7 +135,20 @@ impl Handler for Front {
             && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(ARTIFACTS))
         {
             let after = Some(after).filter(|after| !after.is_empty());
-            let (page, next) = self.artifacts.resources(after, limit - resources.len()).await?;
+            let page = self.artifacts.of(cx).resources(after, limit - resources.len()).await;
+            let (page, next) = match page {
+                Ok(page) => page,
+                // A failure is no empty list.
+                Err(error) if after.is_some() => return Err(error),
+                // Upstreams and records are there all the same.
+                Err(error) => {
+                    tracing::warn!(
+                        error = error.message,
+                        "artifacts are left out of the list of resources"
+                    );
+                    (Vec::new(), None)
+                }
+            };
             resources.extend(page);
             cursor = match next {
                 Some(name) => Some(format!("{ARTIFACTS}{name}")),
@@ -189,7 +203,7 @@ impl Handler for Front {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(whole) = self.artifacts.resource(&params.uri).await {
+        if let Some(whole) = self.artifacts.of(cx).resource(&params.uri).await {
             let mut whole = whole?;
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use marquetry_artifacts::ArtifactStore;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,7 @@ pub(crate) const ADMIN: &str = "admin";
 /// How the server is.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
+    store: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
@@ -109,8 +111,13 @@ impl Faults {
 }
 
 impl Health {
-    pub(crate) fn new(gateway: Arc<Gateway>, faults: Arc<Faults>, stop: CancellationToken) -> Self {
-        Self { gateway, faults, stop }
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        store: Arc<dyn ArtifactStore>,
+        faults: Arc<Faults>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { gateway, store, faults, stop }
     }
 
     /// The one word.
@@ -184,10 +191,12 @@ impl Health {
             report
         });
         let upstreams: Vec<Value> = upstreams.collect();
+        let usage = self.store.usage();
         let mut report = json!({
             "status": self.status().name(),
             "version": env!("CARGO_PKG_VERSION"),
             "upstreams": upstreams,
+            "artifacts": {"bytes": usage.bytes, "limit": usage.limit, "evicted": usage.evicted},
         });
         let faults = self.faults.list();
         if !faults.is_empty() {

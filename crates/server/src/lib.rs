@@ -40,10 +40,10 @@ mod watched_store;
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config, ConfigError, EmbeddingConfig,
-        EmbeddingProvider, GatewayConfig, IntelligentProcessing, KnowledgeConfig, Limits,
-        LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
-        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig,
-        Transport, UpstreamConfig,
+        ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config,
+        ConfigError, EmbeddingConfig, EmbeddingProvider, GatewayConfig, IntelligentProcessing,
+        KnowledgeConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
+        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
+        ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
     },
 };

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use marquetry_artifacts::{
     Artifact, ArtifactName, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError,
-    Version, Versions,
+    Usage, Version, Versions,
 };
 
-use crate::health::Faults;
+use crate::{gateway::Rate, health::Faults};
 
 /// The name of the part in health.
 pub(crate) const ARTIFACTS: &str = "artifacts";
@@ -18,11 +18,12 @@ pub(crate) const ARTIFACTS: &str = "artifacts";
 pub(crate) struct WatchedStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
+    logged: Rate,
 }
 
 impl WatchedStore {
     pub(crate) fn new(inner: Arc<dyn ArtifactStore>, faults: Arc<Faults>) -> Self {
-        Self { inner, faults }
+        Self { inner, faults, logged: Rate::new(1) }
     }
 }
 
@@ -33,7 +34,11 @@ impl ArtifactStore for WatchedStore {
         match &kept {
             Ok(_) => self.faults.clear(ARTIFACTS),
             // One artifact that is too large says nothing about the others.
-            Err(StoreError::TooLarge { .. }) => {}
+            Err(error @ StoreError::TooLarge { .. }) => {
+                if let Some(suppressed) = self.logged.admit() {
+                    tracing::warn!(%error, suppressed, "artifact was not saved");
+                }
+            }
             Err(error) => {
                 self.faults.raise(ARTIFACTS, format!("the last artifact was not saved: {error}"));
             }
@@ -88,5 +93,9 @@ impl ArtifactStore for WatchedStore {
         which: Versions,
     ) -> Result<u64, StoreError> {
         self.inner.delete(scope, name, which).await
+    }
+
+    fn usage(&self) -> Usage {
+        self.inner.usage()
     }
 }

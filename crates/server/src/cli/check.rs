@@ -89,6 +89,7 @@ fn check_database(path: &Path) -> Result<(), String> {
 /// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
+    let settings = artifacts.settings();
     let place = artifacts.directory.as_ref().map(|path| format!(" in {}", path.display()));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
@@ -101,8 +102,8 @@ fn summary(config: &Config) -> String {
         auth(&config.auth),
         artifacts.store.as_str(),
         place.unwrap_or_default(),
-        artifacts.mcp_tool_response_save_threshold_bytes,
-        artifacts.mcp_tool_llm_return_max_bytes,
+        settings.mcp_tool_response_save_threshold_bytes,
+        settings.mcp_tool_llm_return_max_bytes,
         knowledge(&config.knowledge),
         config.mcp_servers.len(),
     );

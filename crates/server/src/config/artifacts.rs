@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use marquetry_artifacts::{
     DirectoryOptions, InferenceDepth, MemoryLimits, Oversize, Processing, ResourceLinks, Settings,
-    SizeMeasure, YamlMimeType,
+    SizeMeasure, TextResources, YamlMimeType,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,35 @@ pub struct ArtifactsConfig {
     /// Where the directory store keeps its files; created when missing.
     #[schemars(example = &"artifacts")]
     pub directory: Option<PathBuf>,
-    /// Bytes that the memory store keeps, of all artifacts together; what does not fit is not saved, and said not to be.
+    /// Whose artifacts a caller can list, read and delete: "principal", those of its own calls; "session", those of its own HTTP session
+    /// where there is one; "shared", everybody's. Without `[auth]` all callers are one principal, `local`.
+    pub scope: ArtifactScope,
+    /// Bytes that the memory store keeps, of all artifacts together. When it is full, the principal who holds the most loses what was
+    /// written or read the longest ago; whoever asks for it is told that it has expired.
     pub memory_max_bytes: u64,
+    /// Bytes that the directory store takes on the disk. When it is full, it makes room as the memory store does.
+    pub directory_max_bytes: u64,
     /// The largest artifact that the directory store takes, in bytes.
     pub directory_max_artifact_bytes: u64,
     /// Whether the directory store waits for the disk at each artifact, so that it survives a power failure.
     pub durable: bool,
-    /// A text answer larger than this is saved, in bytes of its JSON.
-    pub mcp_tool_response_save_threshold_bytes: u64,
-    /// An answer larger than this is saved and shown shortened to this, in bytes of its JSON.
-    pub mcp_tool_llm_return_max_bytes: u64,
+    /// The defaults of the four settings below: "standard" is for agents that read code; "small-context" saves above 2048 bytes, shows
+    /// 4096, replaces images by links and saves text resources however small they are.
+    pub preset: ArtifactPreset,
+    /// A text answer larger than this is saved, in bytes of its JSON: 32768, unless `preset` says otherwise.
+    #[schemars(example = 32_768)]
+    pub mcp_tool_response_save_threshold_bytes: Option<u64>,
+    /// An answer larger than this is saved and shown shortened to this, in bytes of its JSON: 65536, unless `preset` says otherwise.
+    #[schemars(example = 65_536)]
+    pub mcp_tool_llm_return_max_bytes: Option<u64>,
+    /// Images up to this size stay in the answer beside their artifact, for models that see, in bytes after decoding; 0 is none. 1048576,
+    /// unless `preset` says otherwise.
+    #[schemars(example = 1_048_576)]
+    pub inline_image_max_bytes: Option<u64>,
+    /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the save threshold, or "always". "as-text",
+    /// unless `preset` says otherwise.
+    #[schemars(with = "Option<String>", example = &"as-text")]
+    pub text_resources: Option<TextResources>,
     /// What is shown of an answer that is too large: "truncate" its beginning, "withhold" all of it.
     #[schemars(with = "String")]
     pub oversize: Oversize,
@@ -47,8 +66,6 @@ pub struct ArtifactsConfig {
     /// What becomes of a link to a resource: "keep" leaves it in the answer, "placeholder" saves its URI as an artifact as well.
     #[schemars(with = "String")]
     pub resource_links: ResourceLinks,
-    /// Images up to this size stay in the answer beside their artifact, for models that see, in bytes after decoding; 0 is none.
-    pub inline_image_max_bytes: u64,
     /// Turn the two characters `\n` in CSV into line ends, for servers that escape twice; it changes the bytes that are saved.
     pub unescape_csv_newlines: bool,
     /// How answers are taken apart into artifacts.
@@ -60,18 +77,22 @@ impl Default for ArtifactsConfig {
         Self {
             store: StoreKind::Memory,
             directory: None,
+            scope: ArtifactScope::Principal,
             memory_max_bytes: 256 << 20,
+            directory_max_bytes: 10 << 30,
             directory_max_artifact_bytes: 1 << 30,
             durable: true,
-            mcp_tool_response_save_threshold_bytes: 2_048,
-            mcp_tool_llm_return_max_bytes: 4_096,
+            preset: ArtifactPreset::Standard,
+            mcp_tool_response_save_threshold_bytes: None,
+            mcp_tool_llm_return_max_bytes: None,
+            inline_image_max_bytes: None,
+            text_resources: None,
             oversize: Oversize::Truncate,
             size_measure: SizeMeasure::Compact,
             yaml_mime_type: YamlMimeType::XYaml,
             schema_max_keys: 20,
             schema_inference_depth: InferenceDepth::default(),
             resource_links: ResourceLinks::Keep,
-            inline_image_max_bytes: 0,
             unescape_csv_newlines: false,
             mcp_intelligent_processing: IntelligentProcessing::default(),
         }
@@ -98,6 +119,7 @@ impl ArtifactsConfig {
         DirectoryOptions {
             durable: self.durable,
             max_artifact_bytes: self.directory_max_artifact_bytes,
+            max_total_bytes: self.directory_max_bytes,
         }
     }
 
@@ -121,16 +143,27 @@ impl ArtifactsConfig {
     #[must_use]
     pub fn settings(&self) -> Settings {
         let processing = &self.mcp_intelligent_processing;
+        let preset = match self.preset {
+            ArtifactPreset::Standard => Settings::default(),
+            ArtifactPreset::SmallContext => Settings::small_context(),
+        };
         Settings {
-            mcp_tool_response_save_threshold_bytes: self.mcp_tool_response_save_threshold_bytes,
-            mcp_tool_llm_return_max_bytes: self.mcp_tool_llm_return_max_bytes,
+            mcp_tool_response_save_threshold_bytes: self
+                .mcp_tool_response_save_threshold_bytes
+                .unwrap_or(preset.mcp_tool_response_save_threshold_bytes),
+            mcp_tool_llm_return_max_bytes: self
+                .mcp_tool_llm_return_max_bytes
+                .unwrap_or(preset.mcp_tool_llm_return_max_bytes),
+            text_resources: self.text_resources.unwrap_or(preset.text_resources),
+            inline_image_max_bytes: self
+                .inline_image_max_bytes
+                .unwrap_or(preset.inline_image_max_bytes),
             oversize: self.oversize,
             size_measure: self.size_measure,
             yaml_mime_type: self.yaml_mime_type,
             schema_max_keys: self.schema_max_keys,
             schema_inference_depth: self.schema_inference_depth,
             resource_links: self.resource_links,
-            inline_image_max_bytes: self.inline_image_max_bytes,
             unescape_csv_newlines: self.unescape_csv_newlines,
             mcp_intelligent_processing: Processing {
                 enable_intelligent_processing: processing.enable_intelligent_processing,
@@ -139,6 +172,7 @@ impl ArtifactsConfig {
                 enable_text_format_detection: processing.enable_text_format_detection,
                 enable_content_parsing: processing.enable_content_parsing,
                 max_content_items: processing.max_content_items,
+                max_examined_items: processing.max_examined_items,
                 max_single_item_size_mb: processing.max_single_item_size_mb,
             },
         }
@@ -156,6 +190,30 @@ pub enum StoreKind {
     Directory,
 }
 
+/// Whose artifacts a caller has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ArtifactScope {
+    /// Those that its own calls made.
+    #[default]
+    Principal,
+    /// Those that its own HTTP session made; without a session, as `Principal`.
+    Session,
+    /// All there are.
+    Shared,
+}
+
+/// Defaults that belong together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArtifactPreset {
+    /// For agents that read code.
+    #[default]
+    Standard,
+    /// For models with a small context.
+    SmallContext,
+}
+
 /// How answers are taken apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -171,8 +229,10 @@ pub struct IntelligentProcessing {
     pub enable_text_format_detection: bool,
     /// Put a summary of JSON, YAML and CSV in the artifact's metadata.
     pub enable_content_parsing: bool,
-    /// Items of one answer that become artifacts; further ones are skipped, and said to be.
+    /// Items of one answer that become artifacts of their own; further ones are saved together, in one JSON artifact.
     pub max_content_items: usize,
+    /// Items of one answer that are examined one by one; further ones are saved with the others, unexamined.
+    pub max_examined_items: usize,
     /// Largest item that is saved, in MiB after decoding.
     pub max_single_item_size_mb: u64,
 }
@@ -186,6 +246,7 @@ impl Default for IntelligentProcessing {
             enable_text_format_detection: true,
             enable_content_parsing: true,
             max_content_items: 50,
+            max_examined_items: 4_096,
             max_single_item_size_mb: 100,
         }
     }
@@ -201,7 +262,19 @@ mod tests {
         assert_eq!(config.settings(), Settings::default());
         assert_eq!(config.memory_limits().max_total_bytes, MemoryLimits::default().max_total_bytes);
         let (ours, theirs) = (config.directory_options(), DirectoryOptions::default());
-        assert_eq!(ours.max_artifact_bytes, theirs.max_artifact_bytes);
-        assert_eq!(ours.durable, theirs.durable);
+        assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_preset_gives_defaults_and_no_more() {
+        let config = |toml: &str| toml::from_str::<ArtifactsConfig>(toml).unwrap().settings();
+        let small = config("preset = 'small-context'");
+        assert_eq!(small, Settings::small_context());
+        let figures =
+            (small.mcp_tool_response_save_threshold_bytes, small.mcp_tool_llm_return_max_bytes);
+        assert_eq!(figures, (2048, 4096));
+        let mixed = config("preset = 'small-context'\nmcp_tool_llm_return_max_bytes = 7");
+        assert_eq!(mixed.mcp_tool_llm_return_max_bytes, 7);
+        assert_eq!(mixed.inline_image_max_bytes, 0);
     }
 }

@@ -102,6 +102,8 @@ pub struct Limits {
     pub read_artifact_max_bytes: NonZeroUsize,
     /// What one answer of the tools `am7_*` lists, finds or shows, in bytes; it says how to get the rest.
     pub max_own_answer_bytes: NonZeroUsize,
+    /// Largest image that `read_artifact` returns as an image, in bytes after decoding; models take none much larger.
+    pub read_artifact_max_image_bytes: NonZeroUsize,
     /// Largest artifact that `resources/read` returns whole, in bytes; larger ones are read in ranges by `read_artifact`.
     pub max_resource_bytes: NonZeroUsize,
     /// Artifacts that `resources/read` has in memory at a time for all clients together, in bytes; further reads wait.
@@ -154,6 +156,7 @@ impl Default for Limits {
             read_artifact_default_bytes: n(16_384),
             read_artifact_max_bytes: n(262_144),
             max_own_answer_bytes: n(131_072),
+            read_artifact_max_image_bytes: n(3_932_160),
             max_resource_bytes: n(16 << 20),
             max_resource_reads_bytes: n(64 << 20),
         }

@@ -34,7 +34,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    artifacts::{ArtifactsConfig, IntelligentProcessing, StoreKind},
+    artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, IntelligentProcessing, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
     chat::ChatConfig,
@@ -72,7 +72,7 @@ use self::{
 /// ```
 /// let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
 /// assert_eq!(config.server.listen.port(), 0);
-/// assert_eq!(config.artifacts.mcp_tool_llm_return_max_bytes, 4096);
+/// assert_eq!(config.artifacts.settings().mcp_tool_llm_return_max_bytes, 65_536);
 ///
 /// let error = marquetry::Config::from_toml("[server]\nlisen = '127.0.0.1:0'", "example").unwrap_err();
 /// assert_eq!(error.to_string(), r#"example:2:1: server.lisen: unknown key; did you mean "listen"?"#);

@@ -20,7 +20,7 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{
-    json,
+    Value, json,
     value::{RawValue, to_raw_value},
 };
 use tracing::Instrument as _;
@@ -42,6 +42,8 @@ pub(crate) struct ToolAnswer {
     pub(crate) result: Box<RawValue>,
     /// How to capture it; none passes it through.
     pub(crate) capture: Option<Settings>,
+    /// What its structured content still has to satisfy then.
+    pub(crate) output_schema: Option<Arc<Value>>,
     /// Whether the upstream already wrote what a stateless revision demands of results.
     pub(crate) is_stateless: bool,
 }
@@ -108,7 +110,8 @@ impl Gateway {
                 links.iter().for_each(|uri| known.remember(&agent, uri, index));
             }
             let is_stateless = is_stateless(&client);
-            Ok(ToolAnswer { result, capture: route.capture.clone(), is_stateless })
+            let (capture, output_schema) = (route.capture.clone(), route.output_schema.clone());
+            Ok(ToolAnswer { result, capture, output_schema, is_stateless })
         }
         .instrument(span)
         .await

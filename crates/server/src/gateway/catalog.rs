@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use marquetry_artifacts::Settings;
+use marquetry_artifacts::{Oversize, Settings, is_shortenable};
 use marquetry_protocol::{
     server::HeaderArguments,
     types::{Prompt, Resource, ResourceTemplate, Tool},
@@ -60,6 +60,8 @@ pub(crate) struct ToolRoute {
     pub(crate) to: Route,
     /// None: answers pass through.
     pub(crate) capture: Option<Settings>,
+    /// What is promised of the structured content of captured answers, too.
+    pub(crate) output_schema: Option<Arc<Value>>,
     /// The arguments that agents over stateless HTTP repeat in headers.
     pub(crate) headers: Option<Arc<HeaderArguments>>,
 }
@@ -98,10 +100,16 @@ impl Catalog {
                             Some(config) => config.capture.below(&capture).settings(),
                             None => capture.settings(),
                         };
-                        catalog.tools.push(exposed_tool(tool, &exposed, capture.is_some()));
+                        let promise = Promise::of(tool, capture.as_ref());
+                        catalog.tools.push(exposed_tool(tool, &exposed, promise));
                         let to = Route { upstream: index, name: tool.name.clone() };
+                        let output_schema = match promise {
+                            Promise::Shortened => tool.output_schema.clone().map(Arc::new),
+                            Promise::AsSent | Promise::Replaced => None,
+                        };
                         let headers = header_arguments(tool, upstream);
-                        catalog.tool_routes.insert(exposed, ToolRoute { to, capture, headers });
+                        let route = ToolRoute { to, capture, output_schema, headers };
+                        catalog.tool_routes.insert(exposed, route);
                     }
                     Err(why) => catalog.refuse(index, "tool", &tool.name, why),
                 }
@@ -234,11 +242,36 @@ fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, 
     }
 }
 
-/// A tool under its exposed name. One whose answers may be captured cannot promise its full output schema: a captured answer's structured part
-/// may be a reference.
-fn exposed_tool(tool: &Tool, exposed: &str, captured: bool) -> Tool {
+/// What becomes of structured content that is too large to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promise {
+    /// Nothing: answers pass through.
+    AsSent,
+    /// A shorter value that still satisfies the tool's output schema.
+    Shortened,
+    /// A reference to the artifact.
+    Replaced,
+}
+
+impl Promise {
+    fn of(tool: &Tool, capture: Option<&Settings>) -> Self {
+        match (capture, &tool.output_schema) {
+            (None, _) => Self::AsSent,
+            (Some(settings), Some(schema))
+                if settings.oversize != Oversize::Withhold && is_shortenable(schema) =>
+            {
+                Self::Shortened
+            }
+            (Some(_), _) => Self::Replaced,
+        }
+    }
+}
+
+/// A tool under its exposed name. Where a reference may take the place of structured content, the full output schema
+/// cannot be promised.
+fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
     let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
-    if captured {
+    if promise == Promise::Replaced {
         tool.output_schema = tool.output_schema.as_ref().and_then(relaxed);
     }
     tool
@@ -327,23 +360,40 @@ mod tests {
     }
 
     #[test]
-    fn output_schemas_are_relaxed_where_answers_are_captured() {
+    fn output_schemas_are_relaxed_only_where_a_reference_may_take_the_place_of_an_answer() {
         let schema = json!({
             "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false, "$defs": {},
         });
+        let fixed = json!({
+            "type": "object", "properties": {"a": {"type": "string", "pattern": "^a*$"}}, "required": ["a"],
+        });
+        let of =
+            |name: &str, schema: &Value| Tool { output_schema: Some(schema.clone()), ..tool(name) };
         let listing = Listing {
-            tools: ["t", "raw"]
-                .map(|name| Tool { output_schema: Some(schema.clone()), ..tool(name) })
-                .to_vec(),
+            tools: vec![
+                of("t", &schema),
+                of("fixed", &fixed),
+                of("raw", &fixed),
+                of("withheld", &schema),
+            ],
             ..Listing::default()
         };
-        let toml = "[mcp_servers.a]\ncommand = 'x'\ntools.raw.capture = false";
+        let toml = "[mcp_servers.a]\ncommand = 'x'\ntools.raw.capture = false\ntools.withheld.capture.oversize = 'withhold'";
         let (catalog, _) = catalog(toml, vec![listing]);
+        let schemas: Vec<_> = catalog.tools.iter().map(|tool| tool.output_schema.clone()).collect();
         let relaxed =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "$defs": {}});
-        assert_eq!(catalog.tools[0].output_schema, Some(relaxed));
-        assert_eq!(catalog.tools[1].output_schema, Some(schema));
-        assert!(catalog.tool("a__t").unwrap().capture.is_some());
+        let relaxed_fixed =
+            json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a*$"}}});
+        assert_eq!(
+            schemas,
+            [Some(schema.clone()), Some(relaxed_fixed), Some(fixed), Some(relaxed)]
+        );
+        assert_eq!(catalog.tool("a__t").unwrap().output_schema.as_deref(), Some(&schema));
+        for name in ["a__fixed", "a__raw", "a__withheld"] {
+            assert_eq!(catalog.tool(name).unwrap().output_schema, None, "{name}");
+        }
+        assert!(catalog.tool("a__fixed").unwrap().capture.is_some());
         assert!(catalog.tool("a__raw").unwrap().capture.is_none());
     }
 
@@ -357,8 +407,10 @@ mod tests {
             (json!(true), false),
         ] {
             let tool = Tool { output_schema: Some(schema.clone()), ..tool("t") };
-            assert_eq!(exposed_tool(&tool, "t", true).output_schema.is_some(), stays, "{schema}");
-            assert_eq!(exposed_tool(&tool, "t", false).output_schema, Some(schema));
+            let listed = |promise| exposed_tool(&tool, "t", promise).output_schema;
+            assert_eq!(listed(Promise::Replaced).is_some(), stays, "{schema}");
+            assert_eq!(listed(Promise::AsSent), Some(schema.clone()));
+            assert_eq!(listed(Promise::Shortened), Some(schema));
         }
     }
 

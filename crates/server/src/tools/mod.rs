@@ -16,7 +16,7 @@ use serde_json::json;
 
 use self::plantuml::has_no_text;
 pub(crate) use self::{
-    artifacts::{Artifacts, LIST, READ},
+    artifacts::{Artifacts, DELETE, LIST, READ},
     knowledge::{CHAT, ERROR, KnowledgeTools, SEARCH, error_code},
     plantuml::{
         DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE, EncodeArguments,
@@ -76,7 +76,7 @@ impl BuiltIns {
             names.extend([ENCODE, DECODE]);
         }
         if config.tools.artifacts {
-            names.extend([LIST, READ]);
+            names.extend([LIST, READ, DELETE]);
         }
         if config.tools.knowledge && config.knowledge.enabled {
             names.extend(KnowledgeTools::NAMES);
@@ -146,6 +146,12 @@ fn listed(tool: &Tool) -> Tool {
         DECODE => ("Decode a PlantUML diagram", reads),
         LIST => ("List artifacts", reads),
         READ => ("Read an artifact", reads),
+        DELETE => {
+            let mut hints = reads;
+            hints["readOnlyHint"] = json!(false);
+            hints["destructiveHint"] = json!(true);
+            ("Delete an artifact", hints)
+        }
         other => KnowledgeTools::says(other).unwrap_or((other, reads)),
     };
     let tool = listing::short(tool);

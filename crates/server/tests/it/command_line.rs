@@ -248,7 +248,7 @@ fn check_says_what_would_be_started() {
         settings   k.toml
         listen     http://127.0.0.1:3001/mcp
         auth       none; whoever reaches it comes in
-        artifacts  memory; saved above 2048 bytes, shown up to 4096 bytes
+        artifacts  memory; saved above 32768 bytes, shown up to 65536 bytes
         knowledge  new/k.db, not there yet
           vectors  by the model in this program
           chat     none

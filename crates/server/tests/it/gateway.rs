@@ -27,8 +27,14 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
         let agent = server.agent_of(revision).await;
         let names = tool_names(&agent).await;
         assert_eq!(
-            names[..4],
-            ["encodePlantUML", "decodePlantUML", "list_artifacts", "read_artifact"]
+            names[..5],
+            [
+                "encodePlantUML",
+                "decodePlantUML",
+                "list_artifacts",
+                "read_artifact",
+                "delete_artifact"
+            ]
         );
         assert!(
             names.contains(&"local__echo".to_owned()) && names.contains(&"web__echo".to_owned())
@@ -86,7 +92,8 @@ async fn what_upstreams_say_passes_through() {
     assert_eq!(tool["x-unknown"], json!({"kept": true}));
     assert_eq!(
         tool["outputSchema"],
-        json!({"type": "object", "properties": {"rows": {"type": "array"}}})
+        json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"], "additionalProperties": false}),
+        "what is captured still satisfies it"
     );
 
     let failed = call(&agent, "web__fail", json!({})).await.unwrap();
@@ -554,7 +561,7 @@ async fn lists_come_in_pages() {
     let first = ask(&agent, "tools/list", json!({})).await.unwrap();
     assert_eq!(first["tools"].as_array().unwrap().len(), 5);
     let all = within(agent.list_tools()).await.unwrap();
-    assert_eq!(all.len(), 19);
+    assert_eq!(all.len(), 20);
     let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
     assert_eq!(code, -32602);
     server.stop().await;

@@ -18,6 +18,7 @@ async fn this_machine_is_told_everything() {
     let want: Value = json!({
         "status": "ok", "version": env!("CARGO_PKG_VERSION"),
         "upstreams": [{"name": "off", "transport": "stdio", "state": "disabled", "tools": 0, "restarts": 0}],
+        "artifacts": {"bytes": 0, "limit": 268_435_456, "evicted": 0},
     });
     assert_eq!((answer.status, answer.json()), (200, want));
     assert_eq!(get(&server, "/livez", &[]).await.json(), json!({"status": "alive"}));

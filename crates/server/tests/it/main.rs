@@ -1,5 +1,6 @@
 //! The server from outside: real sockets, real child processes, real MCP servers behind it.
 
+mod artifacts;
 mod asking;
 mod auth;
 mod bridge;

@@ -40,7 +40,11 @@ impl Running {
     /// whoever runs the tests has indexed is no part of them.
     pub(crate) async fn of(mut config: Config) -> Self {
         config.knowledge.enabled &= config.knowledge.database.is_some();
-        let app = App::builder(config).start().await.unwrap();
+        Self::serve(App::builder(config).start().await.unwrap()).await
+    }
+
+    /// Serves an app on a free port.
+    pub(crate) async fn serve(app: App) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn({

@@ -106,7 +106,7 @@ async fn an_image_is_saved_and_read_as_an_image() {
         .unwrap();
     let note = read["content"][0]["text"].as_str().unwrap();
     assert!(
-        note.contains("It is binary and has 70 bytes") && note.contains("start_byte"),
+        note.contains("It is an image and has 70 bytes") && note.contains("start_byte"),
         "{note}"
     );
     let range = json!({"name": image["name"], "start_byte": 0, "end_byte": 4});
@@ -131,7 +131,7 @@ async fn capture_can_be_off_and_different_by_tool() {
 
 #[tokio::test]
 async fn lines_are_read_by_number() {
-    let (server, _web, agent) = captured("").await;
+    let (server, _web, agent) = captured("[artifacts]\npreset = 'small-context'\n").await;
     let text: String = (1..=1_000).map(|line| format!("line {line}\n")).collect();
     let answer = call(&agent, "web__echo", json!({"text": text})).await.unwrap();
     let name = &answer["_meta"]["marquetry/capture"]["save"]["artifacts"][0]["name"];

@@ -3,10 +3,14 @@
 use marquetry_artifacts::{ArtifactName, Page, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{Artifacts, ReadError, description, uri_of};
 
 pub(super) const DESCRIPTION: &str = "Lists the artifacts: tool answers that were too large or not text, saved under a name. read_artifact reads them.";
+
+/// Details of one page, in bytes of JSON; what is more goes to the next page.
+const MAX_DETAILS_BYTES: usize = 64 << 10;
 
 /// What `list_artifacts` takes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -18,6 +22,8 @@ pub(super) struct ListArguments {
     limit: Option<u32>,
     /// Only artifacts whose name or MIME type contains this text, in any case.
     filter: Option<String>,
+    /// Adds what is known of each: where it came from, its format, summary and schema.
+    details: bool,
 }
 
 /// What `list_artifacts` answers.
@@ -45,6 +51,13 @@ pub(super) struct ListedArtifact {
     /// What it is about, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
+    /// What was odd about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<String>>,
+    /// What else is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    details: Option<serde_json::Value>,
 }
 
 impl Artifacts {
@@ -62,21 +75,25 @@ impl Artifacts {
         };
         let mut artifacts: Vec<ListedArtifact> = Vec::new();
         let mut looked_at = 0;
+        let mut room = MAX_DETAILS_BYTES;
         loop {
             let page = Page { after, limit: if filter.is_empty() { limit } else { 1_000 } };
             let listing = self.store.list(&self.scope, &page).await?;
             looked_at += listing.records.len();
             for record in listing.records {
-                if artifacts.len() == limit {
+                if artifacts.len() == limit || room == 0 {
                     let next_cursor = artifacts.last().map(|last| last.name.clone());
                     return Ok(ArtifactList { artifacts, next_cursor });
                 }
                 let matches = |text: &str| text.to_lowercase().contains(&filter);
                 if matches(record.name.as_str()) || matches(&record.mime_type) {
-                    artifacts.push(ListedArtifact::of(&record));
+                    let listed = ListedArtifact::of(&record, arguments.details);
+                    let bytes = listed.details.as_ref().map_or(0, |it| it.to_string().len());
+                    room = room.saturating_sub(bytes);
+                    artifacts.push(listed);
                 }
             }
-            let full = artifacts.len() == limit || looked_at >= LOOKED_AT;
+            let full = artifacts.len() == limit || room == 0 || looked_at >= LOOKED_AT;
             match listing.next {
                 Some(next) if !full => after = Some(next),
                 next => {
@@ -89,7 +106,7 @@ impl Artifacts {
 }
 
 impl ListedArtifact {
-    fn of(record: &Record) -> Self {
+    fn of(record: &Record, with_details: bool) -> Self {
         Self {
             name: record.name.as_str().to_owned(),
             version: record.version,
@@ -97,6 +114,21 @@ impl ListedArtifact {
             mime_type: record.mime_type.clone(),
             size_bytes: record.size_bytes,
             description: description(record),
+            warnings: Some(record.metadata.warnings.clone()).filter(|them| !them.is_empty()),
+            details: with_details.then(|| details(record)),
         }
     }
+}
+
+/// What is known of an artifact beside what every list says; its tool's arguments stay in the store.
+fn details(record: &Record) -> serde_json::Value {
+    let mut metadata = record.metadata.clone();
+    metadata.source_tool_args = None;
+    metadata.description.clear();
+    metadata.warnings.clear();
+    let mut details = json!(metadata);
+    let time = humantime::format_rfc3339_seconds(record.created_at);
+    details["created_at"] = json!(time.to_string());
+    details["hash"] = json!(record.hash);
+    details
 }

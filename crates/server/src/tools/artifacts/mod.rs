@@ -1,5 +1,6 @@
-//! The artifacts that captured answers became: listed and read by tools, and as resources.
+//! The artifacts that captured answers became: listed, read and deleted by tools, and as resources.
 
+mod delete;
 mod list;
 mod read;
 mod resource;
@@ -7,22 +8,28 @@ mod resource;
 use std::sync::Arc;
 
 use marquetry_artifacts::{ArtifactStore, ArtifactUri, Record, Scope, StoreError};
-use marquetry_protocol::server::{Json, RequestContext, Toolbox};
+use marquetry_protocol::server::{Json, Principal, RequestContext, Toolbox};
 
 use tokio::sync::Semaphore;
 
-use self::{list::ListArguments, read::ReadArguments};
-use crate::config::Limits;
+use self::{delete::DeleteArguments, list::ListArguments, read::ReadArguments};
+use crate::{
+    config::{ArtifactScope, Limits},
+    gateway::Changes,
+};
 
 pub(crate) const LIST: &str = "list_artifacts";
 pub(crate) const READ: &str = "read_artifact";
+pub(crate) const DELETE: &str = "delete_artifact";
 
-/// The artifacts of this server.
+/// The artifacts of this server that one caller has; those of `local` before [`Artifacts::of`] says whose.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     store: Arc<dyn ArtifactStore>,
+    rule: ArtifactScope,
     scope: Scope,
     limits: Limits,
+    changes: Arc<Changes>,
     /// A permit for each KiB that is read whole.
     whole_reads: Arc<Semaphore>,
 }
@@ -34,37 +41,101 @@ enum ReadError {
     Name(String, String),
     #[error("{0} is not text; give start_byte and end_byte instead of lines")]
     NotText(String),
+    #[error("{0}; call the tool that made it again")]
+    Expired(StoreError),
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     #[error("{0}")]
     Arguments(String),
 }
 
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Expired { .. } => Self::Expired(error),
+            error => Self::Store(error),
+        }
+    }
+}
+
 impl Artifacts {
-    pub(crate) fn new(store: Arc<dyn ArtifactStore>, scope: Scope, limits: Limits) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn ArtifactStore>,
+        rule: ArtifactScope,
+        limits: Limits,
+        changes: Arc<Changes>,
+    ) -> Self {
         let permits = kib(limits.max_resource_reads_bytes.get() as u64) as usize;
-        Self { store, scope, limits, whole_reads: Arc::new(Semaphore::new(permits)) }
+        let whole_reads = Arc::new(Semaphore::new(permits));
+        Self { store, rule, scope: Scope::local(), limits, changes, whole_reads }
     }
 
-    /// Adds the two tools to `toolbox`.
+    /// The scope of a caller's artifacts: what its calls make goes there, and others' are not there.
+    pub(crate) fn scope_of(&self, cx: &RequestContext) -> Scope {
+        scope(self.rule, cx.principal().map(AsRef::as_ref), cx.session_id())
+    }
+
+    /// The artifacts of a caller.
+    pub(crate) fn of(&self, cx: &RequestContext) -> Self {
+        Self { scope: self.scope_of(cx), ..self.clone() }
+    }
+
+    /// Adds the three tools to `toolbox`.
     pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
-        let (lister, reader) = (self.clone(), self.clone());
+        let (lister, reader, deleter) = (self.clone(), self.clone(), self.clone());
         let read_description = format!(
             "Reads a saved artifact, whole or in part. Text comes as text: give start_line and line_count, or start_byte and end_byte, for a \
-             part of it. Without max_bytes an answer has at most {} bytes (at most {} with it) and says how to go on. Images that fit come as \
-             images, other binary data as base64.",
-            self.limits.read_artifact_default_bytes, self.limits.read_artifact_max_bytes,
+             part of it. Without max_bytes an answer has at most {} bytes (at most {} with it) and says how to go on. Images of up to {} bytes \
+             come as images, other binary data as base64.",
+            self.limits.read_artifact_default_bytes,
+            self.limits.read_artifact_max_bytes,
+            self.limits.read_artifact_max_image_bytes,
         );
         toolbox
-            .tool(LIST, list::DESCRIPTION, move |arguments: ListArguments, _: RequestContext| {
-                let lister = lister.clone();
+            .tool(LIST, list::DESCRIPTION, move |arguments: ListArguments, cx: RequestContext| {
+                let lister = lister.of(&cx);
                 async move { lister.list(&arguments).await.map(Json) }
             })
-            .tool(READ, read_description, move |arguments: ReadArguments, _: RequestContext| {
-                let reader = reader.clone();
+            .tool(READ, read_description, move |arguments: ReadArguments, cx: RequestContext| {
+                let reader = reader.of(&cx);
                 async move { reader.read(&arguments).await }
             })
+            .tool(
+                DELETE,
+                delete::DESCRIPTION,
+                move |arguments: DeleteArguments, cx: RequestContext| {
+                    let deleter = deleter.of(&cx);
+                    async move { deleter.delete(&arguments).await }
+                },
+            )
     }
+}
+
+/// The scope of the artifacts of this principal, in this session.
+fn scope(rule: ArtifactScope, principal: Option<&Principal>, session: Option<&str>) -> Scope {
+    let local = Scope::local();
+    if rule == ArtifactScope::Shared {
+        return local;
+    }
+    // A name that no principal of a configured token and no issuer's user has is left for callers without a token.
+    let user = principal.map_or_else(
+        || local.user().to_owned(),
+        |principal| bounded(format!("principal {}", principal.id())),
+    );
+    let session = session.filter(|_| rule == ArtifactScope::Session);
+    let session = session.map_or_else(
+        || local.session().to_owned(),
+        |session| bounded(format!("session {session}")),
+    );
+    Scope::new(local.app(), user, session).expect("every part has 1 to 256 bytes")
+}
+
+/// A name as part of a scope: a long one by its hash.
+fn bounded(name: String) -> String {
+    if name.len() <= Scope::MAX_PART_BYTES {
+        return name;
+    }
+    format!("hash {}", blake3::hash(name.as_bytes()).to_hex())
 }
 
 /// Bytes in KiB, begun ones counted whole, as permits of a semaphore.
@@ -79,4 +150,35 @@ fn uri_of(record: &Record) -> String {
 
 fn description(record: &Record) -> Option<String> {
     Some(record.metadata.description.clone()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_principal_has_a_scope_of_its_own() {
+        let token = |name: &str| Principal::new(None, name);
+        let issued = |issuer: &str, name: &str| Principal::new(Some(issuer.to_owned()), name);
+        let callers = [
+            None,
+            Some(token("local")),
+            Some(token("principal - local")),
+            Some(issued("https://a", "x")),
+            Some(issued("https://b", "x")),
+            Some(issued("https://a", &"x".repeat(300))),
+            Some(issued("https://a", &"x".repeat(301))),
+        ];
+        let of = |rule, session| {
+            let scopes = callers.iter().map(|caller| scope(rule, caller.as_ref(), session));
+            scopes.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(of(ArtifactScope::Principal, None).len(), callers.len());
+        assert_eq!(of(ArtifactScope::Principal, None), of(ArtifactScope::Principal, Some("s")));
+        assert_eq!(of(ArtifactScope::Shared, Some("s")), [Scope::local()].into());
+        assert_eq!(of(ArtifactScope::Session, None), of(ArtifactScope::Principal, None));
+        let (a, b) = (of(ArtifactScope::Session, Some("a")), of(ArtifactScope::Session, Some("b")));
+        assert_eq!((a.len(), a.is_disjoint(&b)), (callers.len(), true));
+        assert_eq!(scope(ArtifactScope::Principal, None, None), Scope::local());
+    }
 }

@@ -60,8 +60,9 @@ impl Artifacts {
             return Err(ReadError::Arguments(problem.to_owned()));
         }
         let most = self.limits.read_artifact_max_bytes.get();
-        let limit = match arguments.max_bytes {
-            Some(asked) => usize::try_from(asked).unwrap_or(most).clamp(1, most),
+        let asked = arguments.max_bytes.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
+        let limit = match asked {
+            Some(asked) => asked.clamp(1, most),
             None => self.limits.read_artifact_default_bytes.get().min(most),
         };
         if by_bytes {
@@ -73,8 +74,12 @@ impl Artifacts {
         // A later version must not get between the record and its bytes.
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
+            let most = self.most_of_binary(&record);
+            // An image is of use only whole.
+            let limit = asked.map_or(limit, |asked| asked.clamp(1, most));
+            let limit = if is_image(&record) && asked.is_none() { most } else { limit };
             if record.size_bytes > limit as u64 {
-                return Ok(binary_note(&record, limit));
+                return Ok(self.binary_note(&record, limit));
             }
             let artifact = self.store.get(&self.scope, &name, version).await?;
             return Ok(match std::str::from_utf8(&artifact.content) {
@@ -87,13 +92,43 @@ impl Artifacts {
         match self.read_lines(&record, first, count, limit).await {
             Err(ReadError::NotText(_)) if !by_lines => {
                 if record.size_bytes > limit as u64 {
-                    return Ok(binary_note(&record, limit));
+                    return Ok(self.binary_note(&record, limit));
                 }
                 let artifact = self.store.get(&self.scope, &name, version).await?;
                 Ok(binary_answer(&record, &artifact.content))
             }
             answer => answer,
         }
+    }
+
+    /// The most that one answer may have of this artifact, which is no text.
+    fn most_of_binary(&self, record: &Record) -> usize {
+        let most = self.limits.read_artifact_max_bytes.get();
+        if is_image(record) {
+            self.limits.read_artifact_max_image_bytes.get().max(most)
+        } else {
+            most
+        }
+    }
+
+    /// What a binary artifact is that does not fit, and how to get at it: only what works.
+    fn binary_note(&self, record: &Record, limit: usize) -> CallToolResult {
+        let size = record.size_bytes;
+        let mut ways = vec!["Read parts as base64 with start_byte and end_byte".to_owned()];
+        if size <= self.most_of_binary(record) as u64 {
+            ways.push(format!("give max_bytes={size} for all of it"));
+        }
+        if size <= self.limits.max_resource_bytes.get() as u64 {
+            ways.push(format!("let the client read the resource {}", uri_of(record)));
+        }
+        let last = ways.pop().unwrap_or_default();
+        let ways = if ways.is_empty() { last } else { format!("{}, or {last}", ways.join(", ")) };
+        let what = if is_image(record) { "an image" } else { "binary" };
+        let note = format!(
+            "{} It is {what} and has {size} bytes, more than the {limit} of one answer. {ways}.",
+            introduced(record),
+        );
+        CallToolResult { meta: meta(binary_report(record, 0)), ..CallToolResult::text(note) }
     }
 
     /// Some lines of a text, of which no more than a block is in memory at a time.
@@ -210,7 +245,10 @@ impl Artifacts {
 }
 
 /// A name as a model gives it: bare, or in a URI that may bring its own version.
-fn named(name: &str, version: Option<u64>) -> Result<(ArtifactName, Version), ReadError> {
+pub(super) fn named(
+    name: &str,
+    version: Option<u64>,
+) -> Result<(ArtifactName, Version), ReadError> {
     let refused =
         |error: &dyn std::fmt::Display| ReadError::Name(format!("{name:?}"), error.to_string());
     let (name, of_uri) = if name.starts_with("artifact:") {
@@ -220,6 +258,10 @@ fn named(name: &str, version: Option<u64>) -> Result<(ArtifactName, Version), Re
         (ArtifactName::parse(name).map_err(|error| refused(&error))?, None)
     };
     Ok((name, version.or(of_uri).map_or(Version::Latest, Version::Number)))
+}
+
+fn is_image(record: &Record) -> bool {
+    record.mime_type.starts_with("image/")
 }
 
 fn introduced(record: &Record) -> String {
@@ -250,18 +292,6 @@ fn lines_answer(record: &Record, lines: &view::LinesView<'_>) -> CallToolResult 
         "start_byte": lines.bytes.start, "end_byte": lines.bytes.end, "next_start_line": lines.next_line,
     });
     answer(Content::text(lines.text), note, report)
-}
-
-/// What a binary artifact is that does not fit, and how to get at it.
-fn binary_note(record: &Record, limit: usize) -> CallToolResult {
-    let note = format!(
-        "{} It is binary and has {} bytes, more than the {limit} of one answer. Read parts with start_byte and end_byte, give more max_bytes, \
-         or let the client read the resource {}.",
-        introduced(record),
-        record.size_bytes,
-        uri_of(record),
-    );
-    CallToolResult { meta: meta(binary_report(record, 0)), ..CallToolResult::text(note) }
 }
 
 fn binary_report(record: &Record, end: usize) -> Value {
@@ -328,7 +358,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::config::Limits;
+    use crate::{
+        config::{ArtifactScope, Limits},
+        gateway::Changes,
+    };
 
     /// A store that knows how much was asked of it at once.
     struct Watched {
@@ -408,7 +441,9 @@ mod tests {
         let name = ArtifactName::parse("a").unwrap();
         let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content.into());
         store.put(&Scope::local(), artifact).await.unwrap();
-        (Artifacts::new(store.clone(), Scope::local(), Limits::default()), store)
+        let changes = Arc::new(Changes::default());
+        let rule = ArtifactScope::Principal;
+        (Artifacts::new(store.clone(), rule, Limits::default(), changes), store)
     }
 
     fn asked(arguments: Value) -> ReadArguments {
@@ -441,10 +476,43 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_binary_is_told_of_and_not_read() {
-        let (artifacts, store) = artifacts("image/png", vec![0xff; 1 << 20]).await;
+        for (mime_type, bytes, want) in [
+            (
+                "application/zip",
+                200 << 10,
+                "It is binary and has 204800 bytes, more than the 16384 of one answer. Read parts as base64 with start_byte and end_byte, \
+                 give max_bytes=204800 for all of it, or let the client read the resource artifact://a?version=0.",
+            ),
+            (
+                "application/zip",
+                300 << 10,
+                "It is binary and has 307200 bytes, more than the 16384 of one answer. Read parts as base64 with start_byte and end_byte, \
+                 or let the client read the resource artifact://a?version=0.",
+            ),
+            (
+                "image/png",
+                17 << 20,
+                "It is an image and has 17825792 bytes, more than the 3932160 of one answer. Read parts as base64 with start_byte and end_byte.",
+            ),
+        ] {
+            let (artifacts, store) = artifacts(mime_type, vec![0xff; bytes]).await;
+            let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
+            assert!(text(&answer).ends_with(want), "{}", text(&answer));
+            assert_eq!(*store.most.lock().unwrap(), 0);
+        }
+    }
+
+    /// B2: an image is given back as an image, and what is advised works.
+    #[tokio::test]
+    async fn an_image_comes_back_as_an_image() {
+        let (artifacts, _) = artifacts("image/png", vec![0xff; 1 << 20]).await;
         let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
-        assert!(text(&answer).contains("It is binary and has 1048576 bytes"));
-        assert_eq!(*store.most.lock().unwrap(), 0);
+        assert!(matches!(&answer.content[0], Content::Image { .. }));
+        let few = artifacts.read(&asked(json!({"name": "a", "max_bytes": 10}))).await.unwrap();
+        assert!(text(&few).contains("give max_bytes=1048576 for all of it"), "{}", text(&few));
+        let all = json!({"name": "a", "max_bytes": 1 << 20});
+        let answer = artifacts.read(&asked(all)).await.unwrap();
+        assert!(matches!(&answer.content[0], Content::Image { .. }));
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use marquetry_protocol::{
     types::{Resource, ResourceContents, ResourceTemplate},
 };
 
+use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Artifacts, LIST, READ, ReadError, description, kib, uri_of};
@@ -62,10 +63,17 @@ impl Artifacts {
             return Some(Err(RpcError::resource_not_found(uri)));
         };
         let version = version.map_or(Version::Latest, Version::Number);
-        Some(self.whole(uri, &name, version).await.map_err(|error| match error {
-            ReadError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
-            ReadError::Arguments(limit) => RpcError::limit_exceeded(limit),
-            error => RpcError::internal(error.to_string()),
+        Some(self.whole(uri, &name, version).await.map_err(|error| {
+            match error {
+                ReadError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
+                ReadError::Expired(_) => RpcError {
+                    message: error.to_string(),
+                    ..RpcError::resource_not_found(uri)
+                        .with_data(&json!({"uri": uri, "reason": "expired"}))
+                },
+                ReadError::Arguments(limit) => RpcError::limit_exceeded(limit),
+                error => RpcError::internal(error.to_string()),
+            }
         }))
     }
 
@@ -119,7 +127,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::config::Limits;
+    use crate::{
+        config::{ArtifactScope, Limits},
+        gateway::Changes,
+    };
 
     #[tokio::test]
     async fn whole_reads_share_a_budget() {
@@ -132,7 +143,8 @@ mod tests {
         }
         let limits =
             Limits { max_resource_reads_bytes: 1_024.try_into().unwrap(), ..Limits::default() };
-        let artifacts = Artifacts::new(Arc::new(store), Scope::local(), limits);
+        let (rule, changes) = (ArtifactScope::Principal, Arc::new(Changes::default()));
+        let artifacts = Artifacts::new(Arc::new(store), rule, limits, changes);
         let read = async |uri| artifacts.resource(uri).await.unwrap().unwrap();
         let soon = Duration::from_millis(30);
 

@@ -1,0 +1,36 @@
+//! `delete_artifact`
+
+use marquetry_artifacts::{Version, Versions};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Artifacts, ReadError, read::named};
+
+pub(super) const DESCRIPTION: &str = "Deletes a saved artifact, or one version of it, for good.";
+
+/// What `delete_artifact` takes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteArguments {
+    /// The artifact's name, or its artifact:// URI.
+    name: String,
+    /// Which version; all of them by default.
+    version: Option<u64>,
+}
+
+impl Artifacts {
+    pub(super) async fn delete(&self, arguments: &DeleteArguments) -> Result<String, ReadError> {
+        let (name, version) = named(&arguments.name, arguments.version)?;
+        let which = match version {
+            Version::Latest => Versions::All,
+            Version::Number(number) => Versions::Number(number),
+        };
+        let deleted = self.store.delete(&self.scope, &name, which).await?;
+        self.changes.resources.notify_one();
+        Ok(match version {
+            Version::Number(number) => format!("Deleted {name} version {number}."),
+            Version::Latest if deleted == 1 => format!("Deleted {name}."),
+            Version::Latest => format!("Deleted {name}: {deleted} versions."),
+        })
+    }
+}

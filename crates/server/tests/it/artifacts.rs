@@ -1,0 +1,358 @@
+//! Whose artifacts these are, what becomes of them when there are too many, and what the server says of it.
+
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use marquetry::{App, Config};
+use marquetry_artifacts::{
+    Artifact, ArtifactName, ArtifactStore, Listing, MemoryStore, NewArtifact, Page, Record, Scope,
+    StoreError, Version, Versions,
+};
+use marquetry_protocol::{
+    Revision,
+    client::{Client, ClientOptions, HttpTarget, RevisionChoice},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    support::{Running, ask, call, rpc_error, within},
+    upstream::{HttpUpstream, PNG},
+};
+
+/// A server with an upstream.
+async fn server(toml: &str) -> (Running, HttpUpstream) {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&format!("{toml}\n{}", web.toml("web"))).await;
+    (server, web)
+}
+
+/// An agent that shows this token.
+async fn agent_with_token(server: &Running, token: &str, revision: Revision) -> Client {
+    let mut target =
+        HttpTarget { url: format!("http://{}/mcp", server.address), ..HttpTarget::default() };
+    target.headers.insert("authorization".to_owned(), format!("Bearer {token}"));
+    let options =
+        ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };
+    within(Client::http(target, options)).await.unwrap()
+}
+
+/// Calls a tool whose answer is saved, and gives the artifact as its report tells of it.
+async fn saved(agent: &Client) -> Value {
+    let answer = call(agent, "web__image", json!({})).await.unwrap();
+    let artifacts = answer["_meta"]["marquetry/capture"]["save"]["artifacts"].as_array().unwrap();
+    artifacts.iter().find(|artifact| artifact["mime_type"] == "image/png").unwrap().clone()
+}
+
+/// The names that `list_artifacts` and `resources/list` give, which are the same.
+async fn names(agent: &Client) -> Vec<String> {
+    let listed = call(agent, "list_artifacts", json!({})).await.unwrap();
+    let artifacts = listed["structuredContent"]["artifacts"].as_array().unwrap();
+    let names = artifacts.iter().map(|artifact| artifact["name"].as_str().unwrap().to_owned());
+    let names: Vec<_> = names.collect();
+    let resources = agent.list_resources().await.unwrap();
+    let resources = resources.iter().filter(|resource| resource.uri.starts_with("artifact:"));
+    assert_eq!(names, resources.map(|resource| resource.name.clone()).collect::<Vec<_>>());
+    names
+}
+
+fn auth(folder: &std::path::Path, artifacts: &str) -> String {
+    let token = |name: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("hush-of-{name}-0123456789")).unwrap();
+        format!("{name} = {{ file = '{}' }}\n", path.display())
+    };
+    format!("[artifacts]\n{artifacts}\n[auth.tokens]\n{}{}", token("alice"), token("bob"))
+}
+
+/// C2: what others' calls made does not exist.
+#[tokio::test]
+async fn artifacts_belong_to_the_principal_whose_call_made_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _web) = server(&auth(folder.path(), "")).await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let alice = agent_with_token(&server, "hush-of-alice-0123456789", revision).await;
+        let bob = agent_with_token(&server, "hush-of-bob-0123456789", revision).await;
+        let artifact = saved(&alice).await;
+        let (name, uri) = (&artifact["name"], &artifact["uri"]);
+        assert!(names(&alice).await.contains(&name.as_str().unwrap().to_owned()));
+        let read = call(&alice, "read_artifact", json!({"name": name})).await.unwrap();
+        assert_eq!(read["content"][0]["data"], PNG);
+
+        assert_eq!(names(&bob).await, Vec::<String>::new());
+        let unknown = call(&bob, "read_artifact", json!({"name": "nothing.png"})).await.unwrap();
+        for tool in ["read_artifact", "delete_artifact"] {
+            for asked in [name, uri] {
+                let refused = call(&bob, tool, json!({"name": asked})).await.unwrap();
+                assert_eq!(refused["isError"], true, "{tool} {asked}");
+                let text =
+                    |answer: &Value| answer["content"][0]["text"].as_str().unwrap().to_owned();
+                // As if there were none: not even the words differ.
+                let of_unknown = text(&unknown).replace("nothing.png", name.as_str().unwrap());
+                assert!(text(&refused).starts_with(&of_unknown), "{}", text(&refused));
+            }
+        }
+        let refused = rpc_error(ask(&bob, "resources/read", json!({"uri": uri})).await);
+        let unknown = json!({"uri": "artifact://nothing.png?version=0"});
+        let unknown = rpc_error(ask(&bob, "resources/read", unknown).await);
+        assert_eq!(refused.0, unknown.0);
+        assert_eq!(refused.1.replace(name.as_str().unwrap(), "nothing.png"), unknown.1);
+        let body = json!({"uri": uri}).to_string();
+        let headers = [
+            ("authorization", "Bearer hush-of-bob-0123456789"),
+            ("content-type", "application/json"),
+        ];
+        let rest = server.http("POST", "/mcp/v1/resources/read", &headers, body.as_bytes()).await;
+        assert_ne!(rest.status, 200, "{rest:?}");
+
+        // It is still there, until its owner deletes it.
+        ask(&alice, "resources/read", json!({"uri": uri})).await.unwrap();
+        let deleted = call(&alice, "delete_artifact", json!({"name": uri})).await.unwrap();
+        assert_eq!(deleted["isError"], Value::Null, "{deleted}");
+        assert!(!names(&alice).await.contains(&name.as_str().unwrap().to_owned()));
+        let twice = call(&alice, "delete_artifact", json!({"name": uri})).await.unwrap();
+        assert_eq!(twice["isError"], true);
+    }
+    server.stop().await;
+}
+
+/// C2: a shared scope is a setting.
+#[tokio::test]
+async fn artifacts_can_be_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _web) = server(&auth(folder.path(), "scope = 'shared'")).await;
+    let alice = agent_with_token(&server, "hush-of-alice-0123456789", Revision::V2025_11_25).await;
+    let bob = agent_with_token(&server, "hush-of-bob-0123456789", Revision::V2026_07_28).await;
+    let artifact = saved(&alice).await;
+    let read = call(&bob, "read_artifact", json!({"name": artifact["name"]})).await.unwrap();
+    assert_eq!(read["content"][0]["data"], PNG);
+    server.stop().await;
+}
+
+/// C2: sessions can be kept apart, too.
+#[tokio::test]
+async fn sessions_can_have_artifacts_of_their_own() {
+    let (server, _web) = server("[artifacts]\nscope = 'session'").await;
+    let (one, other) = (server.agent().await, server.agent().await);
+    let artifact = saved(&one).await;
+    assert!(names(&one).await.len() >= 1);
+    assert_eq!(names(&other).await, Vec::<String>::new());
+    let read = call(&other, "read_artifact", json!({"name": artifact["name"]})).await.unwrap();
+    assert_eq!(read["isError"], true);
+    server.stop().await;
+}
+
+/// B5: a full store makes room, and what had to go has expired rather than never existed.
+#[tokio::test]
+async fn a_full_store_forgets_the_oldest_and_says_so() {
+    let (server, _web) = server("[artifacts]\nmemory_max_bytes = 200000").await;
+    let agent = server.agent().await;
+    let text = |n: usize| json!({"text": format!("{n} {}", "x".repeat(40_000))});
+    let first = call(&agent, "web__echo", text(0)).await.unwrap();
+    let first = first["_meta"]["marquetry/capture"]["save"]["artifacts"][0].clone();
+    for n in 1..8 {
+        let answer = call(&agent, "web__echo", text(n)).await.unwrap();
+        let report = &answer["_meta"]["marquetry/capture"];
+        assert_eq!(report["status"], "processed_and_saved", "the store is never full for good");
+    }
+    assert!(!names(&agent).await.contains(&first["name"].as_str().unwrap().to_owned()));
+    let gone = call(&agent, "read_artifact", json!({"name": first["uri"]})).await.unwrap();
+    let said = gone["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("has expired") && said.contains("call the tool"), "{said}");
+    let (code, said) = rpc_error(ask(&agent, "resources/read", json!({"uri": first["uri"]})).await);
+    assert_eq!(code, -32002);
+    assert!(said.contains("has expired"), "{said}");
+    let health = server.app.health();
+    assert_eq!(health["status"], "ok");
+    assert!(health["artifacts"]["evicted"].as_u64().unwrap() >= 3, "{health}");
+    server.stop().await;
+}
+
+/// B6: what was learnt of an artifact is told later, too.
+#[tokio::test]
+async fn a_list_tells_what_is_known_of_artifacts() {
+    let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
+    let agent = server.agent().await;
+    let rows: Vec<Value> = (0..200).map(|id| json!({"id": id, "tag": "x"})).collect();
+    call(&agent, "web__echo", json!({"text": json!(rows).to_string()})).await.unwrap();
+    let plain = call(&agent, "list_artifacts", json!({})).await.unwrap();
+    assert_eq!(plain["structuredContent"]["artifacts"][0]["details"], Value::Null);
+    let listed = call(&agent, "list_artifacts", json!({"details": true})).await.unwrap();
+    let details = &listed["structuredContent"]["artifacts"][0]["details"];
+    assert_eq!(details["detected_format"], "json");
+    assert_eq!(details["parsed_data_summary"]["length"], 200);
+    assert_eq!(details["schema"]["structure"], json!([{"id": "int", "tag": "str"}]));
+    assert_eq!(details["source_tool_name"], "web__echo");
+    assert_eq!(details["source_tool_args"], Value::Null);
+    server.stop().await;
+}
+
+/// B1, B3: below the limits an answer is the upstream's own, field by field; above, its structured part is still what the
+/// listed schema promises.
+#[tokio::test]
+async fn answers_below_the_limits_are_those_of_the_upstream() {
+    let (server, web) = server("").await;
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let options =
+            ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };
+        let target = HttpTarget { url: web.url.clone(), ..HttpTarget::default() };
+        let direct = within(Client::http(target, options)).await.unwrap();
+        let agent = server.agent_of(revision).await;
+        let plain = |mut value: Value| {
+            if let Some(meta) = value["_meta"].as_object_mut() {
+                meta.remove("io.modelcontextprotocol/serverInfo");
+                if meta.is_empty() {
+                    value.as_object_mut().unwrap().remove("_meta");
+                }
+            }
+            value
+        };
+        for (tool, arguments) in [
+            ("echo", json!({"text": "def f():\n    pass\n".repeat(1500)})),
+            ("structured", json!({})),
+            ("fail", json!({})),
+            ("big", json!({"words": 5000})),
+        ] {
+            let ours = call(&agent, &format!("web__{tool}"), arguments.clone()).await.unwrap();
+            let theirs = call(&direct, tool, arguments).await.unwrap();
+            assert_eq!(plain(ours), plain(theirs), "{tool}");
+        }
+        let listed = async |client: &Client, prefix: &str| {
+            let list = ask(client, "tools/list", json!({})).await.unwrap();
+            let tools = list["tools"].as_array().unwrap().iter().filter_map(|tool| {
+                let name = tool["name"].as_str().unwrap().strip_prefix(prefix)?.to_owned();
+                let mut tool = tool.clone();
+                tool["name"] = json!(name);
+                (!name.contains('/')).then_some(tool)
+            });
+            tools.collect::<Vec<_>>()
+        };
+        assert_eq!(listed(&agent, "web__").await, listed(&direct, "").await);
+    }
+    server.stop().await;
+}
+
+/// B3: what the listed schema promises holds for an answer that was cut, too.
+#[tokio::test]
+async fn a_cut_answer_keeps_the_promise_of_its_schema() {
+    let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "web__structured", json!({})).await.unwrap();
+    let data = answer["structuredContent"].as_object().unwrap();
+    assert_eq!(data.keys().collect::<Vec<_>>(), ["rows"], "no other member is allowed");
+    let rows = data["rows"].as_array().unwrap();
+    assert!(rows.len() > 100 && rows.len() < 2000, "{}", rows.len());
+    let notice = answer["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    assert!(notice.contains("gives all of it"), "{notice}");
+    server.stop().await;
+}
+
+/// A store whose disk is full, or broken, for a while.
+#[derive(Default)]
+struct Fragile {
+    inner: MemoryStore,
+    is_full: AtomicBool,
+    cannot_list: AtomicBool,
+}
+
+#[async_trait]
+impl ArtifactStore for Fragile {
+    async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
+        if self.is_full.load(Ordering::SeqCst) {
+            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
+        }
+        self.inner.put(scope, artifact).await
+    }
+
+    async fn record(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Record, StoreError> {
+        self.inner.record(scope, name, version).await
+    }
+
+    async fn get(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<Artifact, StoreError> {
+        self.inner.get(scope, name, version).await
+    }
+
+    async fn read_range(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        version: Version,
+        range: Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        self.inner.read_range(scope, name, version, range).await
+    }
+
+    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
+        if self.cannot_list.load(Ordering::SeqCst) {
+            return Err(StoreError::Backend("the disk is gone".to_owned()));
+        }
+        self.inner.list(scope, page).await
+    }
+
+    async fn versions(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.inner.versions(scope, name).await
+    }
+
+    async fn delete(
+        &self,
+        scope: &Scope,
+        name: &ArtifactName,
+        which: Versions,
+    ) -> Result<u64, StoreError> {
+        self.inner.delete(scope, name, which).await
+    }
+}
+
+/// B6, C7: a save that failed degrades the server's health until one succeeds.
+#[tokio::test]
+async fn failed_saves_show_in_the_health() {
+    let web = HttpUpstream::start().await;
+    let mut config = Config::from_toml(&web.toml("web"), "test.toml").unwrap();
+    config.knowledge.enabled = false;
+    let store = Arc::new(Fragile::default());
+    let app = App::builder(config).store(store.clone()).start().await.unwrap();
+    let server = Running::serve(app).await;
+    within(server.app.ready()).await;
+    let agent = server.agent().await;
+    assert_eq!(server.app.health()["status"], "ok");
+
+    store.is_full.store(true, Ordering::SeqCst);
+    let answer = call(&agent, "web__image", json!({})).await.unwrap();
+    assert_eq!(answer["_meta"]["marquetry/capture"]["status"], "processed_save_failed");
+    let health = server.app.health();
+    assert_eq!(health["status"], "degraded", "{health}");
+    assert_eq!(health["faults"][0]["part"], "artifacts");
+    let problem = health["faults"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("storage"), "{problem}");
+
+    store.is_full.store(false, Ordering::SeqCst);
+    saved(&agent).await;
+    let health = server.app.health();
+    assert_eq!((&health["status"], &health["faults"]), (&json!("ok"), &Value::Null));
+
+    // B6: a store that cannot be listed does not hide the resources of others.
+    store.cannot_list.store(true, Ordering::SeqCst);
+    let resources = agent.list_resources().await.unwrap();
+    assert!(resources.iter().any(|resource| resource.uri == "test://static"));
+    server.stop().await;
+}
