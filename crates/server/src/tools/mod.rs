@@ -147,10 +147,8 @@ fn listed(tool: &Tool) -> Tool {
         LIST => ("List artifacts", reads),
         READ => ("Read an artifact", reads),
         DELETE => {
-            let mut hints = reads;
-            hints["readOnlyHint"] = json!(false);
-            hints["destructiveHint"] = json!(true);
-            ("Delete an artifact", hints)
+            // It is taken to write and to destroy where nothing else is said.
+            ("Delete an artifact", json!({"idempotentHint": true, "openWorldHint": false}))
         }
         other => KnowledgeTools::says(other).unwrap_or((other, reads)),
     };

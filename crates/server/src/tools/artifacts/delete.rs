@@ -6,15 +6,15 @@ use serde::Deserialize;
 
 use super::{Artifacts, ReadError, read::named};
 
-pub(super) const DESCRIPTION: &str = "Deletes a saved artifact, or one version of it, for good.";
+pub(super) const DESCRIPTION: &str = "Deletes an artifact or one version of it.";
 
 /// What `delete_artifact` takes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteArguments {
-    /// The artifact's name, or its artifact:// URI.
+    /// Name or artifact:// URI.
     name: String,
-    /// Which version; all of them by default.
+    /// All by default.
     version: Option<u64>,
 }
 

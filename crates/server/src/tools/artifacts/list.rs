@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::{Artifacts, ReadError, description, uri_of};
 
-pub(super) const DESCRIPTION: &str = "Lists the artifacts: tool answers that were too large or not text, saved under a name. read_artifact reads them.";
+pub(super) const DESCRIPTION: &str =
+    "Lists artifacts: saved tool answers that were too large or not text.";
 
 /// Details of one page, in bytes of JSON; what is more goes to the next page.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
@@ -16,13 +17,13 @@ const MAX_DETAILS_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListArguments {
-    /// The `next_cursor` of an earlier answer, for the artifacts after those.
+    /// The `next_cursor` of an earlier answer.
     cursor: Option<String>,
-    /// How many to list at most: 1 to 200, 50 by default.
+    /// 1 to 200, 50 by default.
     limit: Option<u32>,
-    /// Only artifacts whose name or MIME type contains this text, in any case.
+    /// Text in their name or MIME type.
     filter: Option<String>,
-    /// Adds what is known of each: where it came from, its format, summary and schema.
+    /// Adds origin, format, summary and schema.
     details: bool,
 }
 

@@ -84,9 +84,8 @@ impl Artifacts {
     pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let (lister, reader, deleter) = (self.clone(), self.clone(), self.clone());
         let read_description = format!(
-            "Reads a saved artifact, whole or in part. Text comes as text: give start_line and line_count, or start_byte and end_byte, for a \
-             part of it. Without max_bytes an answer has at most {} bytes (at most {} with it) and says how to go on. Images of up to {} bytes \
-             come as images, other binary data as base64.",
+            "Reads an artifact or a part of it: lines of text, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
+             Images of up to {} bytes come as images, other binary data as base64.",
             self.limits.read_artifact_default_bytes,
             self.limits.read_artifact_max_bytes,
             self.limits.read_artifact_max_image_bytes,

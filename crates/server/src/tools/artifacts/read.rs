@@ -19,21 +19,21 @@ const META_KEY: &str = "marquetry/read";
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {
-    /// The artifact's name, or its artifact:// URI.
+    /// Name or artifact:// URI.
     name: String,
-    /// Which version; the newest by default.
+    /// The newest by default.
     version: Option<u64>,
-    /// The first line to read, from 1. Lines are for text.
+    /// From 1; for text.
     #[schemars(range(min = 1))]
     start_line: Option<u64>,
-    /// How many lines to read; as many as fit by default.
+    /// As many as fit by default.
     #[schemars(range(min = 1))]
     line_count: Option<u64>,
-    /// The first byte to read, from 0. Bytes are for any artifact; do not mix them with lines.
+    /// From 0; not together with lines.
     start_byte: Option<u64>,
     /// The byte to stop before.
     end_byte: Option<u64>,
-    /// The most to return, in bytes. What does not fit can be read by a further call, and the answer says how.
+    /// The most to return.
     #[schemars(range(min = 1))]
     max_bytes: Option<u64>,
 }
