@@ -188,7 +188,7 @@ fn with_ends(xhtml: &str) -> Cow<'_, str> {
     while let Some(found) = xhtml[at..].find('<') {
         let start = at + found + 1;
         at = start;
-        let rest = xhtml[start..].as_bytes();
+        let rest = &xhtml.as_bytes()[start..];
         let is_named = |name: &&&str| {
             let end = rest.get(name.len()).copied().unwrap_or_default();
             rest.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()))

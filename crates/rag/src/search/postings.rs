@@ -424,6 +424,7 @@ fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "rows are given as a list of ranges")]
 mod tests {
     use proptest::prelude::*;
 

@@ -124,8 +124,8 @@ fn it_is_known_by_its_bytes() {
         page.mime_type,
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
     );
-    let other = package(&[("ppt/presentation.xml", "<presentation/>")]);
-    assert!(matches!(refusal(other, &Hint::file("a.pptx")), ExtractError::Unsupported { .. }));
+    let other = package(&[("visio/document.xml", "<document/>")]);
+    assert!(matches!(refusal(other, &Hint::file("a.vsdx")), ExtractError::Unsupported { .. }));
 }
 
 #[test]

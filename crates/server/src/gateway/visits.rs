@@ -145,14 +145,14 @@ fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
         mode: String,
         url: String,
     }
-    let is_page = |page: &Box<RawValue>| {
+    let is_page = |page: &RawValue| {
         serde_json::from_str(page.get())
             .is_ok_and(|Page { mode, url }| mode == "url" && !url.is_empty())
     };
     let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
     let pages: Vec<_> = data
         .map(|Data { elicitations }| {
-            elicitations.into_iter().filter(is_page).take(MOST_PAGES).collect()
+            elicitations.into_iter().filter(|page| is_page(page)).take(MOST_PAGES).collect()
         })
         .unwrap_or_default();
     if pages.is_empty() { Err(error) } else { Ok(pages) }

@@ -141,7 +141,7 @@ async fn sessions_can_have_artifacts_of_their_own() {
     let (server, _web) = server("[artifacts]\nscope = 'session'").await;
     let (one, other) = (server.agent().await, server.agent().await);
     let artifact = saved(&one).await;
-    assert!(names(&one).await.len() >= 1);
+    assert!(!names(&one).await.is_empty());
     assert_eq!(names(&other).await, Vec::<String>::new());
     let read = call(&other, "read_artifact", json!({"name": artifact["name"]})).await.unwrap();
     assert_eq!(read["isError"], true);

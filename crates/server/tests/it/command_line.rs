@@ -401,7 +401,7 @@ fn shells_complete_the_command_line() {
 /// The objects of a text of which each line must be JSON.
 #[track_caller]
 fn json_lines(text: &str) -> Vec<Value> {
-    let parsed = text.lines().map(|line| serde_json::from_str(line));
+    let parsed = text.lines().map(serde_json::from_str);
     parsed.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
