@@ -532,11 +532,15 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
                 request.filter.readers = Some(vec!["am7://default/system.user/all".to_owned()]);
                 let hits = find(store, &request).await;
                 assert_eq!(hits.len(), limit.min(chunks), "{tag} {question:?}");
-                for (hit, want) in hits.iter().zip(&want) {
+                for (at, hit) in hits.iter().enumerate() {
                     let got = hit.similarity.expect("two vectors");
+                    let is_near = |want: &&f32| (got - f64::from(**want)).abs() < 2e-3;
+                    // An approximate index of vectors may miss a few of many, which moves those behind them up.
+                    let near = want[at..].iter().take(1 + limit / 50).find(is_near);
                     assert!(
-                        (got - f64::from(*want)).abs() < 2e-3,
-                        "{tag} {question:?} {limit}: {got} instead of {want}"
+                        near.is_some(),
+                        "{tag} {question:?} {limit}: {got} instead of {}",
+                        want[at]
                     );
                 }
             }

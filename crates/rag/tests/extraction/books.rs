@@ -11,7 +11,7 @@ use super::{
 const CONTAINER: &str = "<container xmlns='urn:oasis:names:tc:opendocument:xmlns:container'><rootfiles>\
     <rootfile full-path='OEBPS/content.opf' media-type='application/oebps-package+xml'/></rootfiles></container>";
 
-const OPF: &str = "<package xmlns='http://www.idpf.org/2007/opf'><metadata xmlns:dc='http://purl.org/dc/elements/1.1/'>\
+const PACKAGE: &str = "<package xmlns='http://www.idpf.org/2007/opf'><metadata xmlns:dc='http://purl.org/dc/elements/1.1/'>\
     <dc:title>The Book of Bread</dc:title><dc:creator>Ada Baker</dc:creator><dc:language>en</dc:language></metadata>\
     <manifest><item id='two' href='text/two%20b.xhtml' media-type='application/xhtml+xml'/>\
     <item id='one' href='text/one.xhtml' media-type='application/xhtml+xml'/>\
@@ -25,7 +25,7 @@ const TWO: &str = "<html xmlns='http://www.w3.org/1999/xhtml'><head><title>Two</
 fn book(encryption: Option<&str>) -> Vec<u8> {
     let mut parts = vec![
         ("META-INF/container.xml", CONTAINER),
-        ("OEBPS/content.opf", OPF),
+        ("OEBPS/content.opf", PACKAGE),
         ("OEBPS/text/two b.xhtml", TWO),
         ("OEBPS/text/one.xhtml", ONE),
     ];
@@ -153,7 +153,7 @@ fn archives_that_unpack_to_too_much_are_refused() {
     let page = format!("<html><body><p>{}</p></body></html>", "bread ".repeat(200_000));
     let parts = [
         ("META-INF/container.xml", CONTAINER),
-        ("OEBPS/content.opf", OPF),
+        ("OEBPS/content.opf", PACKAGE),
         ("OEBPS/text/one.xhtml", &*page),
     ];
     let mut hint = Hint::file("a.epub");
@@ -210,7 +210,7 @@ proptest! {
             ("ppt/_rels/presentation.xml.rels", "<r><Relationship Id='a' Target='s.xml'/></r>"),
             ("ppt/s.xml", &*part),
         ];
-        let book = [("META-INF/container.xml", CONTAINER), ("OEBPS/content.opf", OPF), ("OEBPS/text/one.xhtml", &*part)];
+        let book = [("META-INF/container.xml", CONTAINER), ("OEBPS/content.opf", PACKAGE), ("OEBPS/text/one.xhtml", &*part)];
         let documents = [
             ("a.pptx", package(&slides)),
             ("a.odt", open_document(ODT, &[("content.xml", &*text(&part))])),

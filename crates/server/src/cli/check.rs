@@ -255,9 +255,9 @@ mod tests {
         let toml = "[mcp_servers.old]\nurl = 'http://h/sse'\ntype = 'sse'\n[mcp_servers.new]\nurl = 'http://h/mcp'\n\
                     [mcp_servers.unset]\ncommand = '${MARQUETRY_NOT_SET}'\n";
         let summary = summary(&Config::from_toml(toml, "t").unwrap());
-        let servers = summary.split_once("servers ").unwrap().1;
+        let servers = summary.split_once("servers ").unwrap().1.trim_start();
         expect_test::expect![[r#"
-               3
+            3
               old    sse    http://h/sse, 0 headers
               new    http   http://h/mcp, 0 headers
               unset  stdio  not started: t:7:11: mcp_servers.unset.command: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
