@@ -78,7 +78,8 @@ impl Prepared {
     fn media_type(&self) -> &str {
         match self.extracted.mime_type.as_str() {
             "text/markdown" => "text/markdown",
-            code if is_source_code(code) => code,
+            // Clients are given the content of `text/…` as text, and of `application/…` as bytes.
+            code if code.starts_with("text/") && is_source_code(code) => code,
             _ => "text/plain",
         }
     }
