@@ -20,7 +20,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
@@ -89,7 +89,12 @@ pub struct DirectoryStore(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) root: Dir,
     pub(super) options: DirectoryOptions,
+    /// Held while the directory is looked through: only threads for blocking work may wait for it.
     quota: Mutex<Quota>,
+    /// What all versions are charged, as far as is known; changed by whoever holds `quota`.
+    pub(super) charged: AtomicU64,
+    /// Whether a path was passed over that cannot be read or removed.
+    pub(super) has_passed_over: AtomicBool,
     /// Versions that were removed to make room.
     pub(super) evicted: AtomicU64,
     /// From a name's directory to the name: always the same, so it never goes stale.
@@ -137,6 +142,8 @@ impl DirectoryStore {
             root,
             options,
             quota: Mutex::default(),
+            charged: AtomicU64::default(),
+            has_passed_over: AtomicBool::default(),
             evicted: AtomicU64::default(),
             known: Mutex::default(),
             temporary: AtomicU64::default(),
@@ -646,7 +653,7 @@ impl Inner {
 
     #[cfg(not(test))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests stop here")]
-    fn step(&self, _step: &'static str) -> Result<(), StoreError> {
+    pub(super) fn step(&self, _step: &'static str) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -657,7 +664,7 @@ impl Inner {
     }
 
     #[cfg(test)]
-    fn step(&self, step: &'static str) -> Result<(), StoreError> {
+    pub(super) fn step(&self, step: &'static str) -> Result<(), StoreError> {
         match *self.stop_at.lock().unwrap() {
             Some(tests::Stop::Dies(stop) | tests::Stop::Fails(stop)) if stop == step => {
                 Err(StoreError::Backend("stopped".to_owned()))
@@ -836,6 +843,45 @@ mod tests {
         assert!(matches!(expired, StoreError::Expired { .. }), "{expired}");
         let unknown = first.get(&scope, &name, Version::Number(99)).await.unwrap_err();
         assert!(matches!(unknown, StoreError::NotFound { .. }), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn usage_does_not_wait_while_room_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        store.put(&Scope::local(), artifact("x")).await.unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let quota = store.0.quota();
+        let asked = store.clone();
+        std::thread::spawn(move || tell.send(asked.usage().bytes));
+        let bytes = told.recv_timeout(Duration::from_secs(2));
+        drop(quota);
+        assert_eq!(bytes, Ok(16 * 1024));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_or_removed_does_not_stop_the_store() {
+        let root = tempfile::tempdir().unwrap();
+        // Six versions fit.
+        let options = DirectoryOptions { max_total_bytes: 100_000, ..QUICK };
+        let store = DirectoryStore::open(root.path(), options).unwrap();
+        let scope = Scope::local();
+        for _ in 0..6 {
+            store.put(&scope, artifact("x")).await.unwrap();
+        }
+        let fails = |step| *store.0.stop_at.lock().unwrap() = Some(Stop::Fails(step));
+        fails("expire");
+        for _ in 0..2 {
+            let full = store.put(&scope, artifact("x")).await.unwrap_err();
+            assert!(matches!(full, StoreError::Full { limit: 100_000, .. }), "{full}");
+        }
+        assert_eq!((store.usage().bytes, store.usage().evicted), (6 * 16 * 1024, 0));
+        fails("look");
+        store.put(&scope, artifact("x")).await.unwrap();
+        *store.0.stop_at.lock().unwrap() = None;
+        // The directory is looked through again once a sixteenth was written, and room is made.
+        store.put(&scope, artifact("x")).await.unwrap();
+        assert!(store.usage().bytes <= 100_000 && store.usage().evicted > 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How much a directory of artifacts takes on the disk, and which of them go first when it takes too much.
 
 use std::{
-    collections::{BinaryHeap, HashMap, VecDeque},
+    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
     io::{self, ErrorKind, Read as _, Write as _},
     sync::atomic::Ordering,
     time::SystemTime,
@@ -23,11 +23,11 @@ const EXPIRED: &str = "expired";
 /// When the file is longer, its older half is dropped.
 const MAX_EXPIRED_BYTES: u64 = 1024 * 1024;
 
-/// What is known of the bytes on the disk.
+/// What is known of the bytes on the disk beside how many they are, which [`Inner`] has.
 #[derive(Debug, Default)]
 pub(super) struct Quota {
-    /// What all versions are charged; none before the directory was looked through.
-    charged: Option<u64>,
+    /// Whether the directory was looked through.
+    is_counted: bool,
     /// What was written since it was looked through: other processes may have written as much.
     written: u64,
 }
@@ -49,33 +49,36 @@ pub(super) fn charge(content: u64, record: u64) -> u64 {
 }
 
 impl Inner {
-    /// What the store is charged, as far as it was looked through.
+    /// What the store is charged, as far as it was looked through. Never waits, so that any thread may ask.
     pub(super) fn charged(&self) -> u64 {
-        self.quota().charged.unwrap_or(0)
+        self.charged.load(Ordering::Relaxed)
     }
 
-    /// Makes room for `wanted` bytes of a scope, and charges them.
+    /// Makes room for `wanted` bytes of a scope, and charges them. Blocks while the directory is looked through.
     pub(super) fn reserve(&self, scope: &str, wanted: u64) -> Result<(), StoreError> {
         let limit = self.options.max_total_bytes;
         let mut quota = self.quota();
         let is_stale = quota.written > limit / 16;
-        let held = match quota.charged {
-            Some(held) if !is_stale && held.saturating_add(wanted) <= limit => held,
-            _ => {
-                let held = self.make_room(scope, wanted)?;
-                quota.written = 0;
-                held
-            }
-        };
-        quota.charged = Some(held.saturating_add(wanted));
+        let held = self.charged();
+        if !quota.is_counted || is_stale || held.saturating_add(wanted) > limit {
+            let held = self.make_room(scope, wanted)?;
+            self.charged.store(held, Ordering::Relaxed);
+            (quota.is_counted, quota.written) = (true, 0);
+        }
+        let held = self.charged();
+        let charged = held.saturating_add(wanted);
+        if charged > limit {
+            return Err(StoreError::Full { held, wanted, limit });
+        }
+        self.charged.store(charged, Ordering::Relaxed);
         quota.written = quota.written.saturating_add(wanted);
         Ok(())
     }
 
-    /// Gives back what was charged.
+    /// Gives back what was charged. Blocks while the directory is looked through.
     pub(super) fn release(&self, bytes: u64) {
-        let mut quota = self.quota();
-        quota.charged = quota.charged.map(|charged| charged.saturating_sub(bytes));
+        let _quota = self.quota();
+        self.charged.store(self.charged().saturating_sub(bytes), Ordering::Relaxed);
     }
 
     /// What the versions in a name's directory, or one version, are charged.
@@ -83,13 +86,13 @@ impl Inner {
         Ok(self.look_at(version)?.map_or(0, |(_, bytes)| bytes))
     }
 
-    /// Removes versions until `wanted` bytes of `scope` fit, by the rule of [`ArtifactStore`](crate::ArtifactStore).
-    /// Returns what the rest is charged.
+    /// Removes versions until `wanted` bytes of `scope` fit, by the rule of [`ArtifactStore`](crate::ArtifactStore), as
+    /// far as they can be removed. Returns what the rest is charged.
     fn make_room(&self, scope: &str, wanted: u64) -> io::Result<u64> {
         let mut held: HashMap<String, u64> = HashMap::new();
         for owner in self.directories("scopes")? {
             let mut bytes = 0;
-            self.each_version(&owner, |candidate| bytes += candidate.bytes)?;
+            self.each_version(&owner, |candidate| bytes += candidate.bytes);
             held.insert(owner, bytes);
         }
         let mut total: u64 = held.values().sum();
@@ -100,51 +103,105 @@ impl Inner {
         // A little more than must go, so that not every put looks through the directory.
         let aim = limit - limit / 64;
         let mut chosen: HashMap<String, VecDeque<Candidate>> = HashMap::new();
+        // Names whose versions cannot be removed, by scope and name.
+        let mut fixed: HashSet<(String, String)> = HashSet::new();
         while total.saturating_add(wanted) > aim {
             let weight = |owner: &str, bytes: u64| bytes + if owner == scope { wanted } else { 0 };
             let largest = held.iter().max_by_key(|(owner, bytes)| weight(owner, **bytes));
             let Some(owner) = largest.map(|(owner, _)| owner.clone()) else { break };
             let queue = chosen.entry(owner.clone()).or_default();
-            if queue.is_empty() {
-                *queue = self.least_recently_used(&owner)?;
-            }
             let Some(candidate) = queue.pop_front() else {
-                // Another process was faster, or nothing of this scope can be removed.
-                total -= held.remove(&owner).unwrap_or(0);
+                // Other processes may have written and removed since the scope was looked through.
+                let (earliest, bytes) = self.least_recently_used(&owner, &fixed);
+                let before = held.insert(owner.clone(), bytes).unwrap_or(0);
+                total = total.saturating_sub(before).saturating_add(bytes);
+                if earliest.is_empty() {
+                    // What it still holds counts, but no more of it can be removed.
+                    held.remove(&owner);
+                }
+                *queue = earliest;
                 continue;
             };
-            self.expire(&owner, &candidate)?;
+            let name = (owner, candidate.name.clone());
+            if fixed.contains(&name) {
+                continue;
+            }
+            if !self.expire(&name.0, &candidate)? {
+                fixed.insert(name);
+                continue;
+            }
             total = total.saturating_sub(candidate.bytes);
-            if let Some(bytes) = held.get_mut(&owner) {
+            if let Some(bytes) = held.get_mut(&name.0) {
                 *bytes = bytes.saturating_sub(candidate.bytes);
             }
         }
         Ok(total)
     }
 
-    /// The versions of a scope that were used the longest ago, in that order.
-    fn least_recently_used(&self, scope: &str) -> io::Result<VecDeque<Candidate>> {
-        let mut earliest = BinaryHeap::new();
+    /// The versions of a scope that were used the longest ago, in that order, without those of names that are `fixed`;
+    /// and what all versions of the scope are charged.
+    fn least_recently_used(
+        &self,
+        scope: &str,
+        fixed: &HashSet<(String, String)>,
+    ) -> (VecDeque<Candidate>, u64) {
+        let (mut earliest, mut bytes) = (BinaryHeap::new(), 0);
+        let fixed: HashSet<&str> = fixed
+            .iter()
+            .filter(|(owner, _)| owner == scope)
+            .map(|(_, name)| name.as_str())
+            .collect();
         self.each_version(scope, |candidate| {
+            bytes += candidate.bytes;
+            if fixed.contains(candidate.name.as_str()) {
+                return;
+            }
             earliest.push(candidate);
             if earliest.len() > MAX_CHOSEN {
                 earliest.pop();
             }
-        })?;
-        Ok(earliest.into_sorted_vec().into())
+        });
+        (earliest.into_sorted_vec().into(), bytes)
     }
 
-    fn each_version(&self, scope: &str, mut see: impl FnMut(Candidate)) -> io::Result<()> {
-        for name in self.directories(&format!("scopes/{scope}"))? {
-            for entry in self.directories(&format!("scopes/{scope}/{name}"))? {
+    /// Looks at every version of a scope. One folder that cannot be read, such as another user's, does not count and
+    /// does not stop the others.
+    fn each_version(&self, scope: &str, mut see: impl FnMut(Candidate)) {
+        let read = |path: &str| {
+            self.directories(path).unwrap_or_else(|error| {
+                self.pass_over(path, &error);
+                Vec::new()
+            })
+        };
+        for name in read(&format!("scopes/{scope}")) {
+            for entry in read(&format!("scopes/{scope}/{name}")) {
                 let Some(number) = number_of(&entry) else { continue };
                 let version = format!("scopes/{scope}/{name}/{entry}");
-                if let Some((used, bytes)) = self.look_at(&version)? {
-                    see(Candidate { used, name: name.clone(), number, bytes });
+                match self.attempt("look").and_then(|()| self.look_at(&version)) {
+                    Ok(Some((used, bytes))) => {
+                        see(Candidate { used, name: name.clone(), number, bytes });
+                    }
+                    Ok(None) => {}
+                    Err(error) => self.pass_over(&version, &error),
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Logs the first path of the store that cannot be read or removed while room is made.
+    fn pass_over(&self, path: &str, error: &io::Error) {
+        if !self.has_passed_over.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                path,
+                %error,
+                "a path in the artifact directory cannot be read or removed and is passed over; no other such path is logged"
+            );
+        }
+    }
+
+    /// A step that tests let fail.
+    fn attempt(&self, step: &'static str) -> io::Result<()> {
+        self.step(step).map_err(io::Error::other)
     }
 
     /// When a version was last used, and what it is charged; none when it is gone.
@@ -169,22 +226,35 @@ impl Inner {
         Ok(Some((used, charge(content, record))))
     }
 
-    fn expire(&self, scope: &str, candidate: &Candidate) -> io::Result<()> {
+    /// Removes a version, and says whether it is gone: another's folder may not be changed.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written down that the version has expired.
+    fn expire(&self, scope: &str, candidate: &Candidate) -> io::Result<bool> {
         let Candidate { name, number, .. } = candidate;
         let place = format!("scopes/{scope}/{name}");
         // Remembered before it is gone: a crash in between leaves an artifact that is found first.
         self.remember_expired(&place_key(scope, name), Some(*number))?;
         let temporary = self.temporary();
-        match self.root.rename(format!("{place}/{number}"), &self.root, &temporary) {
+        let version = format!("{place}/{number}");
+        let rename = || self.root.rename(&version, &self.root, &temporary);
+        match self.attempt("expire").and_then(|()| rename()) {
             Ok(()) => {}
-            Err(error) if is_absent(&error) => return Ok(()),
-            Err(error) => return Err(error),
+            Err(error) if is_absent(&error) => return Ok(true),
+            Err(error) => {
+                self.pass_over(&version, &error);
+                return Ok(false);
+            }
         }
         self.evicted.fetch_add(1, Ordering::Relaxed);
-        self.remove(&temporary)?;
+        // What cannot be removed now is removed when the store is opened next.
+        if let Err(error) = self.remove(&temporary) {
+            self.pass_over(&temporary, &error);
+        }
         // Goes only when it is empty.
         let _ = self.root.remove_dir(place);
-        Ok(())
+        Ok(true)
     }
 
     /// Writes down that a version has expired; none forgets what has expired of that name.
