@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind, TestingConfig},
+    config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
     front::Front,
     gateway::{Changes, Gateway},
     health::{Faults, Health},
@@ -191,7 +191,7 @@ impl AppBuilder {
         };
         let faults = Arc::new(Faults::default());
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
-        let capturer = capturer(store.clone(), &config.testing);
+        let capturer = capturer(store.clone(), &config);
         let changes = Arc::new(Changes::default());
         let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
         let reserved = BuiltIns::names(&config);
@@ -339,8 +339,13 @@ fn open_store(config: &ArtifactsConfig) -> Result<Arc<dyn ArtifactStore>, StartE
     }
 }
 
-fn capturer(store: Arc<dyn ArtifactStore>, testing: &TestingConfig) -> Capturer {
+fn capturer(store: Arc<dyn ArtifactStore>, config: &Config) -> Capturer {
+    let testing = &config.testing;
     let mut capturer = Capturer::new(store);
+    if !config.tools.artifacts {
+        // No answer speaks of tools that are switched off.
+        capturer = capturer.tools("", "");
+    }
     if let Some(seed) = testing.seed {
         capturer = capturer.ids(Arc::new(SeededIds::new(seed)));
     }

@@ -324,11 +324,13 @@ impl Front {
 
     /// How to use this server, and what the upstreams that are there say of themselves, as far as it fits.
     fn instructions(&self) -> String {
-        let mut text = format!(
-            "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. {LIST} lists them, \
-             {READ} reads them in parts."
-        );
-        if self.library.is_enabled() {
+        let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
+        if self.built_ins.has(READ) {
+            text.push_str(&format!("{LIST} lists them, {READ} reads them in parts."));
+        } else {
+            text.push_str("They can be read as resources.");
+        }
+        if self.built_ins.has(SEARCH) {
             text.push_str(&format!(
                 "\n\n{SEARCH} finds passages of the documents and notes that are kept here; cite them by their sourceUri."
             ));

@@ -3,10 +3,12 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use marquetry_artifacts::ArtifactStore;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,6 +18,10 @@ use crate::{
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
+
+/// How long after a failed save no requests should be sent here. While none come, no save can succeed and end the
+/// fault, so a longer time would keep them away for ever.
+const UNREADY_TIME: Duration = Duration::from_secs(10);
 
 /// How the server is.
 pub(crate) struct Health {
@@ -52,7 +58,7 @@ impl Status {
 pub(crate) enum NotReady {
     /// Some upstreams have neither been started nor failed yet.
     Starting,
-    /// A part that requests need does not work; `/healthz` says which.
+    /// A part that requests need has failed within [`UNREADY_TIME`]; `/healthz` says which.
     Failing,
     /// The server is shutting down.
     Stopping,
@@ -71,8 +77,15 @@ impl NotReady {
 /// Parts of the server that failed when they were last used, each with its problem.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    problems: Mutex<BTreeMap<&'static str, String>>,
+    problems: Mutex<BTreeMap<&'static str, Fault>>,
     logged: Rate,
+}
+
+#[derive(Debug)]
+struct Fault {
+    problem: String,
+    /// When the part failed last.
+    failed: Instant,
 }
 
 impl Default for Faults {
@@ -87,7 +100,7 @@ impl Faults {
         if let Some(suppressed) = self.logged.admit() {
             tracing::error!(part, problem, suppressed, "a part of the server fails");
         }
-        self.problems().insert(part, problem);
+        self.problems().insert(part, Fault { problem, failed: Instant::now() });
     }
 
     /// Notes that a part works.
@@ -97,15 +110,16 @@ impl Faults {
         }
     }
 
-    fn has(&self, part: &'static str) -> bool {
-        self.problems().contains_key(part)
+    /// Whether a part has failed within this time, and not worked since.
+    fn has_within(&self, part: &'static str, time: Duration) -> bool {
+        self.problems().get(part).is_some_and(|fault| fault.failed.elapsed() < time)
     }
 
     fn list(&self) -> Vec<(&'static str, String)> {
-        self.problems().iter().map(|(part, problem)| (*part, problem.clone())).collect()
+        self.problems().iter().map(|(part, fault)| (*part, fault.problem.clone())).collect()
     }
 
-    fn problems(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+    fn problems(&self) -> MutexGuard<'_, BTreeMap<&'static str, Fault>> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,7 +166,7 @@ impl Health {
             Err(NotReady::Stopping)
         } else if !self.gateway.is_settled() {
             Err(NotReady::Starting)
-        } else if self.faults.has(ARTIFACTS) {
+        } else if self.faults.has_within(ARTIFACTS, UNREADY_TIME) {
             Err(NotReady::Failing)
         } else {
             Ok(())
@@ -210,7 +224,10 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_artifacts::{MemoryLimits, MemoryStore};
+
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn a_fault_lasts_until_its_part_works() {
@@ -221,5 +238,29 @@ mod tests {
         assert_eq!(faults.list(), [("artifacts", "disk is full".to_owned())]);
         faults.clear("artifacts");
         assert_eq!(faults.list(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_come_again_some_time_after_a_failed_save() {
+        let gateway = Gateway::start(&Config::default(), Vec::new(), Arc::default());
+        let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+        let faults = Arc::new(Faults::default());
+        let stop = CancellationToken::new();
+        let health = Health::new(gateway, store, faults.clone(), stop);
+        assert_eq!(health.readiness(), Ok(()));
+        faults.raise(ARTIFACTS, "disk is full".to_owned());
+        tokio::time::advance(UNREADY_TIME / 2).await;
+        faults.raise(ARTIFACTS, "disk is full".to_owned());
+        tokio::time::advance(UNREADY_TIME * 3 / 4).await;
+        assert_eq!(health.readiness(), Err(NotReady::Failing));
+        tokio::time::advance(UNREADY_TIME).await;
+        assert_eq!(health.readiness(), Ok(()));
+        // Health tells it until a save succeeds.
+        assert_eq!(health.status(), Status::Degraded);
+        assert_eq!(health.report()["faults"][0]["part"], ARTIFACTS);
+        faults.raise(ARTIFACTS, "disk is full".to_owned());
+        assert_eq!(health.readiness(), Err(NotReady::Failing));
+        faults.clear(ARTIFACTS);
+        assert_eq!((health.readiness(), health.status()), (Ok(()), Status::Ok));
     }
 }

@@ -313,14 +313,8 @@ impl Gateway {
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
                 // Before the caller hears of it, so that health never contradicts what a caller was told.
-                if matches!(upstream.state(), State::Ready(_)) {
+                if is_fault_of_upstream(&error) && matches!(upstream.state(), State::Ready(_)) {
                     upstream.distrust(format!("the last call got no answer: {error}"));
-                }
-                if matches!(
-                    error,
-                    ClientError::Io { .. } | ClientError::Http { .. } | ClientError::Timeout(_)
-                ) {
-                    upstream.suspected.notify_one();
                 }
                 let state = match &error {
                     ClientError::Closed(_) => upstream.state_after_loss().await,
@@ -374,7 +368,20 @@ fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
 /// An upstream refuses this server's credentials.
 const UPSTREAM_UNAUTHORIZED: i32 = 502;
 
-fn is_stateless(client: &Client) -> bool {
+/// Whether a failed call says something against its upstream, rather than against this call alone: a caller that cancels,
+/// or does not answer what the upstream asks, shows nothing.
+fn is_fault_of_upstream(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Closed(_)
+            | ClientError::Io { .. }
+            | ClientError::Http { .. }
+            | ClientError::Timeout(_)
+            | ClientError::Unauthorized(_)
+    )
+}
+
+pub(super) fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless
 }
 
@@ -449,6 +456,30 @@ impl From<CallFailure> for RpcError {
             CallFailure::Unreachable(unreachable) => {
                 Self::internal(unreachable.to_string()).with_data(&unreachable.data())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_a_caller_does_is_no_fault_of_its_upstream() {
+        let refused = RpcError::invalid_params("nobody answers");
+        for error in [
+            ClientError::Cancelled,
+            ClientError::TaskCancelled,
+            ClientError::Unanswered(refused),
+            ClientError::TooManyRounds(3),
+        ] {
+            assert!(!is_fault_of_upstream(&error), "{error}");
+        }
+        let http = ClientError::Http { status: 500, body: String::new() };
+        for error in [ClientError::Timeout(Duration::from_secs(1)), http] {
+            assert!(is_fault_of_upstream(&error), "{error}");
         }
     }
 }

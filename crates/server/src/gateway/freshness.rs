@@ -40,8 +40,8 @@ pub(crate) struct Freshness {
     /// The lists that agents are waiting for.
     wanted: Mutex<[bool; 3]>,
     some_wanted: Notify,
-    /// How often wanted lists were fetched.
-    fetched: watch::Sender<u64>,
+    /// By [`List`]: how often it was fetched.
+    fetched: watch::Sender<[u64; 3]>,
     /// By [`List`]: an agent has waited in vain, so no other waits until the list comes.
     is_late: [AtomicBool; 3],
     /// The least time between two fetches.
@@ -55,7 +55,7 @@ impl Freshness {
             stale_from: Mutex::default(),
             wanted: Mutex::default(),
             some_wanted: Notify::new(),
-            fetched: watch::Sender::new(0),
+            fetched: watch::Sender::new([0; 3]),
             is_late: Default::default(),
             pause,
         }
@@ -88,14 +88,15 @@ impl Freshness {
             return;
         }
         let mut fetched = self.fetched.subscribe();
+        let before = fetched.borrow()[list as usize];
         lock(&self.wanted)[list as usize] = true;
         self.some_wanted.notify_one();
         let is_late = &self.is_late[list as usize];
         if is_late.load(Ordering::Relaxed) {
             return;
         }
-        // Another list may come first.
-        let fetching = async { while fetched.changed().await.is_ok() && self.is_stale(list) {} };
+        // Another list may come first; and this one may be stale again as soon as it comes.
+        let fetching = fetched.wait_for(|counts| counts[list as usize] != before);
         if timeout(WAIT, fetching).await.is_err() {
             is_late.store(true, Ordering::Relaxed);
         }
@@ -123,7 +124,9 @@ impl Freshness {
         for &list in lists {
             self.is_late[list as usize].store(false, Ordering::Relaxed);
         }
-        self.fetched.send_modify(|fetched| *fetched += 1);
+        self.fetched.send_modify(|counts| {
+            lists.iter().for_each(|&list| counts[list as usize] += 1);
+        });
     }
 
     /// The upstream has started again: what was late before says nothing of it now.
@@ -190,6 +193,24 @@ mod tests {
         };
         tokio::join!(freshness.refreshed(List::Tools), fetching);
         assert!(!freshness.is_stale(List::Tools));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_stale_at_once_keeps_nobody_waiting_once_it_is_fetched() {
+        let freshness = Freshness::new(Duration::ZERO);
+        freshness.note(List::Tools, Some(CacheHint::default()));
+        let fetch = async || {
+            assert_eq!(freshness.wanted().await, [List::Tools]);
+            freshness.done(&[List::Prompts]);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            freshness.note(List::Tools, Some(CacheHint::default()));
+            freshness.done(&[List::Tools]);
+        };
+        for _ in 0..3 {
+            let since = Instant::now();
+            tokio::join!(freshness.refreshed(List::Tools), fetch());
+            assert!(since.elapsed() < WAIT / 2, "{:?}", since.elapsed());
+        }
     }
 
     #[tokio::test(start_paused = true)]

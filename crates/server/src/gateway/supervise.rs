@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use marquetry_protocol::{
     Era,
-    client::{Client, ClientError, Fetched, ServerNotification},
+    client::{CallOptions, Client, ClientError, Fetched, ServerNotification},
     error_code,
     types::{CacheHint, Tool},
 };
@@ -20,6 +20,7 @@ use tokio::sync::{
 use super::{
     Gateway,
     backoff::{self, STEADY},
+    call::is_stateless,
     catalog::Listing,
     connection::Connection,
     freshness::List,
@@ -176,6 +177,15 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     }
 }
 
+/// What came of asking an upstream for a sign of life.
+enum Ping {
+    /// A result, or an error that only a live upstream gives.
+    Answered,
+    /// It does not accept this server's credentials.
+    Refused,
+    Nothing,
+}
+
 /// One connection to an upstream that is ready.
 struct Session<'a> {
     gateway: &'a Gateway,
@@ -192,12 +202,18 @@ impl Session<'_> {
                 biased;
                 () = self.upstream.suspected.notified() => {
                     let limit = Duration::from_millis(self.gateway.config.ping_timeout_ms);
-                    if !self.client.is_alive(limit).await {
-                        let ms = limit.as_millis();
-                        return format!("gave no sign of life within {ms} ms after a call without an answer");
+                    match self.ping(limit).await {
+                        Ping::Nothing => {
+                            let ms = limit.as_millis();
+                            return format!("gave no sign of life within {ms} ms after a call without an answer");
+                        }
+                        // It is alive, and still refuses this server.
+                        Ping::Refused => {}
+                        Ping::Answered => {
+                            self.upstream.trust();
+                            self.stale[List::Tools as usize].changed.notify_one();
+                        }
                     }
-                    self.upstream.trust();
-                    self.stale[List::Tools as usize].changed.notify_one();
                 }
                 lists = self.upstream.freshness.wanted() => {
                     lists.iter().for_each(|&list| self.stale[list as usize].wanted.notify_one());
@@ -212,6 +228,19 @@ impl Session<'_> {
                     Err(RecvError::Closed) => return self.client.closed().await.to_string(),
                 },
             }
+        }
+    }
+
+    /// Asks for a sign of life, as [`Client::is_alive`] does.
+    async fn ping(&self, limit: Duration) -> Ping {
+        let method = if is_stateless(self.client) { "server/discover" } else { "ping" };
+        let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
+        match self.client.request(method, None, options).await {
+            Err(ClientError::Timeout(_) | ClientError::Closed(_) | ClientError::Io { .. }) => {
+                Ping::Nothing
+            }
+            Err(ClientError::Unauthorized(_)) => Ping::Refused,
+            _ => Ping::Answered,
         }
     }
 

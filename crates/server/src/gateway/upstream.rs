@@ -204,9 +204,10 @@ impl Upstream {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A call failed. Until one succeeds, or the upstream shows that it is alive, health says so.
+    /// A call failed. Until one succeeds, or the upstream shows that it is alive, for which it is asked, health says so.
     pub(super) fn distrust(&self, problem: String) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+        self.suspected.notify_one();
     }
 
     /// The upstream works.
@@ -313,6 +314,7 @@ impl Upstream {
                 let said = Said {
                     upstream: self.name.clone(),
                     rate: Rate::new(self.log_lines),
+                    repeated: Rate::new(self.log_lines),
                     log: self.stderr.clone(),
                 };
                 program.stderr = Stderr::Lines(Arc::new(move |line| said.log(line)));
@@ -348,19 +350,24 @@ impl Upstream {
 struct Said {
     upstream: String,
     rate: Rate,
+    /// Lines that are logged for debugging alone have a rate of their own: they are seldom shown, and must not take the
+    /// place of those that are.
+    repeated: Rate,
     log: Arc<StderrLog>,
 }
 
 impl Said {
     fn log(&self, line: &str) {
-        let level = self.log.take(line);
+        let upstream = &self.upstream;
+        if self.log.take(line) != Level::INFO {
+            if self.repeated.admit().is_some() {
+                tracing::debug!(target: "marquetry::upstream", upstream, "{line}");
+            }
+            return;
+        }
         let Some(suppressed) = self.rate.admit() else { return };
         self.tell_suppressed(suppressed);
-        let upstream = &self.upstream;
-        match level {
-            Level::INFO => tracing::info!(target: "marquetry::upstream", upstream, "{line}"),
-            _ => tracing::debug!(target: "marquetry::upstream", upstream, "{line}"),
-        }
+        tracing::info!(target: "marquetry::upstream", upstream, "{line}");
     }
 
     fn tell_suppressed(&self, suppressed: u64) {
@@ -407,6 +414,22 @@ impl Upstream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_are_not_shown_leave_the_rate_to_others() {
+        let said = Said {
+            upstream: "a".to_owned(),
+            rate: Rate::new(1),
+            repeated: Rate::new(1),
+            log: Arc::default(),
+        };
+        said.log("the same again");
+        said.log.begin_run();
+        (0..100).for_each(|_| said.log("the same again"));
+        assert_eq!(said.rate.admit(), Some(0));
+        (0..100).for_each(|_| said.log("new"));
+        assert!(said.rate.take_suppressed() > 80);
+    }
 
     #[tokio::test]
     async fn a_state_does_not_settle_but_the_lists_do() {

@@ -25,18 +25,21 @@ pub(crate) enum ErrorCode {
     Forbidden,
     Conflict,
     LimitExceeded,
+    /// It was not begun, since others keep the server busy; nothing is broken.
+    Busy,
     /// It may work later.
     Unavailable,
     Internal,
 }
 
 impl ErrorCode {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::InvalidParams,
         Self::NotFound,
         Self::Forbidden,
         Self::Conflict,
         Self::LimitExceeded,
+        Self::Busy,
         Self::Unavailable,
         Self::Internal,
     ];
@@ -48,6 +51,7 @@ impl ErrorCode {
             Self::Forbidden => "forbidden",
             Self::Conflict => "conflict",
             Self::LimitExceeded => "limit_exceeded",
+            Self::Busy => "busy",
             Self::Unavailable => "unavailable",
             Self::Internal => "internal",
         }
@@ -87,7 +91,9 @@ impl From<Failure> for RpcError {
             ErrorCode::InvalidParams | ErrorCode::NotFound => Self::invalid_params(message),
             ErrorCode::Forbidden | ErrorCode::Conflict => Self::invalid_request(message),
             ErrorCode::LimitExceeded => Self::limit_exceeded(message),
-            ErrorCode::Unavailable | ErrorCode::Internal => Self::internal(message),
+            ErrorCode::Busy | ErrorCode::Unavailable | ErrorCode::Internal => {
+                Self::internal(message)
+            }
         };
         error.with_data(&json!({ KIND: code.as_str() }))
     }
@@ -161,8 +167,9 @@ impl From<ExtractError> for Failure {
                 return Self::new(ErrorCode::LimitExceeded, format!("{error}{TIME}"));
             }
             ExtractError::Limit { .. } => ErrorCode::LimitExceeded,
-            // This says nothing about the document, which may be read the next time.
-            ExtractError::Busy(_) | ExtractError::Stopped => ErrorCode::Unavailable,
+            // These say nothing about the document, which may be read the next time.
+            ExtractError::Busy(_) => ErrorCode::Busy,
+            ExtractError::Stopped => ErrorCode::Unavailable,
             _ => ErrorCode::InvalidParams,
         };
         Self::new(code, error.to_string())

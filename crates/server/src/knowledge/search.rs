@@ -232,7 +232,7 @@ impl Access {
         let mut chunk = hit.chunk;
         let uri = self.knowledge.chunk_uri(chunk.id);
         // One that was kept before passages had a limit.
-        let most = self.knowledge.job.max_passage_bytes();
+        let most = self.knowledge.job.max_passage_bytes().get();
         if chunk.content.len() > most {
             let bytes = chunk.content.len();
             chunk.content.truncate(chunk.content.floor_char_boundary(most));
@@ -300,7 +300,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::knowledge::text_of;
+    use crate::{
+        config::KnowledgeConfig,
+        knowledge::{ErrorCode, text_of},
+    };
 
     /// The built-in model, which has no vector for texts that name poison.
     struct Picky(&'static StaticModel);
@@ -317,6 +320,24 @@ mod tests {
             let mut vectors = Embedder::embed(&self.0, texts).await?;
             vectors.truncate(texts.iter().take_while(|text| !text.contains(POISON)).count());
             Ok(vectors)
+        }
+
+        fn count_tokens(&self, text: &str) -> usize {
+            Embedder::count_tokens(&self.0, text)
+        }
+    }
+
+    /// A model that never comes to an end.
+    struct Slow(&'static StaticModel);
+
+    #[async_trait::async_trait]
+    impl Embedder for Slow {
+        fn model(&self) -> &EmbeddingModel {
+            Embedder::model(&self.0)
+        }
+
+        async fn embed(&self, _texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+            std::future::pending().await
         }
 
         fn count_tokens(&self, text: &str) -> usize {
@@ -437,6 +458,43 @@ mod tests {
         access.change(&uri, patch).await.unwrap();
         assert_eq!(access.found("rye").await.len(), Question::LIMIT);
         assert_eq!(access.chunk_count(&uri).await.unwrap(), 400);
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_again_is_cut_within_the_bounds() {
+        let mut access = access().await;
+        // Cut without any bound of tokens.
+        let uri = access.note("The mill grinds wheat.").await;
+        let sentence = "mill ".repeat(2_000);
+        let patch = RecordPatch::new().attribute("text", sentence.clone());
+        access.update(&uri, patch).await.unwrap();
+        let by_tokens = access.chunk_count(&uri).await.unwrap();
+        assert!(by_tokens >= 4, "{by_tokens}");
+        let config = KnowledgeConfig {
+            max_passage_bytes: 200.try_into().unwrap(),
+            ..KnowledgeConfig::default()
+        };
+        access.knowledge.job = crate::knowledge::Job::new(&config, "local");
+        let patch = RecordPatch::new().attribute("text", sentence + "wheat");
+        access.update(&uri, patch).await.unwrap();
+        let by_bytes = access.chunk_count(&uri).await.unwrap();
+        assert!(by_bytes >= 50, "{by_bytes}");
+    }
+
+    #[tokio::test]
+    async fn a_new_title_is_embedded_within_the_time_for_embedding() {
+        let mut access = access().await;
+        let uri = access.note("The mill grinds wheat.").await;
+        let config =
+            KnowledgeConfig { max_embed_ms: 1.try_into().unwrap(), ..KnowledgeConfig::default() };
+        access.knowledge.job = crate::knowledge::Job::new(&config, "local");
+        access.knowledge.pipeline = {
+            let store = access.knowledge.pipeline.store().clone();
+            Pipeline::new(store, Arc::new(Slow(StaticModel::built_in()))).unwrap()
+        };
+        let failed = access.update(&uri, RecordPatch::new().name("mill")).await.unwrap_err();
+        assert_eq!(failed.code, ErrorCode::LimitExceeded, "{failed}");
+        assert!(failed.message.contains("knowledge.max_embed_ms (1)"), "{failed}");
     }
 
     #[tokio::test]

@@ -100,9 +100,10 @@ impl Knowledge {
             .metadata
             .get(CHUNKING)
             .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
+        let options = self.bounded(options.unwrap_or_default());
         let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
         match text_of(&self.job, record, content).await {
-            Ok(extracted) => self.recut(record, extracted, options.unwrap_or_default()).await,
+            Ok(extracted) => self.recut(record, extracted, options).await,
             // It says nothing any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
                 self.forget(&old.uri).await?;
@@ -110,6 +111,13 @@ impl Knowledge {
             }
             Err(failure) => Err(failure),
         }
+    }
+
+    /// The same way to cut, within today's bounds: a text may have been cut under other settings.
+    fn bounded(&self, mut options: ChunkOptions) -> ChunkOptions {
+        options.max_bytes = options.max_bytes.min(self.job.max_passage_bytes());
+        options.max_tokens.get_or_insert(ChunkOptions::USUAL_TOKENS);
+        options
     }
 
     /// Cuts what a record says by now, in the place of the chunks that it has. Where they say the same, they stay with
@@ -136,7 +144,7 @@ impl Knowledge {
                 // What fitted the text that it had may not fit this one.
                 Err(PipelineError::Chunk(problem)) => {
                     tracing::debug!(uri, %problem, "a text is cut by default");
-                    let options = ChunkOptions::default();
+                    let options = self.bounded(ChunkOptions::default());
                     Ok((prepare(options).await?, options))
                 }
                 prepared => Ok((prepared?, options)),
@@ -171,7 +179,18 @@ impl Knowledge {
 
     /// Makes the document of a record say what the record says by now, with the chunks that it has.
     async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
-        self.pipeline.relabel(self.document_for(record, Some(old))).await?;
+        let names = |document: &Document| {
+            (document.title.clone(), document.name.clone(), document.metadata.clone())
+        };
+        let before = names(&old);
+        let document = self.document_for(record, Some(old));
+        // Nothing is embedded anew unless one of these changes.
+        if names(&document) == before {
+            self.pipeline.relabel(document).await?;
+        } else {
+            let relabel = async |_: Stop| Ok(self.pipeline.relabel(document).await?);
+            embedded(&self.job, "embedding the passages under their new names", relabel).await?;
+        }
         Ok(())
     }
 

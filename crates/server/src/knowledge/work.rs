@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    num::NonZeroUsize,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
@@ -25,7 +26,7 @@ pub(crate) struct Job {
     /// For embedding it as well: `knowledge.max_embed_ms`.
     embed_time: Duration,
     /// How much of a passage is shown: `knowledge.max_passage_bytes`.
-    max_passage_bytes: usize,
+    max_passage_bytes: NonZeroUsize,
 }
 
 impl Job {
@@ -34,7 +35,7 @@ impl Job {
             caller: caller.into(),
             time: Duration::from_millis(config.max_work_ms.get()),
             embed_time: Duration::from_millis(config.max_embed_ms.get()),
-            max_passage_bytes: config.max_passage_bytes.get(),
+            max_passage_bytes: config.max_passage_bytes,
         }
     }
 
@@ -44,7 +45,7 @@ impl Job {
     }
 
     /// How much of a passage is shown, in bytes.
-    pub(crate) fn max_passage_bytes(&self) -> usize {
+    pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
         self.max_passage_bytes
     }
 
@@ -65,7 +66,7 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
 ///
 /// # Errors
 ///
-/// The work's own, [`ErrorCode::Unavailable`] if there is no place for too long, and [`ErrorCode::Internal`] if it
+/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::Internal`] if it
 /// panics.
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
@@ -79,7 +80,7 @@ pub(crate) async fn worked<T: Send + 'static>(
 ///
 /// # Errors
 ///
-/// The work's own, [`ErrorCode::Unavailable`] if there is no place for too long, and [`ErrorCode::LimitExceeded`] if it
+/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::LimitExceeded`] if it
 /// takes too long.
 pub(crate) async fn embedded<T>(
     job: &Job,
@@ -142,7 +143,7 @@ impl Places {
                 let message = format!(
                     "{what} was not begun for {seconds} seconds: other documents are being worked on"
                 );
-                Err(Failure::new(ErrorCode::Unavailable, message))
+                Err(Failure::new(ErrorCode::Busy, message))
             }
         }
     }
@@ -304,7 +305,7 @@ mod tests {
         }
         let impatient = Job { time: Duration::from_millis(5), ..job("many") };
         let refused = places.take(&impatient, "reading").await.err().unwrap();
-        assert_eq!(refused.code, ErrorCode::Unavailable);
+        assert_eq!(refused.code, ErrorCode::Busy);
         held.push(places.take(&job("other"), "it").await.unwrap());
         drop(held);
         let state = places.state();

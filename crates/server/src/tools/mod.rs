@@ -84,6 +84,11 @@ impl BuiltIns {
         names
     }
 
+    /// Whether one of them has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.toolbox.tools().any(|tool| tool.name == name)
+    }
+
     /// The tools as `tools/list` shows them.
     pub(crate) fn listed(&self) -> &[Tool] {
         &self.listed
@@ -95,7 +100,10 @@ impl BuiltIns {
         params: &CallToolParams,
         cx: &RequestContext,
     ) -> Option<Result<Reply, RpcError>> {
-        if params.name == ENCODE && params.arguments.as_deref().is_some_and(has_no_text) {
+        if params.name == ENCODE
+            && self.has(ENCODE)
+            && params.arguments.as_deref().is_some_and(has_no_text)
+        {
             let error = DiagramError::EncodingFailed;
             let meta = json!({ERROR: {"code": error.code()}});
             let result = CallToolResult::error(error.to_string());
@@ -122,7 +130,8 @@ impl BuiltIns {
     fn report(&self, name: &str, result: &CallToolResult) {
         match error_code(result) {
             _ if name == CHAT => {}
-            None => self.faults.clear(KNOWLEDGE),
+            None if KnowledgeTools::uses_store(name) => self.faults.clear(KNOWLEDGE),
+            None => {}
             Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
                 let message = result.content.first().and_then(|item| item.as_text());
                 let message = message.unwrap_or_default();

@@ -158,6 +158,11 @@ async fn knowledge_that_fails_is_seen_until_it_works() {
     );
     // What does not need it works.
     assert_eq!(get(&server, "/readyz", &[]).await.status, 200);
+    // A tool that needs nothing of what is kept says nothing of it.
+    let text = json!({"content": "The mill grinds. The bakery opens.", "preview": true});
+    let cut = call(&agent, "am7_chunk_content", text).await.unwrap();
+    assert!(cut["isError"].is_null(), "{cut}");
+    assert_eq!(server.app.health()["faults"][0]["part"], "knowledge");
     std::fs::remove_file(directory.path().join("folder")).unwrap();
     until("it works", async || {
         let made = call(&agent, "am7_create_object", note.clone()).await.unwrap();

@@ -301,5 +301,27 @@ async fn groups_of_tools_are_switched_off() {
     let (code, message) =
         rpc_error(call(&agent, "encodePlantUML", json!({"plantumlCode": "a"})).await);
     assert_eq!((code, message.as_str()), (-32602, "unknown tool 'encodePlantUML'"));
+    let (code, message) = rpc_error(call(&agent, "encodePlantUML", json!({})).await);
+    assert_eq!((code, message.as_str()), (-32602, "unknown tool 'encodePlantUML'"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_speaks_of_tools_that_are_switched_off() {
+    let (server, _web, agent) = captured("[tools]\nartifacts = false\nknowledge = false\n").await;
+    let instructions = agent.server().instructions.clone().unwrap();
+    for tool in ["list_artifacts", "read_artifact", "am7_vector_search"] {
+        assert!(!instructions.contains(tool), "{instructions}");
+    }
+    let answer = call(&agent, "web__big", json!({"words": 20_000})).await.unwrap();
+    assert_eq!(answer["_meta"]["marquetry/capture"]["status"], "processed_saved_and_truncated");
+    let text = answer["content"].to_string();
+    assert!(!text.contains("_artifact"), "{}", &text[..2_000]);
+    server.stop().await;
+    let (server, _web, agent) = captured("").await;
+    let instructions = agent.server().instructions.clone().unwrap();
+    for tool in ["list_artifacts", "read_artifact"] {
+        assert!(instructions.contains(tool), "{instructions}");
+    }
     server.stop().await;
 }

@@ -87,7 +87,7 @@ impl Problem {
             ErrorCode::Forbidden => 403,
             ErrorCode::Conflict => 409,
             ErrorCode::LimitExceeded => 413,
-            ErrorCode::Unavailable => 503,
+            ErrorCode::Busy | ErrorCode::Unavailable => 503,
             ErrorCode::Internal => 500,
         };
         Self::new(status, code.as_str(), message)
@@ -206,6 +206,7 @@ mod tests {
             403 forbidden: why
             409 conflict: why
             413 limit_exceeded: why
+            503 busy: why
             503 unavailable: why
             500 internal: why
             400 invalid_params: as an error
@@ -213,6 +214,7 @@ mod tests {
             403 forbidden: as an error
             409 conflict: as an error
             413 limit_exceeded: as an error
+            503 busy: as an error
             503 unavailable: as an error
             500 internal: as an error
             404 unknown_tool: unknown tool 'x'

@@ -59,6 +59,11 @@ impl KnowledgeTools {
         self.library.is_enabled()
     }
 
+    /// Whether a successful call shows that what is kept can be reached; the others may work on a text of the call's own.
+    pub(crate) fn uses_store(name: &str) -> bool {
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
+    }
+
     /// Adds them to `toolbox`.
     pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let toolbox = self.add_objects(toolbox);
