@@ -247,7 +247,7 @@ impl AppBuilder {
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
             mcp_v1: Arc::new(McpV1::new(server.clone(), library.clone(), config.limits.clone())),
-            rest: Arc::new(Rest { diagrams, limits: config.limits }),
+            rest: Arc::new(Rest { server: server.clone(), diagrams, limits: config.limits }),
         });
         let serving = TaskTracker::new();
         let inner =

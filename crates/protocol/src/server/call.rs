@@ -23,7 +23,7 @@ use super::{
     Caller, Handler, Reply, RequestContext, Server,
     context::Parts,
     conversation::{Conversation, InFlightGuard},
-    fair::Place,
+    fair::{Full, Place},
     outgoing::Outgoing,
     peer::Peer,
     rounds::{self, Rounds},
@@ -211,9 +211,7 @@ impl Accepted {
                     }
                     None => Err(RpcError::internal("a question came from nowhere")),
                 },
-                () = cut.cancelled() => Err(RpcError::internal(
-                    "the server is shutting down, and the call was not done in time",
-                )),
+                () = cut.cancelled() => Err(cut_off()),
             };
             let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
                 Ok(reply) => Outgoing::result(match revision.era() {
@@ -231,15 +229,24 @@ impl Accepted {
                 Ok(answer) => answer,
                 Err(full) => {
                     tracing::warn!(method, %full, "an answer was dropped: clients read too slowly");
-                    let error = RpcError::too_many_requests(format!(
-                        "there is no room for the answer: {full}; call again later"
-                    ));
-                    Outgoing::error(Some(&id), &error)
+                    Outgoing::error(Some(&id), &no_room(&full))
                 }
             };
             Some(answer.holding(in_flight))
         }
     }
+}
+
+/// The error for an answer that does not fit among the bytes that wait to be sent.
+pub(super) fn no_room(full: &Full) -> RpcError {
+    RpcError::too_many_requests(format!(
+        "there is no room for the answer: {full}; call again later"
+    ))
+}
+
+/// The error for a call that a shutdown no longer waits for.
+pub(super) fn cut_off() -> RpcError {
+    RpcError::internal("the server is shutting down, and the call was not done in time")
 }
 
 /// Polls once: what is done at once needs no task of its own.

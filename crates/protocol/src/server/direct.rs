@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use jsonrpsee::{Extensions, types::Params};
 use serde_json::value::RawValue;
@@ -12,67 +13,50 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Caller, Principal, Reply, RequestContext, Server,
-    call::respond,
+    Peer, Principal, Reply, RequestContext, Server,
+    call::{cut_off, no_room, respond},
     context::Parts,
     conversation::Conversation,
+    fair::Place,
     notifier::{Filter, Listener},
-    outgoing::nowhere,
+    outgoing::{Outgoing, counted, nowhere},
     subscriptions::Subscriptions,
     table::Found,
 };
 use crate::{Era, RequestId, Revision, RpcError, members::Members, types::ClientCapabilities};
 
+/// A request that came by no transport of the protocol. It is in flight until this is dropped, or until the answer that
+/// [`Self::answer`] counts has left.
+pub struct DirectCall {
+    server: Server,
+    peer: Peer,
+    place: Place,
+}
+
 impl Server {
-    /// Answers a request of `principal` that came by no transport of the protocol, as a client of
-    /// [`Revision::LATEST_SESSION`] is answered that offers nothing: it can be asked nothing, and is told nothing
-    /// before the answer. Each request stands for itself; `initialize` begins no session.
-    ///
-    /// Dropping the future cancels the request. It counts among the requests in flight of its principal, and waits for a
-    /// place there as others do. How large requests are is the caller's to bound.
+    /// Takes in a request of `peer` that came by no transport of the protocol. It counts among the requests in flight of
+    /// its caller, and waits for a place there as others do.
     ///
     /// # Errors
-    /// As the method has them; "method not found" if there is none.
-    pub async fn request(
-        &self,
-        principal: Option<Arc<Principal>>,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> Result<Reply, RpcError> {
-        let Found { name, callback, is_extension } = self
-            .shared
-            .tables
-            .find(Era::Session, method)
-            .ok_or_else(|| RpcError::method_not_found(method))?;
-        let conversation = self.alone(principal);
-        let cx = self.context(&conversation, name, params);
-        let _place = self.place(cx.caller()).await?;
-        let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
-        let mut extensions = Extensions::new();
-        extensions.insert(self.clone());
-        extensions.insert(conversation);
-        extensions.insert(cx);
-        let work = AssertUnwindSafe(respond(callback.clone(), params, extensions)).catch_unwind();
-        let outcome = work
-            .await
-            .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked"))));
-        outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
+    /// When there was no place in [`Limits::queue_time`](super::Limits::queue_time).
+    pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
+        let place = self.place(&peer.caller).await?;
+        Ok(DirectCall { server: self.clone(), peer, place })
     }
 
-    /// Watches the resource `uri` for `principal`, as one that is subscribed to it.
+    /// Watches the resource `uri` for `peer`, as one that is subscribed to it. It counts among the clients of its caller
+    /// that listen for announcements.
     ///
     /// # Errors
-    /// As [`Handler::subscribe`](super::Handler::subscribe) has them.
-    pub async fn watch(
-        &self,
-        principal: Option<Arc<Principal>>,
-        uri: &str,
-    ) -> Result<Watch, RpcError> {
+    /// When too many clients listen; otherwise as [`Handler::subscribe`](super::Handler::subscribe) has them.
+    pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
+        let place = self.shared.shares.listening.enter(&peer.caller, 1).await;
+        let place = place.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
         let subscriptions = Subscriptions::new(self.shared.handler.clone(), 1);
-        let time_left = principal.as_deref().and_then(Principal::time_left);
+        let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
-        let conversation = self.alone(principal);
-        let cx = self.context(&conversation, "resources/subscribe", None);
+        let conversation = self.alone(&peer);
+        let cx = self.direct_context(&peer, &conversation, "resources/subscribe", None);
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(Filter::Listen {
             id: RequestId::from(0_u64),
@@ -80,17 +64,19 @@ impl Server {
             subscriptions: subscriptions.clone(),
         });
         subscriptions.add(uri, &cx).await?;
-        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone() })
+        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
     }
 
     /// A conversation of one request.
-    fn alone(&self, principal: Option<Arc<Principal>>) -> Arc<Conversation> {
+    fn alone(&self, peer: &Peer) -> Arc<Conversation> {
         let conversation = Conversation::new(None, self.limits().max_in_flight);
+        let principal = peer.principal.clone();
         Arc::new(Conversation { session: OnceLock::new(), principal, ..conversation })
     }
 
-    fn context(
+    fn direct_context(
         &self,
+        peer: &Peer,
         conversation: &Arc<Conversation>,
         method: &'static str,
         params: Option<&RawValue>,
@@ -104,8 +90,9 @@ impl Server {
             capabilities: ClientCapabilities::default(),
             progress_token: None,
             log_level: None,
-            principal: conversation.principal.clone(),
-            caller: Caller::new(conversation.principal.as_ref(), None),
+            principal: peer.principal.clone(),
+            caller: peer.caller.clone(),
+            // Nothing is sent before the answer, which `DirectCall::answer` counts.
             sending: None,
             conversation: conversation.clone(),
             rounds: None,
@@ -116,12 +103,77 @@ impl Server {
     }
 }
 
+impl DirectCall {
+    /// Answers the request as a client of [`Revision::LATEST_SESSION`] is answered that offers nothing: the server asks it
+    /// nothing, and tells it nothing before the answer. Each request stands for itself; `initialize` begins no session.
+    ///
+    /// Dropping the future cancels the request. How large requests are is the caller's to bound.
+    ///
+    /// # Errors
+    /// As the method has them; "method not found" if there is none; an error when a shutdown no longer waits for it.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Reply, RpcError> {
+        let Self { server, peer, .. } = self;
+        let Found { name, callback, is_extension } = server
+            .shared
+            .tables
+            .find(Era::Session, method)
+            .ok_or_else(|| RpcError::method_not_found(method))?;
+        let conversation = server.alone(peer);
+        let cx = server.direct_context(peer, &conversation, name, params);
+        let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
+        let mut extensions = Extensions::new();
+        extensions.insert(server.clone());
+        extensions.insert(conversation);
+        extensions.insert(cx);
+        let work = AssertUnwindSafe(respond(callback.clone(), params, extensions)).catch_unwind();
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome
+                .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked")))),
+            () = peer.cut.cancelled() => Err(cut_off()),
+        };
+        outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
+    }
+
+    /// The bytes of the answer, counted among those that wait to be sent. The request stays in flight, and the bytes stay
+    /// counted, until the last part of them is dropped.
+    ///
+    /// # Errors
+    /// When there is no room for so many bytes.
+    pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
+        let Self { server, peer, place } = self;
+        let sending = &server.shared.shares.sending;
+        match Outgoing::result(bytes).charge(sending, &peer.caller).await {
+            Ok(Outgoing { bytes, mut charged, .. }) => {
+                charged.push(place);
+                Ok(counted(bytes, charged))
+            }
+            Err(full) => {
+                tracing::warn!(%full, "an answer was dropped: clients read too slowly");
+                Err(no_room(&full))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for DirectCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectCall").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
 /// The changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
 pub struct Watch {
     listener: Arc<Listener>,
     /// When the token of whoever watches holds no longer.
     end: Option<Instant>,
     shutdown: CancellationToken,
+    /// Its place among the clients that listen.
+    _place: Place,
 }
 
 impl Watch {

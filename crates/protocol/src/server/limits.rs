@@ -120,7 +120,6 @@ pub(super) struct Shares {
     /// Requests in flight.
     pub(super) calls: FairLimiter,
     /// Stateless clients that listen for announcements. They do so for ever, so they have places of their own.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) listening: FairLimiter,
     /// Sessions over HTTP.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]

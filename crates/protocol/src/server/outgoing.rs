@@ -106,7 +106,6 @@ impl Outgoing {
 }
 
 /// Bytes that stay counted until the last part of them is gone.
-#[cfg(feature = "http")]
 pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
     struct Counted {
         bytes: Bytes,

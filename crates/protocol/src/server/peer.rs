@@ -1,14 +1,14 @@
 //! Who sends a message.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Principal};
 
 /// The sender of a message, as far as limits and calls need to know.
-#[derive(Clone)]
-pub(super) struct Peer {
+#[derive(Clone, Debug)]
+pub struct Peer {
     pub(super) principal: Option<Arc<Principal>>,
     /// Whom the limits count.
     pub(super) caller: Caller,
@@ -17,8 +17,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    /// The sender with this principal at this address. Without either it is the program itself.
+    #[must_use]
+    pub fn new(principal: Option<Arc<Principal>>, address: Option<IpAddr>) -> Self {
+        let caller = Caller::new(principal.as_ref(), address);
+        Self { principal, caller, cut: CancellationToken::new() }
+    }
+
     /// The client of a pipe.
     pub(super) fn local() -> Self {
-        Self { principal: None, caller: Caller::Local, cut: CancellationToken::new() }
+        Self::new(None, None)
     }
 }

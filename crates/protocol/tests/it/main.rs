@@ -6,6 +6,7 @@ mod auth;
 mod bad_input;
 mod caching;
 mod child;
+mod direct;
 mod http2;
 mod http_client;
 mod http_rules;

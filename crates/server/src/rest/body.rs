@@ -1,54 +1,32 @@
-//! Reading a request's body within limits of size and time.
+//! Reading a request's body within limits of size, time and bytes of all bodies.
 
 use std::{borrow::Cow, time::Duration};
 
-use axum::{
-    body::Body,
-    http::{Request, header},
+use axum::{body::Body, http::Request};
+use marquetry_protocol::server::{
+    Peer, Server,
+    http::{ReceiveError, Received},
 };
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::RestError;
 use crate::config::Limits;
 
-/// How much of a refused body is read and thrown away, so that the client gets to read the refusal instead of a reset connection.
-const DRAINED_BYTES: usize = 1 << 20;
-const DRAIN_TIME: Duration = Duration::from_secs(2);
-
-/// The whole body of at most `limit` bytes, unless it is too slow.
+/// The whole body of at most `limit` bytes, which count among those that arrive as long as it is kept.
 pub(super) async fn read(
+    server: &Server,
+    peer: &Peer,
     request: Request<Body>,
     limit: usize,
     limits: &Limits,
-) -> Result<Bytes, RestError> {
-    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| {
-        // Digits beyond what a number holds are too many all the same.
-        length.to_str().ok().map(|length| length.parse().unwrap_or(u64::MAX))
-    });
-    let mut body = request.into_body();
-    if announced.is_some_and(|length| length > limit as u64) {
-        tokio::spawn(drain(body));
-        return Err(RestError::BodyTooLarge);
-    }
+) -> Result<Received, RestError> {
     let time = Duration::from_millis(limits.max_body_ms.get());
-    let read = Limited::new(&mut body, limit).collect();
-    match tokio::time::timeout(time, read).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            tokio::spawn(drain(body));
-            Err(RestError::BodyTooLarge)
-        }
-        // A body that breaks off has nobody left to read the answer.
-        Ok(Err(_)) => Err(RestError::InvalidJson),
-        Err(_) => Err(RestError::BodyTimeout),
-    }
-}
-
-async fn drain(body: Body) {
-    let rest = Limited::new(body, DRAINED_BYTES).collect();
-    // Whatever comes of it, the client has its answer.
-    _ = tokio::time::timeout(DRAIN_TIME, rest).await;
+    server.receive(peer, request.into_body(), limit, time).await.map_err(|error| match error {
+        ReceiveError::TooLong { .. } => RestError::BodyTooLarge,
+        ReceiveError::Late => RestError::BodyTimeout,
+        ReceiveError::Full(full) => RestError::Busy(full.to_string()),
+        // The client of a body that breaks off does not read the answer.
+        _ => RestError::InvalidJson,
+    })
 }
 
 /// A body as text, perhaps with replacement characters where it was not UTF-8.

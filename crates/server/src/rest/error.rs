@@ -41,6 +41,8 @@ pub(crate) enum RestError {
     InsufficientScope(String),
     /// Nobody can tell now whether the token is good.
     NoKeys(String),
+    /// A limit on what clients may take at a time is reached, which the message names.
+    Busy(String),
 }
 
 /// When to come back, in seconds, where nothing better is known.
@@ -113,6 +115,9 @@ impl RestError {
             Self::NoKeys(why) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "AUTH_UNAVAILABLE", why.clone().into())
             }
+            Self::Busy(why) => {
+                (StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_REQUESTS", why.clone().into())
+            }
         }
     }
 
@@ -124,7 +129,7 @@ impl RestError {
         if *self == Self::BodyTimeout {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
@@ -174,6 +179,7 @@ mod tests {
             RestError::Unauthorized("why".into()),
             RestError::InsufficientScope("why".into()),
             RestError::NoKeys("why".into()),
+            RestError::Busy("why".into()),
         ];
         let table: String = all
             .iter()
@@ -199,7 +205,8 @@ mod tests {
                     | RestError::OriginNotAllowed(_)
                     | RestError::Unauthorized(_)
                     | RestError::InsufficientScope(_)
-                    | RestError::NoKeys(_) => {}
+                    | RestError::NoKeys(_)
+                    | RestError::Busy(_) => {}
                 }
                 let (status, code, message) = error.parts();
                 format!("{} {code}: {message}\n", status.as_u16())
@@ -224,6 +231,7 @@ mod tests {
             401 UNAUTHORIZED: why
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why
+            429 TOO_MANY_REQUESTS: why
         "#]].assert_eq(&table);
     }
 }

@@ -14,6 +14,7 @@ use axum::{
     routing::{get, post},
 };
 use indexmap::IndexMap;
+use marquetry_protocol::server::{Peer, Principal, Server, http::Received};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 
@@ -28,6 +29,8 @@ use crate::{
 
 /// What the routes need.
 pub(crate) struct Rest {
+    /// The MCP server, with which the routes share its limits on what clients may take.
+    pub(crate) server: Server,
     pub(crate) diagrams: Diagrams,
     pub(crate) limits: Limits,
 }
@@ -75,9 +78,20 @@ async fn call_tool(
     outcome.unwrap_or_else(|error| error.response())
 }
 
+async fn read(rest: &Rest, request: Request<Body>) -> Result<Received, RestError> {
+    let (peer, limits) = (peer_of(&request), &rest.limits);
+    body::read(&rest.server, &peer, request, limits.max_rest_body_bytes.get(), limits).await
+}
+
+/// Who sends a request that passed the authentication.
+fn peer_of(request: &Request<Body>) -> Peer {
+    let principal = request.extensions().get::<Arc<Principal>>().cloned();
+    Peer::over_http(principal, request.extensions())
+}
+
 async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
-    let body = body::read(request, rest.limits.max_rest_body_bytes.get(), &rest.limits).await?;
-    let text = body::utf8(&body);
+    let body = read(rest, request).await?;
+    let text = body::utf8(body.bytes());
     let members = members(text.text())?;
     let code: &RawValue = members.get("plantumlCode").copied().ok_or(DiagramError::Empty)?;
     if !code.get().starts_with('"') {
@@ -97,8 +111,8 @@ async fn encode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, R
 }
 
 async fn decode(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, RestError> {
-    let body = body::read(request, rest.limits.max_rest_body_bytes.get(), &rest.limits).await?;
-    let text = body::utf8(&body);
+    let body = read(rest, request).await?;
+    let text = body::utf8(body.bytes());
     let members = members(text.text())?;
     if text.was_broken() {
         return Err(DiagramError::Undecodable("it is not UTF-8".into()).into());
@@ -140,7 +154,12 @@ fn success(result: &impl Serialize) -> Response<Body> {
 
 /// An answer with a JSON body.
 pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.to_string()));
+    json_bytes_response(status, body.to_string())
+}
+
+/// An answer whose body is JSON already.
+fn json_bytes_response(status: StatusCode, json: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(json.into());
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

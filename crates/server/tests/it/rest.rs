@@ -1,10 +1,16 @@
 //! REST: seed 002 and the edge table of the specification.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{
     asking::AskingOverHttp,
-    support::{Running, until},
+    support::{Running, until, within},
     upstream::HttpUpstream,
 };
 
@@ -303,18 +309,126 @@ async fn what_an_upstream_fails_at_has_a_status_of_its_own() {
 #[tokio::test]
 async fn what_is_refused_for_load_says_when_to_come_again() {
     let web = HttpUpstream::start().await;
-    let server = Running::start(&format!("limits.max_in_flight = 1\n{}", web.toml("web"))).await;
+    let limits = "limits.max_in_flight_total = 1\nlimits.queue_ms = 50";
+    let server = Running::start(&format!("{limits}\n{}", web.toml("web"))).await;
     let address = server.address;
     let body = json!({"name": "web__slow", "arguments": {"ms": 60_000}}).to_string();
-    let mut slow = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut slow = TcpStream::connect(address).await.unwrap();
     let head = format!(
         "POST /mcp/v1/tools/call HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    tokio::io::AsyncWriteExt::write_all(&mut slow, head.as_bytes()).await.unwrap();
+    slow.write_all(head.as_bytes()).await.unwrap();
     until("the call is under way", async || web.upstream.slow_is_running()).await;
     let busy = called(&server, "web__echo", json!({"text": "a"})).await;
     assert_eq!(busy, (429, "too_many_requests".to_owned(), true));
     drop(slow);
+    server.stop().await;
+}
+
+const ALICE: &str = "Bearer alice-0123456789abcdef";
+const BOB: &str = "Bearer bob-0123456789abcdef";
+
+/// A server for two callers with a token each.
+async fn server_of_two(folder: &Path, toml: &str) -> Running {
+    let mut tokens = String::new();
+    for (name, token) in [("alice", ALICE), ("bob", BOB)] {
+        let path = folder.join(name);
+        std::fs::write(&path, token.trim_start_matches("Bearer ")).unwrap();
+        tokens += &format!("{name} = {{ file = '{}' }}\n", path.display());
+    }
+    Running::start(&format!("{toml}\n[auth.tokens]\n{tokens}")).await
+}
+
+/// Sends the head of a request and reads until the head of an answer has come.
+async fn open(server: &Running, token: &str, line: &str, headers: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let host = server.address;
+    let head =
+        format!("{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {token}\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut said, mut buffer) = (String::new(), [0; 4096]);
+    while !said.contains("\r\n\r\n") {
+        let count = within(stream.read(&mut buffer)).await.unwrap();
+        assert!(count > 0, "the connection ended: {said}");
+        said.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    (stream, said)
+}
+
+/// A request whose body the server waits for.
+async fn waiting_for_body(server: &Running, token: &str, length: usize) -> TcpStream {
+    let headers = format!("Expect: 100-continue\r\nContent-Length: {length}\r\n");
+    let (stream, said) = open(server, token, "POST /mcp/v1/tools/list", &headers).await;
+    assert!(said.starts_with("HTTP/1.1 100 "), "{said}");
+    stream
+}
+
+/// Lists the tools with a body of about so many bytes: the status, the code, and the message.
+async fn listed(server: &Running, token: &str, bytes: usize) -> (u16, Value, String) {
+    let body = json!({"_meta": {"padding": "x".repeat(bytes)}}).to_string();
+    let headers = [("Authorization", token)];
+    let answer = server.http("POST", "/mcp/v1/tools/list", &headers, body.as_bytes()).await;
+    let mut json = answer.json();
+    (answer.status, json["code"].take(), json["message"].to_string())
+}
+
+#[tokio::test]
+async fn bodies_that_trickle_in_take_no_places_of_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = "limits.max_in_flight = 2\nlimits.max_in_flight_total = 2\nlimits.queue_ms = 50";
+    let server = server_of_two(folder.path(), limits).await;
+    let mut trickling = Vec::new();
+    for _ in 0..4 {
+        let mut stream = waiting_for_body(&server, ALICE, 1_000).await;
+        stream.write_all(b"{").await.unwrap();
+        trickling.push(stream);
+    }
+    for token in [BOB, ALICE] {
+        assert_eq!(listed(&server, token, 10).await.0, 200, "{token}");
+    }
+    drop(trickling);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_bytes_of_bodies_are_bounded_for_each_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = "[limits]\nmax_request_bytes = 200_000\nmax_receive_bytes_per_caller = 200_000\nqueue_ms = 300";
+    let server = server_of_two(folder.path(), limits).await;
+    let mut trickling = waiting_for_body(&server, ALICE, 200_000).await;
+    trickling.write_all(&[b' '; 190_000]).await.unwrap();
+    until("the bytes are counted", async || {
+        let (status, code, message) = listed(&server, ALICE, 190_000).await;
+        if status == 200 {
+            return false;
+        }
+        assert_eq!((status, &code), (429, &json!("too_many_requests")), "{message}");
+        assert!(message.contains("max_receive_bytes_per_caller"), "{message}");
+        true
+    })
+    .await;
+    assert_eq!(listed(&server, BOB, 190_000).await.0, 200);
+    assert_eq!(listed(&server, ALICE, 10).await.0, 200, "a short body is not counted");
+    drop(trickling);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_subscription_counts_among_the_clients_of_its_caller_that_listen() {
+    let (folder, upstream) = (tempfile::tempdir().unwrap(), AskingOverHttp::start().await);
+    let toml = format!("limits.max_sessions_per_caller = 1\n{}", upstream.toml("up", "2025-11-25"));
+    let server = server_of_two(folder.path(), &toml).await;
+    let subscribed = async |token: &str| {
+        open(&server, token, "GET /mcp/v1/resources/subscribe?uri=ask://a", "").await
+    };
+    let (_first, said) = subscribed(ALICE).await;
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    let (_refused, said) = subscribed(ALICE).await;
+    assert!(said.starts_with("HTTP/1.1 429 ") && said.contains("retry-after: 1"), "{said}");
+    let (_other, said) = subscribed(BOB).await;
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+    // Its calls go on.
+    assert_eq!(listed(&server, ALICE, 10).await.0, 200);
     server.stop().await;
 }

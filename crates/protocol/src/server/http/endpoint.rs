@@ -7,13 +7,12 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
     header,
 };
 use http_body::Body;
-use http_body_util::BodyExt;
 use serde::Deserialize;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -24,6 +23,7 @@ use super::{
     body::{BodyEnd, ResponseBody},
     connection::{Connection, ConnectionInfo},
     guard::HostGuard,
+    receive::{ReceiveError, Received},
     replay::{Replay, ReplayRoom},
     sessions::{Session, Sessions},
     standard_headers,
@@ -32,10 +32,10 @@ use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
     members::Members,
     server::{
-        Caller, Principal, Server,
+        Principal, Server,
         call::{poll_once, stateless_revision},
         conversation::Conversation,
-        fair::{FairLimiter, Full, Place},
+        fair::Full,
         outgoing::{Kind, Outgoing, nowhere},
         peer::Peer,
     },
@@ -96,14 +96,28 @@ impl Client {
         principal: Option<Arc<Principal>>,
         connection: Option<Arc<Connection>>,
     ) -> Self {
-        let address = connection.as_ref().map(|it| ConnectionInfo(it.clone()).address().ip());
-        let caller = Caller::new(principal.as_ref(), address);
-        let cut = connection.as_ref().map(|it| it.cut.clone()).unwrap_or_default();
-        Self { peer: Peer { principal, caller, cut }, connection }
+        Self { peer: Peer::of_connection(principal, connection.as_ref()), connection }
     }
 
     pub(super) fn principal(&self) -> Option<&Principal> {
         self.peer.principal.as_deref()
+    }
+}
+
+impl Peer {
+    /// The sender of an HTTP request with these extensions: its address is known if [`serve`](super::serve) took it.
+    #[must_use]
+    pub fn over_http(principal: Option<Arc<Principal>>, extensions: &http::Extensions) -> Self {
+        Self::of_connection(principal, connection_of(extensions).as_ref())
+    }
+
+    fn of_connection(
+        principal: Option<Arc<Principal>>,
+        connection: Option<&Arc<Connection>>,
+    ) -> Self {
+        let address = connection.map(|it| ConnectionInfo(it.clone()).address().ip());
+        let cut = connection.map(|it| it.cut.clone()).unwrap_or_default();
+        Self { cut, ..Self::new(principal, address) }
     }
 }
 
@@ -189,13 +203,12 @@ impl HttpEndpoint {
                 "accept must name application/json and text/event-stream",
             );
         }
-        let limits = BodyLimits::of(&self.inner.server, &self.inner.options, &client.peer.caller);
-        // The bytes are counted as long as they are there.
-        let (bytes, _counted) = match read_body(body, limits).await {
-            Ok(read) => read,
+        let Inner { server, options, .. } = &*self.inner;
+        let received = match read_body(body, server, options, &client.peer).await {
+            Ok(received) => received,
             Err(response) => return *response,
         };
-        match Incoming::parse(&bytes, self.inner.server.limits().max_nesting) {
+        match Incoming::parse(received.bytes(), self.inner.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 self.request(&client, headers, &request, accepts).await
             }
@@ -601,96 +614,41 @@ impl HttpEndpoint {
     }
 }
 
-/// What bounds the body of a request.
-pub(super) struct BodyLimits<'a> {
-    most: usize,
-    timeout: Duration,
-    receiving: &'a FairLimiter,
-    caller: &'a Caller,
-}
-
-impl<'a> BodyLimits<'a> {
-    pub(super) fn of(server: &'a Server, options: &HttpOptions, caller: &'a Caller) -> Self {
-        let receiving = &server.shared.shares.receiving;
-        let most = server.limits().max_message_bytes;
-        Self { most, timeout: options.body_timeout, receiving, caller }
-    }
-}
-
 /// The whole message, within the limits of size and time, and its bytes among those that all bodies may take; or the
 /// refusal.
 pub(super) async fn read_body<B>(
     body: B,
-    limits: BodyLimits<'_>,
-) -> Result<(Bytes, Vec<Place>), Box<Response>>
+    server: &Server,
+    options: &HttpOptions,
+    peer: &Peer,
+) -> Result<Received, Box<Response>>
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// So many bytes of each body are not counted: the number of connections bounds them.
-    const FREE: usize = 64 << 10;
-    let BodyLimits { most, timeout, receiving, caller } = limits;
-    let too_large = || {
-        let error = RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
-        let mut response =
-            answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        Box::new(response)
+    let most = server.limits().max_message_bytes;
+    let error = match server.receive(peer, body, most, options.body_timeout).await {
+        Ok(received) => return Ok(received),
+        Err(error) => error,
     };
-    if body.size_hint().lower() > most as u64 {
-        return Err(too_large());
-    }
-    let read = async {
-        let mut body = std::pin::pin!(body);
-        let mut first = Bytes::new();
-        let mut whole = BytesMut::new();
-        let (mut counted, mut places) = (FREE, Vec::new());
-        loop {
-            let frame = body.frame().await.map(|frame| {
-                frame.map_err(|error| format!("the message did not arrive: {}", error.into()))
-            });
-            let data = match frame {
-                None => break,
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(why)) => return Err(Box::new(refused(StatusCode::BAD_REQUEST, why))),
-            };
-            let length = first.len() + whole.len() + data.len();
-            if length > most {
-                return Err(too_large());
-            }
-            if length > counted {
-                let more = (length - counted).max(FREE);
-                let place = receiving.enter(caller, more).await.map_err(|full| {
-                    let error = RpcError::too_many_requests(full.to_string());
-                    let mut response = answered(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        Outgoing::error(None, &error).bytes,
-                    );
-                    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-                    Box::new(response)
-                })?;
-                places.push(place);
-                counted += more;
-            }
-            // Most messages come in one piece, which needs no copy.
-            if first.is_empty() && whole.is_empty() {
-                first = data;
-            } else {
-                if whole.is_empty() {
-                    whole.extend_from_slice(&std::mem::take(&mut first));
-                }
-                whole.extend_from_slice(&data);
-            }
+    Err(Box::new(match error {
+        ReceiveError::TooLong { .. } => {
+            let error = RpcError::limit_exceeded(error.to_string());
+            let mut response =
+                answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
         }
-        Ok((if whole.is_empty() { first } else { whole.freeze() }, places))
-    };
-    match tokio::time::timeout(timeout, read).await {
-        Ok(read) => read,
-        Err(_) => Err(Box::new(refused(
-            StatusCode::REQUEST_TIMEOUT,
-            "the message did not arrive in time",
-        ))),
-    }
+        ReceiveError::Broken(_) => refused(StatusCode::BAD_REQUEST, error),
+        ReceiveError::Late => refused(StatusCode::REQUEST_TIMEOUT, error),
+        ReceiveError::Full(full) => {
+            let error = RpcError::too_many_requests(full.to_string());
+            let mut response =
+                answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(None, &error).bytes);
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            response
+        }
+    }))
 }
 
 /// Which forms of answer a client takes.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     RpcError,
-    server::{Handler, Limits, Principal, Reply, RequestContext, Server, ServerDescription},
+    server::{Handler, Limits, Peer, Principal, Reply, RequestContext, Server, ServerDescription},
     types::{CallToolParams, CallToolResult},
 };
 
@@ -128,7 +128,7 @@ async fn streams_without_end_end_with_their_token() {
 
     let soon = Principal::new(None, "visitor").until(SystemTime::now() + Duration::from_secs(30));
     let server = Server::new(Subject);
-    let watch = server.watch(Some(Arc::new(soon)), "test://one").await.unwrap();
+    let watch = server.watch(Peer::new(Some(Arc::new(soon)), None), "test://one").await.unwrap();
     let left = tokio::time::timeout(Duration::from_secs(60), watch.changed()).await;
     assert_eq!(left, Ok(false), "whoever watches through a facade listens as well");
     tokio::time::sleep(Duration::from_secs(60)).await;

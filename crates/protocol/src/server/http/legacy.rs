@@ -15,8 +15,8 @@ use super::{
     body::{BodyEnd, ResponseBody},
     connection::Connection,
     endpoint::{
-        BodyLimits, Client, HttpOptions, RETRY_AFTER, Response, connection_of, empty, events,
-        is_json, not_allowed, read_body, refused, session_id,
+        Client, HttpOptions, RETRY_AFTER, Response, connection_of, empty, events, is_json,
+        not_allowed, read_body, refused, session_id,
     },
     guard::Refusal,
 };
@@ -156,13 +156,13 @@ impl LegacySseEndpoint {
             return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
         };
         let client = Client::new(principal, connection_of(request.extensions()));
-        let limits = BodyLimits::of(&self.inner.server, &self.inner.options, &client.peer.caller);
-        let (bytes, _counted) = match read_body(request.into_body(), limits).await {
-            Ok(read) => read,
+        let Inner { server, options, .. } = &*self.inner;
+        let received = match read_body(request.into_body(), server, options, &client.peer).await {
+            Ok(received) => received,
             Err(response) => return *response,
         };
         // Every answer, one to what is no message included, comes on the stream.
-        stream.take_from(&client.peer, &bytes).await;
+        stream.take_from(&client.peer, received.bytes()).await;
         empty(StatusCode::ACCEPTED)
     }
 }

@@ -15,6 +15,7 @@ mod ends;
 mod guard;
 mod legacy;
 mod paced_body;
+mod receive;
 mod replay;
 mod request_body;
 mod sessions;
@@ -29,5 +30,6 @@ pub use self::{
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},
     legacy::LegacySseEndpoint,
+    receive::{ReceiveError, Received},
     request_body::RequestBody,
 };

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{
-    config::Limits,
     front::UPSTREAM,
     gateway::{FailureKind, UNKNOWN_TOOL},
     knowledge::{ErrorCode, Failure},
@@ -28,12 +27,6 @@ impl Problem {
     pub(super) fn new(status: u16, code: &str, message: String) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, code: code.to_owned(), message }
-    }
-
-    /// More requests than may be under way at a time.
-    pub(super) fn busy(limits: &Limits) -> Self {
-        let message = format!("more than {} requests are in flight", limits.max_in_flight);
-        Self::new(429, "too_many_requests", message)
     }
 
     pub(super) fn of_body(error: &RestError, limit: usize) -> Self {
@@ -193,7 +186,7 @@ mod tests {
         all.push(Problem::of_body(&RestError::BodyTooLarge, 7));
         all.push(Problem::of_body(&RestError::BodyTimeout, 7));
         all.push(Problem::of_rest(&RestError::Unauthorized("why".into())));
-        all.push(Problem::busy(&Limits::default()));
+        all.push(Problem::of_body(&RestError::Busy("why".into()), 7));
         let table: String = all
             .iter()
             .map(|problem| {
@@ -235,7 +228,7 @@ mod tests {
             413 limit_exceeded: the body is larger than limits.max_request_bytes (7)
             408 request_timeout: Request body did not arrive in time
             401 unauthorized: why
-            429 too_many_requests: more than 256 requests are in flight
+            429 too_many_requests: why
         "#]]
         .assert_eq(&table);
     }

@@ -13,6 +13,7 @@ use axum::{
     http::{Request, Response, StatusCode},
     routing::{get, post},
 };
+use bytes::Bytes;
 use marquetry_protocol::{
     RpcError,
     server::{Principal, Reply, Server},
@@ -24,11 +25,10 @@ use serde_json::{
     Map, Value, json,
     value::{RawValue, to_raw_value},
 };
-use tokio::sync::Semaphore;
 
 use self::error::Problem;
 pub(crate) use self::error::refusal;
-use super::{body, json_response};
+use super::{body, json_bytes_response, json_response, peer_of};
 use crate::{
     config::Limits,
     knowledge::{Failure, Library, RECORD_META},
@@ -60,14 +60,11 @@ pub(crate) struct McpV1 {
     server: Server,
     library: Arc<Library>,
     limits: Limits,
-    /// A permit for each request that is being answered.
-    in_flight: Semaphore,
 }
 
 impl McpV1 {
     pub(crate) fn new(server: Server, library: Arc<Library>, limits: Limits) -> Self {
-        let in_flight = Semaphore::new(limits.max_in_flight.get().min(Semaphore::MAX_PERMITS));
-        Self { server, library, limits, in_flight }
+        Self { server, library, limits }
     }
 }
 
@@ -92,32 +89,35 @@ async fn call(
     request: Request<Body>,
 ) -> Response<Body> {
     match answer(&site, &method, request).await {
-        Ok(result) => json_response(StatusCode::OK, &result),
+        Ok(result) => json_bytes_response(StatusCode::OK, result),
         Err(problem) => problem.response(),
     }
 }
 
-async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<Value, Problem> {
+async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<Bytes, Problem> {
     if !METHODS.contains(&method) {
         return Err(RpcError::method_not_found(method).into());
     }
-    let Ok(_permit) = site.in_flight.try_acquire() else { return Err(Problem::busy(&site.limits)) };
+    let peer = peer_of(&request);
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     let limit = site.limits.max_request_bytes.get();
-    let body = body::read(request, limit, &site.limits)
+    let body = body::read(&site.server, &peer, request, limit, &site.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
-    let mut params = params(&body, site.limits.max_nesting.get())?;
-    if method == "resources/list" && params.contains_key("type") {
-        return list_of_type(site, principal.as_deref(), &params).await;
-    }
-    if method == "initialize" {
-        complete(&mut params);
-    }
-    let raw: Box<RawValue> =
-        to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
-    let reply = site.server.request(principal, method, Some(&raw)).await?;
-    result(method, &reply)
+    let mut params = params(body.bytes(), site.limits.max_nesting.get())?;
+    // A request whose body is still on its way takes no place among those in flight.
+    let call = site.server.direct_call(peer).await?;
+    let result = if method == "resources/list" && params.contains_key("type") {
+        list_of_type(site, principal.as_deref(), &params).await?
+    } else {
+        if method == "initialize" {
+            complete(&mut params);
+        }
+        let raw: Box<RawValue> =
+            to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+        result(method, &call.request(method, Some(&raw)).await?)?
+    };
+    Ok(call.answer(result.to_string().into_bytes()).await?)
 }
 
 /// The parameters that a body holds: an object, or nothing.

@@ -9,13 +9,10 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use marquetry_protocol::{
-    RpcError,
-    server::{Principal, Watch},
-};
+use marquetry_protocol::{RpcError, server::Watch};
 use serde_json::json;
 
-use super::{McpV1, error::Problem};
+use super::{super::peer_of, McpV1, error::Problem};
 
 /// How often a stream on which nothing happens says so, so that nobody on the way takes it for dead.
 const ALIVE: Duration = Duration::from_secs(15);
@@ -30,8 +27,7 @@ pub(super) async fn subscribe(
         let error = RpcError::invalid_params("the parameter uri is required");
         return Problem::from(error).response();
     };
-    let principal = request.extensions().get::<Arc<Principal>>().cloned();
-    match site.server.watch(principal, &uri).await {
+    match site.server.watch(peer_of(&request), &uri).await {
         Ok(watch) => events(watch, &uri),
         Err(error) => Problem::from(error).response(),
     }
