@@ -24,7 +24,7 @@ use super::{
     Failure,
     knowledge::{KnowledgeArgs, print_json},
     print, printable_line,
-    serve::{EndSignal, on_runtime, signalled},
+    serve::{EndSignal, EndSignals, on_runtime},
 };
 use crate::{config::KnowledgePlace, knowledge::Knowledge};
 
@@ -92,16 +92,17 @@ pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
     let options = arguments.options()?;
     on_runtime(async {
         let told = CancellationToken::new();
+        let mut signals = EndSignals::new()?;
         let mut work = std::pin::pin!(run(arguments, options, &told));
         let signal = tokio::select! {
             done = &mut work => return done,
-            signal = signalled() => signal.map_err(Failure::new)?,
+            signal = signals.next() => signal,
         };
         told.cancel();
         // What is finished is still kept. Each file has all its chunks or none, whenever this ends.
         tokio::select! {
             done = work => done?,
-            Ok(second) = signalled() => {
+            second = signals.next() => {
                 return Err(second.failure("ended by a second signal, without waiting"));
             }
         }

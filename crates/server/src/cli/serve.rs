@@ -88,10 +88,10 @@ async fn until_told(
     serving: impl Future<Output = io::Result<()>>,
 ) -> Result<(), Failure> {
     let mut serving = std::pin::pin!(serving);
+    let mut signals = EndSignals::new()?;
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
-        signal = signalled() => {
-            let signal = signal.map_err(Failure::new)?;
+        signal = signals.next() => {
             tracing::info!(signal = signal.name(), "shutting down");
             let ended = async { tokio::join!(serving, app.shutdown()) };
             tokio::select! {
@@ -103,7 +103,7 @@ async fn until_told(
                         EndSignal::Terminate => Ok(()),
                     };
                 }
-                Ok(second) = signalled() => {
+                second = signals.next() => {
                     super::children::kill();
                     return Err(second.failure("ended by a second signal, without waiting"));
                 }
@@ -141,21 +141,50 @@ impl EndSignal {
     }
 }
 
-/// The next signal that asks the process to end.
+/// The signals that ask the process to end. Made once and kept, so that one that comes right behind another is not missed.
 #[cfg(unix)]
-pub(super) async fn signalled() -> io::Result<EndSignal> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    Ok(tokio::select! {
-        _ = interrupt.recv() => EndSignal::Interrupt,
-        _ = terminate.recv() => EndSignal::Terminate,
-    })
+pub(super) struct EndSignals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
 }
 
+#[cfg(unix)]
+impl EndSignals {
+    pub(super) fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let stream = |kind| signal(kind).map_err(Failure::new);
+        Ok(Self {
+            interrupt: stream(SignalKind::interrupt())?,
+            terminate: stream(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next signal.
+    pub(super) async fn next(&mut self) -> EndSignal {
+        tokio::select! {
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
+            _ = self.terminate.recv() => EndSignal::Terminate,
+        }
+    }
+}
+
+/// The signals that ask the process to end.
 #[cfg(not(unix))]
-pub(super) async fn signalled() -> io::Result<EndSignal> {
-    tokio::signal::ctrl_c().await.map(|()| EndSignal::Interrupt)
+pub(super) struct EndSignals;
+
+#[cfg(not(unix))]
+impl EndSignals {
+    pub(super) fn new() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    /// The next signal; none if Ctrl-C cannot be listened for.
+    pub(super) async fn next(&mut self) -> EndSignal {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => EndSignal::Interrupt,
+            Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -614,7 +614,7 @@ async fn a_model_can_cite_what_a_search_shows_it() {
     let said = nothing["content"][0]["text"].as_str().unwrap();
     assert!(said.starts_with("No passage was found"), "{said}");
 
-    let text = "# Baking at home\n\n## Ovens\n\nA stone oven keeps its heat for hours.\n";
+    let text = "# Baking at home\n\nNotes of one winter.\n\n## Ovens\n\nA stone oven keeps its heat for hours.\n";
     let new = json!({"type": "data.data", "name": "baking", "mediaType": "text/markdown", "content": text});
     let (_, made) = server.tool("", "am7_create_object", new).await;
     let uri = made["uri"].as_str().unwrap();
