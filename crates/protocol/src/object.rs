@@ -47,7 +47,7 @@ impl<'a> ObjectText<'a> {
         ObjectText::of_valid(self.get(name)?)
     }
 
-    /// Removes every member of that name; false when there is none.
+    /// Removes every member of that name. Returns whether there was one.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|(known, _)| known != name);

@@ -91,7 +91,7 @@ pub(super) struct Inner {
     pub(super) options: DirectoryOptions,
     /// Held while the directory is looked through: only threads for blocking work may wait for it.
     quota: Mutex<Quota>,
-    /// What all versions are charged, as far as is known; changed by whoever holds `quota`.
+    /// What all versions are charged, as far as is known; changed only under the lock `quota`.
     pub(super) charged: AtomicU64,
     /// Whether a path was passed over that cannot be read or removed.
     pub(super) has_passed_over: AtomicBool,

@@ -105,7 +105,7 @@ pub trait Handler: Send + Sync + 'static {
     #[cfg(feature = "http")]
     fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
         let schema = self.input_schema(tool)?;
-        // A tool whose marks are wrong is shown to nobody, and its server is told by its own tests.
+        // A tool with wrong marks is not listed; its author finds out by the server's own tests.
         super::HeaderArguments::of(&schema).ok().flatten()
     }
 

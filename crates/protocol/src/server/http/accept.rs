@@ -135,7 +135,7 @@ where
             }
         });
     };
-    // Nobody may connect to a server that will not answer.
+    // The port closes first: a server that is stopping would not answer new connections.
     drop(listener);
     tasks.close();
     if tokio::time::timeout(options.shutdown_grace, tasks.wait()).await.is_err() {
