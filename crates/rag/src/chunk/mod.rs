@@ -230,8 +230,12 @@ fn cut(
     cutter.finish()
 }
 
-/// What kind of text it is that is cut.
+/// The kind of text that is cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "extract"),
+    expect(dead_code, reason = "only extraction tells kinds apart")
+)]
 enum Form {
     /// A sentence may go on after a line break.
     Wrapped,
