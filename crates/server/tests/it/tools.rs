@@ -72,7 +72,7 @@ async fn a_large_answer_is_saved_shown_in_part_and_read_on() {
 }
 
 #[tokio::test]
-async fn the_readme_quotes_what_the_model_sees() {
+async fn the_guide_quotes_what_the_model_sees() {
     let (server, _web, agent) = captured("").await;
     let answer = call(&agent, "web__big", json!({"words": 1_000_000})).await.unwrap();
     let content = answer["content"].as_array().unwrap();
@@ -85,8 +85,8 @@ async fn the_readme_quotes_what_the_model_sees() {
         words.filter(|w| !w.contains(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
     };
     let said = words(&said.replace("web__big", "files__read_text_file"));
-    let readme = words(include_str!("../../../../README.md"));
-    assert!(readme.contains(&said), "README.md must have: {said}");
+    let guide = words(include_str!("../../../../docs/guide/artifacts.md"));
+    assert!(guide.contains(&said), "docs/guide/artifacts.md must have: {said}");
     server.stop().await;
 }
 
