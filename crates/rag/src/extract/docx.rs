@@ -9,7 +9,7 @@ use quick_xml::events::Event;
 use self::body::Body;
 use super::{
     ExtractError, Extracted, Extractor, Page, Source,
-    package::{self, Package, attribute, each_event, properties},
+    package::{self, Package, TextElements as _, attribute, each_event, properties},
 };
 
 /// Word's documents.

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::BytesStart;
 
 use super::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
-    package::{self, Package, attribute, each_event, properties, resolved},
+    package::{self, Package, TextElements, attribute, end_line, properties},
 };
 
 /// OpenDocument's texts.
@@ -40,23 +40,7 @@ impl Extractor for Odt {
         package.check_open_document()?;
         let content = package.required("content.xml")?;
         let mut body = Body::default();
-        each_event(FORMAT, "content.xml", &content, |event| {
-            match event {
-                Event::Start(element) => body.start(&element),
-                Event::Empty(element) => {
-                    body.start(&element);
-                    body.end(element.local_name().as_ref());
-                }
-                Event::End(element) => body.end(element.local_name().as_ref()),
-                Event::Text(text) => body.push(&text),
-                Event::CData(text) => body.push(&text),
-                Event::GeneralRef(reference) => {
-                    body.push(&resolved(&reference).unwrap_or_default());
-                }
-                _ => {}
-            }
-            source.check(body.text.len())
-        })?;
+        package::gather(FORMAT, "content.xml", &content, source, 0, &mut body)?;
         body.text.truncate(body.text.trim_end().len());
         let mut extracted = Extracted { headings: body.headings, ..Extracted::new(body.text) };
         if body.hidden > 0 {
@@ -90,7 +74,7 @@ struct Body {
     hidden: usize,
 }
 
-impl Body {
+impl TextElements for Body {
     fn start(&mut self, element: &BytesStart<'_>) {
         let name = element.local_name();
         let name: &str = name.as_ref();
@@ -159,9 +143,7 @@ impl Body {
             }
             "table-row" => {
                 self.mark = "";
-                if !self.text.is_empty() && !self.text.ends_with('\n') {
-                    self.text.push('\n');
-                }
+                end_line(&mut self.text);
             }
             "note" => self.push(")"),
             _ => {}
@@ -196,6 +178,16 @@ impl Body {
         self.text.push_str(text);
     }
 
+    fn is_in_text(&self) -> bool {
+        true
+    }
+
+    fn len(&self) -> usize {
+        self.text.len()
+    }
+}
+
+impl Body {
     fn end_paragraph(&mut self) {
         let Some((level, start)) = self.paragraphs.pop() else { return };
         let Some(start) = start else { return };

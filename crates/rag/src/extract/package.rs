@@ -112,6 +112,55 @@ pub(super) fn each_event(
     }
 }
 
+/// Gathers the text of a part whose text stands in certain elements.
+pub(super) trait TextElements {
+    /// Begins an element.
+    fn start(&mut self, element: &BytesStart<'_>);
+    /// Ends an element of this name.
+    fn end(&mut self, name: &str);
+    /// Returns whether the open element holds text of the document.
+    fn is_in_text(&self) -> bool;
+    /// Adds text.
+    fn push(&mut self, text: &str);
+    /// How many bytes were gathered.
+    fn len(&self) -> usize;
+}
+
+/// Gathers the text of a part, within the limits of `source`; `before` is how many bytes other parts have given.
+pub(super) fn gather(
+    format: &'static str,
+    part: &str,
+    xml: &[u8],
+    source: &Source<'_>,
+    before: usize,
+    text: &mut impl TextElements,
+) -> Result<(), ExtractError> {
+    each_event(format, part, xml, |event| {
+        match event {
+            Event::Start(element) => text.start(&element),
+            Event::Empty(element) => {
+                text.start(&element);
+                text.end(element.local_name().as_ref());
+            }
+            Event::End(element) => text.end(element.local_name().as_ref()),
+            Event::Text(characters) if text.is_in_text() => text.push(&characters),
+            Event::CData(characters) if text.is_in_text() => text.push(&characters),
+            Event::GeneralRef(reference) if text.is_in_text() => {
+                text.push(&resolved(&reference).unwrap_or_default());
+            }
+            _ => {}
+        }
+        source.check(before + text.len())
+    })
+}
+
+/// Ends the line, unless nothing stands in it.
+pub(super) fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
 /// The value of an attribute, whatever its prefix.
 pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = element.attributes();

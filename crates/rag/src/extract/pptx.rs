@@ -6,7 +6,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use super::{
     ExtractError, Extracted, Extractor, Heading, Page, Problem, Source,
-    package::{self, Package, attribute, each_event, properties, resolved},
+    package::{self, Package, TextElements, attribute, each_event, end_line, properties},
 };
 
 /// PowerPoint's presentations.
@@ -156,29 +156,29 @@ impl Slide {
         source: &Source<'_>,
         before: usize,
     ) -> Result<(), ExtractError> {
-        each_event(FORMAT, part, xml, |event| {
-            match event {
-                Event::Start(element) => self.start(&element),
-                Event::Empty(element) => {
-                    self.start(&element);
-                    self.end(element.local_name().as_ref());
-                }
-                Event::End(element) => self.end(element.local_name().as_ref()),
-                Event::Text(text) if self.in_text => self.push(&text),
-                Event::CData(text) if self.in_text => self.push(&text),
-                Event::GeneralRef(reference) if self.in_text => {
-                    self.push(&resolved(&reference).unwrap_or_default());
-                }
-                _ => {}
-            }
-            source.check(before + self.text.len())
-        })?;
+        package::gather(FORMAT, part, xml, source, before, self)?;
         self.text.truncate(self.text.trim_end().len());
         let length = self.text.len();
         self.titles.retain(|title| title.span.end <= length);
         Ok(())
     }
 
+    fn end_paragraph(&mut self) {
+        let Some(start) = self.start.take() else { return };
+        let written = &self.text[start..];
+        let (skipped, length) = (written.len() - written.trim_start().len(), written.trim().len());
+        if self.is_title && length > 0 {
+            let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
+            let start = start + skipped;
+            self.titles.push(Heading { level: 1, title, span: start..start + length });
+        }
+        if !self.in_table {
+            end_line(&mut self.text);
+        }
+    }
+}
+
+impl TextElements for Slide {
     fn start(&mut self, element: &BytesStart<'_>) {
         let name = element.local_name();
         match name.as_ref() {
@@ -209,7 +209,7 @@ impl Slide {
             "p" => self.end_paragraph(),
             "tr" => {
                 self.mark = "";
-                self.end_line();
+                end_line(&mut self.text);
             }
             "tbl" => self.in_table = false,
             _ => {}
@@ -231,23 +231,11 @@ impl Slide {
         self.text.push_str(text);
     }
 
-    fn end_paragraph(&mut self) {
-        let Some(start) = self.start.take() else { return };
-        let written = &self.text[start..];
-        let (skipped, length) = (written.len() - written.trim_start().len(), written.trim().len());
-        if self.is_title && length > 0 {
-            let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
-            let start = start + skipped;
-            self.titles.push(Heading { level: 1, title, span: start..start + length });
-        }
-        if !self.in_table {
-            self.end_line();
-        }
+    fn is_in_text(&self) -> bool {
+        self.in_text
     }
 
-    fn end_line(&mut self) {
-        if !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.text.push('\n');
-        }
+    fn len(&self) -> usize {
+        self.text.len()
     }
 }

@@ -94,6 +94,8 @@ pub(crate) struct Word {
     /// Those that the store knows.
     pub(crate) terms: Vec<Term>,
     pub(crate) count: u32,
+    /// See [`Asked::is_optional`].
+    pub(crate) is_optional: bool,
 }
 
 impl Word {
@@ -104,7 +106,8 @@ impl Word {
     ) -> Result<Vec<Self>, E> {
         let word = |asked: &Asked| {
             let terms = asked.terms.iter().filter_map(|term| number(term).transpose());
-            Ok(Self { terms: terms.collect::<Result<_, _>>()?, count: asked.count })
+            let terms = terms.collect::<Result<_, _>>()?;
+            Ok(Self { terms, count: asked.count, is_optional: asked.is_optional })
         };
         asked.iter().map(word).collect()
     }
@@ -202,14 +205,18 @@ impl Postings {
         let mut wanted = Vec::new();
         let mut weights = Vec::with_capacity(words.len());
         let mut complete = true;
-        for (at, word) in words.iter().enumerate() {
+        for word in words {
             let lists = word.terms.iter().filter_map(|&term| self.lists.get(term as usize));
             let lists: Vec<_> = lists
                 .map(|list| (list, weighed.count(list)))
                 .filter(|(_, count)| *count > 0)
                 .collect();
+            if word.is_optional && lists.is_empty() {
+                continue;
+            }
             let count: usize = lists.iter().map(|(_, count)| count).sum();
             let weight = weight(weighed.rows, count.min(weighed.rows));
+            let at = weights.len();
             weights.push(weight);
             complete &= !lists.is_empty();
             let weight = weight * word.count as f32;
@@ -441,7 +448,11 @@ mod tests {
 
     /// Words of one term each; None is one that no row has.
     fn scorer<'a>(postings: &'a Postings, terms: &[Option<Term>]) -> Scorer<'a> {
-        let word = |term: &Option<Term>| Word { terms: term.iter().copied().collect(), count: 1 };
+        let word = |term: &Option<Term>| Word {
+            terms: term.iter().copied().collect(),
+            count: 1,
+            ..Word::default()
+        };
         let words: Vec<_> = terms.iter().map(word).collect();
         let rows = postings.lengths.len();
         postings.scorer(&words, &postings.weighed(&[0..rows as u32], rows))
@@ -496,7 +507,7 @@ mod tests {
     fn a_word_that_is_said_twice_counts_twice() {
         let postings = postings();
         let score = |count| {
-            let word = Word { terms: vec![1], count };
+            let word = Word { terms: vec![1], count, ..Word::default() };
             let all = postings.weighed(&[0..3], 3);
             let mut scores = Vec::new();
             postings.scorer(&[word], &all).scan(Matching::Any, &[0..3], |_, score| {
@@ -514,7 +525,7 @@ mod tests {
     fn terms_of_one_word_are_one_word() {
         let postings = postings();
         let all = postings.weighed(&[0..3], 3);
-        let words = [Word { terms: vec![0, 2], count: 1 }, Word { terms: vec![1], count: 1 }];
+        let words = [vec![0, 2], vec![1]].map(|terms| Word { terms, count: 1, ..Word::default() });
         let scorer = postings.scorer(&words, &all);
         let mut rows = Vec::new();
         scorer.scan(Matching::All, &[0..3], |row, _| {
@@ -534,7 +545,8 @@ mod tests {
         }
         beside.push(&[(0, 9), (2, 1)], 1_000);
         let score = |postings: &Postings| {
-            let words = [0, 1, 2].map(|term| Word { terms: vec![term], count: 1 });
+            let words =
+                [0, 1, 2].map(|term| Word { terms: vec![term], count: 1, ..Word::default() });
             let weighed = postings.weighed(&[0..2], postings.lengths.len());
             let (mut scores, scorer) = (Vec::new(), postings.scorer(&words, &weighed));
             scorer.scan(Matching::Any, &[0..2], |row, score| {

@@ -80,7 +80,8 @@ impl SearchRequest {
         Fusion::for_model(&model.identity).covering(coverage)
     }
 
-    /// The languages in which the question may be meant, of which a store has documents if it has this term.
+    /// The languages that [`Analyzer::question`](super::Analyzer::question) needs to look at: English, and those of
+    /// which the store has a document, which it has if it has the language's tag as a term.
     pub(crate) fn languages<E>(
         mut has_term: impl FnMut(&str) -> Result<bool, E>,
     ) -> Result<Vec<Language>, E> {

@@ -41,6 +41,9 @@ pub(crate) struct Asked {
     pub(crate) terms: Vec<String>,
     /// How often the question says it.
     pub(crate) count: u32,
+    /// An English stop word in a question of another language. It counts only if a chunk that the searcher may read has
+    /// it as a word of another language; else the question is searched without it.
+    pub(crate) is_optional: bool,
 }
 
 /// Terms of a chunk, each once and in order, with how often it has them; and how long its text is.
@@ -151,6 +154,10 @@ impl Analyzer {
 
     /// The words of a question, each once, up to so many. A word has a term for each language of `languages` in which it
     /// may be meant, since a question is too short to tell.
+    ///
+    /// `languages` begins with English, and may leave out those of which the store has no document. This saves time and
+    /// changes no score: which words there are and how they are counted depends on the question alone, so that the
+    /// languages of documents that the searcher may not read do not matter.
     pub(crate) fn question(
         &mut self,
         text: &str,
@@ -171,7 +178,7 @@ impl Analyzer {
                 Piece::Group(group) => see(group),
                 Piece::Word(word) => match script_of(word) {
                     Some(language) => self.term(word, language, &mut see),
-                    None if said_in.is_stop_word(word) => {}
+                    None if said_in.is_stop_word(word) => return,
                     None => {
                         for &language in languages {
                             self.term(word, Some(language), &mut see);
@@ -179,8 +186,17 @@ impl Analyzer {
                     }
                 },
             }
-            let Some(first) = terms.first() else { return };
-            match places.get(first) {
+            let is_optional =
+                matches!(piece, Piece::Word(word) if Language::ENGLISH.is_stop_word(word));
+            if terms.is_empty() && !is_optional {
+                return;
+            }
+            // The English stem, or the word itself where English has none; no stem contains a space.
+            let key = match piece {
+                Piece::Word(word) if is_optional => format!(" {word}"),
+                _ => terms[0].clone(),
+            };
+            match places.get(&key) {
                 Some(&place) => {
                     let asked = &mut all[place];
                     asked.count += 1;
@@ -191,8 +207,8 @@ impl Analyzer {
                     }
                 }
                 None if all.len() < most => {
-                    places.insert(first.clone(), all.len());
-                    all.push(Asked { terms, count: 1 });
+                    places.insert(key, all.len());
+                    all.push(Asked { terms, count: 1, is_optional });
                 }
                 None => {}
             }

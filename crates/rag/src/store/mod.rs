@@ -94,6 +94,12 @@ pub trait ChunkStore: Send + Sync + 'static {
     /// The best chunks first. Without words and without a vector, or with the limit 0, there are none.
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError>;
 
+    /// Returns whether the store answers searches by vector from an approximate index at present, which may miss a few
+    /// of the nearest chunks. By default it does not.
+    fn is_approximate(&self) -> bool {
+        false
+    }
+
     /// Moves what was written to where it stays: a database in a file has everything in that one file then, which can
     /// be copied alone. To be called at the end; the store can be used on.
     ///

@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::BytesStart;
 
 use super::{
     super::{
         ExtractError, Extracted, Heading, Problem, Source,
-        package::{attribute, each_event, resolved},
+        package::{self, TextElements, attribute, end_line},
     },
     FORMAT, outline_level,
 };
@@ -63,23 +63,8 @@ impl<'a> Body<'a> {
     }
 
     pub(super) fn read(&mut self, part: &str, xml: &[u8]) -> Result<(), ExtractError> {
-        each_event(FORMAT, part, xml, |event| {
-            match event {
-                Event::Start(element) => self.start(&element),
-                Event::Empty(element) => {
-                    self.start(&element);
-                    self.end(element.local_name().as_ref());
-                }
-                Event::End(element) => self.end(element.local_name().as_ref()),
-                Event::Text(text) if self.in_text => self.push(&text),
-                Event::CData(text) if self.in_text => self.push(&text),
-                Event::GeneralRef(reference) if self.in_text => {
-                    self.push(&resolved(&reference).unwrap_or_default());
-                }
-                _ => {}
-            }
-            self.source.check(self.text.len())
-        })?;
+        let source = self.source;
+        package::gather(FORMAT, part, xml, &source, 0, self)?;
         self.paragraphs.clear();
         (self.tables, self.left_out, self.in_text) = (0, 0, false);
         Ok(())
@@ -95,10 +80,6 @@ impl<'a> Body<'a> {
         breaks
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.text.len()
-    }
-
     pub(super) fn finish(self) -> Extracted {
         let mut extracted = Extracted::new(self.text);
         extracted.headings = self.headings;
@@ -108,72 +89,10 @@ impl<'a> Body<'a> {
         extracted
     }
 
-    fn start(&mut self, element: &BytesStart<'_>) {
-        let name = element.local_name();
-        let value = || attribute(element, "val");
-        match name.as_ref() {
-            // The same again for older programs; text that was moved away.
-            "Fallback" | "moveFrom" => self.left_out += 1,
-            "p" => self.paragraphs.push(Paragraph::default()),
-            "pStyle" => {
-                let level = value().and_then(|style| self.levels.get(&style).copied());
-                self.set_level(level);
-            }
-            "outlineLvl" => self.set_level(outline_level(value())),
-            "numPr" => {
-                if let Some(paragraph) = self.paragraphs.last_mut() {
-                    paragraph.is_item = true;
-                }
-            }
-            "tbl" => self.tables += 1,
-            "tc" => self.mark = "| ",
-            "r" => (self.in_run, self.is_hidden) = (true, false),
-            "vanish" if self.in_run => {
-                self.is_hidden = !matches!(value().as_deref(), Some("0" | "false" | "off"));
-            }
-            "t" => self.in_text = true,
-            "tab" if self.in_run => self.push("\t"),
-            "noBreakHyphen" => self.push("-"),
-            "cr" => self.push("\n"),
-            "br" if attribute(element, "type").as_deref() == Some("page") => {
-                self.asked_breaks.push(self.text.len());
-            }
-            "br" => self.push(if self.tables > 0 { " " } else { "\n" }),
-            "lastRenderedPageBreak" => self.rendered_breaks.push(self.text.len()),
-            _ => {}
-        }
-    }
-
-    fn end(&mut self, name: &str) {
-        match name {
-            "Fallback" | "moveFrom" => self.left_out = self.left_out.saturating_sub(1),
-            "p" => self.end_paragraph(),
-            "tbl" => self.tables = self.tables.saturating_sub(1),
-            "tr" => {
-                self.mark = "";
-                self.end_line();
-            }
-            "r" => {
-                self.hidden += usize::from(self.is_hidden);
-                (self.in_run, self.is_hidden) = (false, false);
-            }
-            "t" => self.in_text = false,
-            _ => {}
-        }
-    }
-
     fn set_level(&mut self, level: Option<u8>) {
         if let Some(paragraph) = self.paragraphs.last_mut() {
             paragraph.level = level.or(paragraph.level);
         }
-    }
-
-    fn push(&mut self, text: &str) {
-        if self.left_out > 0 || self.is_hidden || text.is_empty() {
-            return;
-        }
-        self.separate();
-        self.text.push_str(text);
     }
 
     /// Before the first text of a paragraph: what is between it and the one before.
@@ -233,10 +152,76 @@ impl<'a> Body<'a> {
             self.headings.push(Heading { level, title, span });
         }
     }
+}
 
-    fn end_line(&mut self) {
-        if !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.text.push('\n');
+impl TextElements for Body<'_> {
+    fn start(&mut self, element: &BytesStart<'_>) {
+        let name = element.local_name();
+        let value = || attribute(element, "val");
+        match name.as_ref() {
+            // The same again for older programs; text that was moved away.
+            "Fallback" | "moveFrom" => self.left_out += 1,
+            "p" => self.paragraphs.push(Paragraph::default()),
+            "pStyle" => {
+                let level = value().and_then(|style| self.levels.get(&style).copied());
+                self.set_level(level);
+            }
+            "outlineLvl" => self.set_level(outline_level(value())),
+            "numPr" => {
+                if let Some(paragraph) = self.paragraphs.last_mut() {
+                    paragraph.is_item = true;
+                }
+            }
+            "tbl" => self.tables += 1,
+            "tc" => self.mark = "| ",
+            "r" => (self.in_run, self.is_hidden) = (true, false),
+            "vanish" if self.in_run => {
+                self.is_hidden = !matches!(value().as_deref(), Some("0" | "false" | "off"));
+            }
+            "t" => self.in_text = true,
+            "tab" if self.in_run => self.push("\t"),
+            "noBreakHyphen" => self.push("-"),
+            "cr" => self.push("\n"),
+            "br" if attribute(element, "type").as_deref() == Some("page") => {
+                self.asked_breaks.push(self.text.len());
+            }
+            "br" => self.push(if self.tables > 0 { " " } else { "\n" }),
+            "lastRenderedPageBreak" => self.rendered_breaks.push(self.text.len()),
+            _ => {}
         }
+    }
+
+    fn end(&mut self, name: &str) {
+        match name {
+            "Fallback" | "moveFrom" => self.left_out = self.left_out.saturating_sub(1),
+            "p" => self.end_paragraph(),
+            "tbl" => self.tables = self.tables.saturating_sub(1),
+            "tr" => {
+                self.mark = "";
+                end_line(&mut self.text);
+            }
+            "r" => {
+                self.hidden += usize::from(self.is_hidden);
+                (self.in_run, self.is_hidden) = (false, false);
+            }
+            "t" => self.in_text = false,
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        if self.left_out > 0 || self.is_hidden || text.is_empty() {
+            return;
+        }
+        self.separate();
+        self.text.push_str(text);
+    }
+
+    fn is_in_text(&self) -> bool {
+        self.in_text
+    }
+
+    fn len(&self) -> usize {
+        self.text.len()
     }
 }

@@ -108,6 +108,10 @@ impl ChunkStore for PostgresStore {
         &self.model
     }
 
+    fn is_approximate(&self) -> bool {
+        self.index.is_valid()
+    }
+
     async fn replace_all(
         &self,
         documents: Vec<(Document, Vec<NewChunk>)>,

@@ -304,9 +304,13 @@ impl Wanted {
         matching: Matching,
     ) -> Self {
         let (mut terms, mut words, mut unknown) = (Vec::new(), Vec::new(), 0);
-        for (word, asked) in asked.iter().enumerate() {
+        for asked in asked {
             let of_word: Vec<_> =
                 asked.terms.iter().filter_map(|term| known.get(term.as_bytes())).collect();
+            if asked.is_optional && of_word.is_empty() {
+                continue;
+            }
+            let word = words.len();
             let having: i64 = of_word.iter().map(|(_, chunks)| chunks).sum();
             let weight = weight(chunks, (having.cast_unsigned() as usize).min(chunks));
             words.push(weight);

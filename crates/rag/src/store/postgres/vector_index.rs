@@ -57,6 +57,11 @@ impl VectorIndex {
             && self.dimension <= HalfVector::MAX_INDEXED
     }
 
+    /// Returns whether a search of this process has found the index complete.
+    pub(super) fn is_valid(&self) -> bool {
+        self.state.is_valid.load(Ordering::Relaxed)
+    }
+
     /// Whether it can be used in a database of so many chunks. If it is only missing, it is made.
     pub(super) async fn serves(
         &self,
