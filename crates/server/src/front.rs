@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use marquetry_artifacts::{Captured, Capturer, ToolCall};
 use marquetry_protocol::{
     RpcError,
-    server::{Handler, HeaderArguments, Reply, RequestContext, ServerDescription, page},
+    server::{
+        Caller, Handler, HeaderArguments, Reply, RequestContext, ServerDescription, fair::Full,
+        page,
+    },
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteReference, CompleteResult,
         GetPromptParams, Implementation, JsonObject, ListChanged, ListPromptsResult,
@@ -60,13 +63,16 @@ impl Handler for Front {
         self.gateway.catalog().tool(tool)?.headers.clone()
     }
 
+    async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
+        if self.built_ins.has(tool) { Ok(()) } else { self.gateway.tool_known(tool, caller).await }
+    }
+
     async fn list_tools(
         &self,
         cursor: Option<&str>,
-        _cx: &RequestContext,
+        cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
-        self.gateway.started(List::Tools).await;
-        self.gateway.refreshed(List::Tools).await;
+        self.gateway.list_ready(List::Tools, cx).await?;
         let catalog = self.gateway.catalog();
         let own = self.built_ins.listed();
         let (range, next_cursor) = self.page(own.len() + catalog.tools.len(), cursor)?;
@@ -114,8 +120,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
-        self.gateway.started(List::Resources).await;
-        self.gateway.refreshed(List::Resources).await;
+        self.gateway.list_ready(List::Resources, cx).await?;
         // The upstreams' resources first, then our artifacts and records, whose lists may grow long. A cursor says which of them it belongs to.
         const ARTIFACTS: &str = "a:";
         const RECORDS: &str = "r:";
@@ -183,10 +188,9 @@ impl Handler for Front {
     async fn list_resource_templates(
         &self,
         cursor: Option<&str>,
-        _cx: &RequestContext,
+        cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
-        self.gateway.started(List::Resources).await;
-        self.gateway.refreshed(List::Resources).await;
+        self.gateway.list_ready(List::Resources, cx).await?;
         let catalog = self.gateway.catalog();
         let mut own = vec![Artifacts::template()];
         if self.library.is_enabled() {
@@ -270,8 +274,7 @@ impl Handler for Front {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
-        self.gateway.started(List::Prompts).await;
-        self.gateway.refreshed(List::Prompts).await;
+        self.gateway.list_ready(List::Prompts, cx).await?;
         let catalog = self.gateway.catalog();
         let own = if self.library.is_enabled() {
             let access = self.library.if_there(cx).await?;

@@ -75,10 +75,11 @@ impl NotReady {
 }
 
 /// Parts of the server that failed when they were last used, each with its problem.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Faults {
     problems: Mutex<BTreeMap<&'static str, Fault>>,
-    logged: Rate,
+    /// By part, so that a part which fails often does not silence another.
+    logged: Mutex<BTreeMap<&'static str, Rate>>,
 }
 
 #[derive(Debug)]
@@ -88,19 +89,19 @@ struct Fault {
     failed: Instant,
 }
 
-impl Default for Faults {
-    fn default() -> Self {
-        Self { problems: Mutex::default(), logged: Rate::new(1) }
-    }
-}
-
 impl Faults {
     /// Notes that a part fails, and logs it.
     pub(crate) fn raise(&self, part: &'static str, problem: String) {
-        if let Some(suppressed) = self.logged.admit() {
+        if let Some(suppressed) = self.admit(part) {
             tracing::error!(part, problem, suppressed, "a part of the server fails");
         }
         self.problems().insert(part, Fault { problem, failed: Instant::now() });
+    }
+
+    /// Returns how many failures of a part were not logged since the last one that was, if this one may be.
+    fn admit(&self, part: &'static str) -> Option<u64> {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.entry(part).or_insert_with(|| Rate::new(1)).admit()
     }
 
     /// Notes that a part works.
@@ -238,6 +239,14 @@ mod tests {
         assert_eq!(faults.list(), [("artifacts", "disk is full".to_owned())]);
         faults.clear("artifacts");
         assert_eq!(faults.list(), []);
+    }
+
+    #[test]
+    fn a_part_that_fails_often_does_not_silence_another() {
+        let faults = Faults::default();
+        (0..100).for_each(|_| faults.raise("artifacts", "disk is full".to_owned()));
+        assert_eq!(faults.admit("artifacts"), None);
+        assert_eq!(faults.admit("knowledge"), Some(0));
     }
 
     #[tokio::test(start_paused = true)]

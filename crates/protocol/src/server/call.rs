@@ -129,6 +129,7 @@ impl Server {
             conversation: conversation.clone(),
             principal: principal.cloned(),
             caller: peer.caller.clone(),
+            place: Arc::downgrade(&in_flight.place),
             sending: Some(self.shared.shares.sending.clone()),
             rounds,
             question_timeout: self.shared.limits.question_timeout,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, Weak},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use super::{
     Caller, Principal,
     conversation::{Conversation, ConversationId},
-    fair::FairLimiter,
+    fair::{FairLimiter, ReturnablePlace},
     notifier::Announcer,
     outgoing::{Outgoing, nowhere},
     question::Question,
@@ -64,6 +64,8 @@ pub(super) struct Parts {
     pub(super) principal: Option<Arc<Principal>>,
     /// Whom the limits count.
     pub(super) caller: Caller,
+    /// Its place among the requests in flight.
+    pub(super) place: Weak<ReturnablePlace>,
     /// Bounds what waits to be sent; none where nothing is sent before the answer.
     pub(super) sending: Option<FairLimiter>,
     /// In the stateless era, for the methods that may ask the client something.
@@ -98,6 +100,7 @@ impl RequestContext {
             conversation: parts.conversation.clone(),
             principal: parts.principal.clone(),
             caller: parts.caller.clone(),
+            place: Weak::new(),
             sending: None,
             rounds: None,
             question_timeout: parts.question_timeout,
@@ -439,6 +442,17 @@ impl RequestContext {
         if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
             self.send(Outgoing::close(come_back_after)).await;
         }
+    }
+
+    /// Waits without a place among the requests in flight, and takes a place again after the wait. It is for a request
+    /// that waits for something else to become ready, such as a server that is starting: meanwhile its caller's other
+    /// requests can use the place. The caller of this method bounds how many requests wait.
+    ///
+    /// # Errors
+    /// When no place was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
+    pub async fn without_place<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
+        let waited = ReturnablePlace::released_while(&self.inner.parts.place, wait).await;
+        waited.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
     /// Completes when the client has cancelled the request or, in the stateless era, gone away.

@@ -11,7 +11,11 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Principal, fair::Place, notifier::Listener, questions::Questions, subscriptions::Subscriptions,
+    Principal,
+    fair::{Place, ReturnablePlace},
+    notifier::Listener,
+    questions::Questions,
+    subscriptions::Subscriptions,
 };
 use crate::{
     RequestId, Revision, RpcError,
@@ -119,7 +123,8 @@ impl InFlight {
         }
         let cancel = CancellationToken::new();
         calls.insert(id.clone(), cancel.clone());
-        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, _place: place })
+        let place = ReturnablePlace::new(place);
+        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, place })
     }
 
     /// Cancels a request; one that is unknown or answered is no error (the notification may cross the answer).
@@ -148,7 +153,7 @@ pub(super) struct InFlightGuard {
     id: RequestId,
     pub(super) cancel: CancellationToken,
     /// Its place among the requests of all clients.
-    _place: Option<Place>,
+    pub(super) place: Arc<ReturnablePlace>,
 }
 
 impl std::fmt::Debug for InFlightGuard {

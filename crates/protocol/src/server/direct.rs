@@ -2,7 +2,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use super::{
     call::{cut_off, no_room, respond},
     context::Parts,
     conversation::Conversation,
-    fair::Place,
+    fair::{Place, ReturnablePlace},
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
     subscriptions::Subscriptions,
@@ -30,7 +30,7 @@ use crate::{Era, RequestId, Revision, RpcError, members::Members, types::ClientC
 pub struct DirectCall {
     server: Server,
     peer: Peer,
-    place: Place,
+    place: Arc<ReturnablePlace>,
 }
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
     /// # Errors
     /// When there was no place in [`Limits::queue_time`](super::Limits::queue_time).
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
-        let place = self.place(&peer.caller).await?;
+        let place = ReturnablePlace::new(Some(self.place(&peer.caller).await?));
         Ok(DirectCall { server: self.clone(), peer, place })
     }
 
@@ -56,7 +56,8 @@ impl Server {
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let conversation = self.alone(&peer);
-        let cx = self.direct_context(&peer, &conversation, "resources/subscribe", None);
+        let cx =
+            self.direct_context(&peer, &conversation, "resources/subscribe", None, Weak::new());
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(Filter::Listen {
             id: RequestId::from(0_u64),
@@ -80,6 +81,7 @@ impl Server {
         conversation: &Arc<Conversation>,
         method: &'static str,
         params: Option<&RawValue>,
+        place: Weak<ReturnablePlace>,
     ) -> RequestContext {
         let parts = Parts {
             id: RequestId::from(0_u64),
@@ -92,6 +94,7 @@ impl Server {
             log_level: None,
             principal: peer.principal.clone(),
             caller: peer.caller.clone(),
+            place,
             // Nothing is sent before the answer, which `DirectCall::answer` counts.
             sending: None,
             conversation: conversation.clone(),
@@ -116,14 +119,14 @@ impl DirectCall {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Reply, RpcError> {
-        let Self { server, peer, .. } = self;
+        let Self { server, peer, place } = self;
         let Found { name, callback, is_extension } = server
             .shared
             .tables
             .find(Era::Session, method)
             .ok_or_else(|| RpcError::method_not_found(method))?;
         let conversation = server.alone(peer);
-        let cx = server.direct_context(peer, &conversation, name, params);
+        let cx = server.direct_context(peer, &conversation, name, params, Arc::downgrade(place));
         let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
         let mut extensions = Extensions::new();
         extensions.insert(server.clone());
@@ -149,7 +152,7 @@ impl DirectCall {
         let sending = &server.shared.shares.sending;
         match Outgoing::result(bytes).charge(sending, &peer.caller).await {
             Ok(Outgoing { bytes, mut charged, .. }) => {
-                charged.push(place);
+                charged.extend(place.take());
                 Ok(counted(bytes, charged))
             }
             Err(full) => {

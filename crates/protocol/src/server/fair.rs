@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -148,6 +148,46 @@ pub struct Place {
     shared: Arc<Shared>,
     caller: Caller,
     weight: usize,
+}
+
+/// A place that the request which holds it can give back for a while; see [`ReturnablePlace::released_while`].
+#[derive(Debug, Default)]
+pub(super) struct ReturnablePlace(Mutex<Option<Place>>);
+
+impl ReturnablePlace {
+    pub(super) fn new(place: Option<Place>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(place)))
+    }
+
+    /// Takes the place out, for another holder.
+    pub(super) fn take(&self) -> Option<Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives the place of `held` back, waits, and takes a place again as [`FairLimiter::enter`] does. Without a place it
+    /// only waits.
+    ///
+    /// # Errors
+    /// Which bound is reached after the wait.
+    pub(super) async fn released_while<T>(
+        held: &Weak<Self>,
+        wait: impl Future<Output = T>,
+    ) -> Result<T, Full> {
+        let Some(place) = held.upgrade().and_then(|held| held.take()) else {
+            return Ok(wait.await);
+        };
+        let (limiter, caller) =
+            (FairLimiter { shared: place.shared.clone() }, place.caller.clone());
+        let weight = place.weight;
+        drop(place);
+        let done = wait.await;
+        let place = limiter.enter(&caller, weight).await?;
+        // A request that has ended meanwhile holds nothing any more.
+        if let Some(held) = held.upgrade() {
+            *held.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        }
+        Ok(done)
+    }
 }
 
 /// Why a caller got no place.
@@ -413,6 +453,26 @@ mod tests {
         assert_eq!(limiter.shared.state().queued, 0);
         drop(held);
         assert_eq!(limiter.shared.state().callers.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waits_for_others_can_leave_its_place_to_them() {
+        let limiter = limiter(1, 1);
+        let ann = caller("ann");
+        let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
+        let weak = Arc::downgrade(&held);
+        let waited = ReturnablePlace::released_while(&weak, async { limiter.used() }).await;
+        assert_eq!((waited, limiter.used()), (Ok(0), 1), "the place is taken again");
+        let taken =
+            ReturnablePlace::released_while(&weak, async { limiter.try_enter(&ann, 1).unwrap() });
+        let taken = tokio::spawn(async move { taken.await.map(drop) });
+        assert!(taken.await.unwrap().is_err(), "another has taken it");
+        assert_eq!(limiter.used(), 0);
+        // One that has ended takes none.
+        let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
+        let weak = Arc::downgrade(&held);
+        ReturnablePlace::released_while(&weak, async { drop(held) }).await.unwrap();
+        assert_eq!(limiter.used(), 0);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
+#[cfg(feature = "http")]
+use super::Caller;
 use super::{
     RequestContext, TaskOptions,
     shape::{UNSHAPED_SINCE, for_session, shape},
@@ -107,6 +109,22 @@ pub trait Handler: Send + Sync + 'static {
         let schema = self.input_schema(tool)?;
         // A tool with wrong marks is not listed; its author finds out by the server's own tests.
         super::HeaderArguments::of(&schema).ok().flatten()
+    }
+
+    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are checked; returns at once, by
+    /// default. It is asked only about tools for which [`Self::header_arguments`] returned none. The request holds no
+    /// place among those in flight yet, so an implementation that waits bounds how many of `caller`'s requests do.
+    ///
+    /// # Errors
+    /// When too many requests wait already.
+    #[cfg(feature = "http")]
+    async fn header_arguments_known(
+        &self,
+        tool: &str,
+        caller: &Caller,
+    ) -> Result<(), super::fair::Full> {
+        let _ = (tool, caller);
+        Ok(())
     }
 
     /// What calls of a tool are checked against: their arguments before the tool sees them, their results before the

@@ -75,6 +75,12 @@ pub struct Limits {
     pub max_questions_per_call: NonZeroUsize,
     /// Calls that wait for clients without sessions to come back with their answers; a further one gets an error instead of an answer.
     pub max_parked_calls: NonZeroUsize,
+    /// The same for one caller.
+    pub max_parked_calls_per_caller: NonZeroUsize,
+    /// Requests that wait for upstreams to start. They are not counted among those in flight while they wait; further ones are.
+    pub max_waiting_requests: NonZeroUsize,
+    /// The same for one caller.
+    pub max_waiting_requests_per_caller: NonZeroUsize,
     /// Web pages that upstreams have sent users to and have not called done yet; the oldest is forgotten first, and its client not told.
     pub max_url_elicitations: NonZeroUsize,
     /// Size of one message from an upstream, in bytes; a tool answer is one message, with its images in base64.
@@ -144,6 +150,9 @@ impl Default for Limits {
             question_ms: ms(600_000),
             max_questions_per_call: n(100),
             max_parked_calls: n(256),
+            max_parked_calls_per_caller: n(64),
+            max_waiting_requests: n(1_024),
+            max_waiting_requests_per_caller: n(256),
             max_url_elicitations: n(1_000),
             max_upstream_message_bytes: n(64 << 20),
             max_log_lines_per_second: NonZeroU32::new(20).expect("20 is more than zero"),

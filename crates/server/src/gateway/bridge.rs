@@ -15,7 +15,7 @@ use std::{
 use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
-    server::{ConversationId, RequestContext},
+    server::{ConversationId, RequestContext, fair::Place},
     types::{ClientCapabilities, JsonObject, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
@@ -65,13 +65,15 @@ const GATHERED: Duration = Duration::from_millis(20);
 
 impl Gateway {
     /// Sends a request to a client's upstream, hands on what is told and asked, and waits. Dropped half-way, it is cancelled
-    /// at the upstream, unless the agent is asked something and will be back.
+    /// at the upstream, unless the agent is asked something and will be back. The upstream's `place` is held as long as the
+    /// upstream works on the request, also while the agent is away; a call that waits already has one.
     pub(super) async fn exchange(
         &self,
         index: usize,
         client: &Client,
         method: &'static str,
         params: Box<RawValue>,
+        place: Option<Arc<Place>>,
         cx: &RequestContext,
     ) -> Outcome {
         let upstream = &self.upstreams[index];
@@ -122,9 +124,14 @@ impl Gateway {
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
-                let (asker, options) = talk(Way::Rounds { questions, room: self.parked.room() });
+                let (asker, options) =
+                    talk(Way::Rounds { questions, room: self.parked.room(cx.caller()) });
                 let work =
                     work(upstream.clone(), client.clone(), method, params, options, asker, None);
+                let work = async move {
+                    let _place = place;
+                    work.await
+                };
                 let call = Call {
                     work: AbortOnDropHandle::new(tokio::spawn(work)),
                     questions: asked,

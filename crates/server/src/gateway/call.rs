@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::pin,
     sync::{Arc, PoisonError},
     time::Instant,
 };
@@ -12,7 +13,7 @@ use marquetry_protocol::{
     Era, Feature, RpcError,
     client::{Client, ClientError, Refusal},
     error_code,
-    server::{Reply, RequestContext},
+    server::{Caller, Reply, RequestContext, fair::Full},
     types::{
         CallToolParams, CompleteParams, CompleteReference, CompleteResult, GetPromptParams,
         JsonObject, ReadResourceParams,
@@ -27,6 +28,7 @@ use tracing::Instrument as _;
 
 use super::{
     Gateway, List, State, Upstream,
+    bridge::{Carried, polled_once},
     routes::{self, LinkOwner},
     stderr::last_words,
     uris::is_reserved,
@@ -89,7 +91,7 @@ impl Gateway {
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
         if catalog.tool(&params.name).is_none() {
-            self.tool_owners_started(&params.name).await;
+            self.wait_without_place(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
         let Some(route) = catalog.tool(&params.name) else {
@@ -123,7 +125,7 @@ impl Gateway {
         mut params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        self.resource_known(&params.uri).await;
+        self.resource_known(&params.uri, cx).await?;
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
@@ -148,7 +150,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         if self.catalog().prompt(&params.name).is_none() {
-            self.started(List::Prompts).await;
+            self.started(List::Prompts, cx).await?;
         }
         let catalog = self.catalog();
         let Some(route) = catalog.prompt(&params.name) else {
@@ -169,12 +171,12 @@ impl Gateway {
         let known = self.catalog();
         match &params.reference {
             CompleteReference::Prompt { name } if known.prompt(name).is_none() => {
-                self.started(List::Prompts).await;
+                self.started(List::Prompts, cx).await?;
             }
             CompleteReference::Resource { uri }
                 if known.template(uri).or_else(|| known.resource(uri)).is_none() =>
             {
-                self.started(List::Resources).await;
+                self.started(List::Resources, cx).await?;
             }
             _ => {}
         }
@@ -229,10 +231,31 @@ impl Gateway {
     }
 
     /// Waits for upstreams that are still starting where none lists a resource.
-    pub(super) async fn resource_known(&self, uri: &str) {
+    pub(super) async fn resource_known(
+        &self,
+        uri: &str,
+        cx: &RequestContext,
+    ) -> Result<(), RpcError> {
         if !is_reserved(uri) && self.catalog().resource(uri).is_none() {
-            self.started(List::Resources).await;
+            self.started(List::Resources, cx).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until it is known which upstream has a tool, for a request that holds no place among those in flight.
+    ///
+    /// # Errors
+    /// When too many requests wait.
+    pub(crate) async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
+        if self.catalog().tool(name).is_some() {
+            return Ok(());
+        }
+        let mut started = pin!(self.tool_owners_started(name));
+        if polled_once(started.as_mut()).await.is_none() {
+            let _place = self.waiting.try_enter(caller, 1)?;
+            started.await;
+        }
+        Ok(())
     }
 
     /// The upstream that has a resource: the one that lists it, whose template stands for it, that gave this agent a link
@@ -282,15 +305,19 @@ impl Gateway {
             return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
         };
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
-        let _place = upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
-            RpcError::too_many_requests(format!(
-                "upstream '{}': {full}; try again later",
-                upstream.name
-            ))
-        })?;
+        let place = match cx.carried()? {
+            // The call that waited for this request holds its place already.
+            Some(Carried::Waiting(_)) => None,
+            _ => Some(upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
+                RpcError::too_many_requests(format!(
+                    "upstream '{}': {full}; try again later",
+                    upstream.name
+                ))
+            })?),
+        };
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
-        let outcome = self.exchange_after_visits(index, &client, method, params, cx).await;
+        let outcome = self.exchange_after_visits(index, &client, method, params, place, cx).await;
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {

@@ -34,6 +34,7 @@ use std::{
 };
 
 use marquetry_artifacts::Settings;
+use marquetry_protocol::server::fair::FairLimiter;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -91,6 +92,8 @@ pub(crate) struct Gateway {
     started_at: Instant,
     /// What is said while lists wait for upstreams.
     wait_messages: Messages,
+    /// Bounds the requests that wait for upstreams to start without a place among those in flight.
+    waiting: FairLimiter,
     stopping: CancellationToken,
     /// The supervisors, and every child process that has not ended, even one whose start was given up.
     tasks: TaskTracker,
@@ -108,8 +111,7 @@ impl Gateway {
             .iter()
             .map(|(name, upstream)| Arc::new(Upstream::new(name, upstream, config)));
         let limits = &config.limits;
-        let questions = Duration::from_millis(limits.question_ms.get());
-        let parked = Arc::new(Parked::new(limits.max_parked_calls.get(), questions));
+        let parked = Arc::new(Parked::new(limits));
         let pages = Pages::new(limits.max_url_elicitations.get());
         let gateway = Arc::new_cyclic(|me| Self {
             config: config.gateway.clone(),
@@ -131,6 +133,7 @@ impl Gateway {
             me: me.clone(),
             started_at: Instant::now(),
             wait_messages: Messages::default(),
+            waiting: waiting::limiter(limits),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });

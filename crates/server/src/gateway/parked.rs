@@ -10,20 +10,27 @@ use std::{
     time::Duration,
 };
 
-use marquetry_protocol::RpcError;
+use marquetry_protocol::{
+    RpcError,
+    server::{
+        Caller,
+        fair::{FairBounds, FairLimiter, Place},
+    },
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::bridge::Call;
-use crate::knowledge::{ErrorCode, KIND};
+use crate::{
+    config::Limits,
+    knowledge::{ErrorCode, KIND},
+};
 
-/// The calls that wait: so many at a time, each for so long.
+/// The calls that wait: a bounded number, shared between callers, each for a bounded time.
 pub(crate) struct Parked {
     calls: Mutex<HashMap<Handle, Entry>>,
-    room: Arc<Semaphore>,
-    most: usize,
+    room: FairLimiter,
     time: Duration,
     /// Handles of another process are not ours.
     process: u64,
@@ -45,25 +52,33 @@ struct Entry {
 
 /// Room for one call to wait, taken by its first question and given back when the call ends.
 pub(super) struct Room {
-    all: Arc<Semaphore>,
-    most: usize,
-    mine: Mutex<Option<OwnedSemaphorePermit>>,
+    all: FairLimiter,
+    caller: Caller,
+    mine: Mutex<Option<Place>>,
 }
 
 impl Parked {
-    pub(super) fn new(most: usize, time: Duration) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let bounds = FairBounds {
+            what: "calls wait for answers of their clients",
+            total_setting: "limits.max_parked_calls",
+            per_caller_setting: "limits.max_parked_calls_per_caller",
+            total: limits.max_parked_calls.get(),
+            per_caller: limits.max_parked_calls_per_caller.get(),
+            queued: 0,
+            wait: Duration::ZERO,
+        };
         Self {
             calls: Mutex::default(),
-            room: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            most,
-            time,
-            process: RandomState::new().hash_one(most),
+            room: FairLimiter::new(bounds),
+            time: Duration::from_millis(limits.question_ms.get()),
+            process: RandomState::new().hash_one(0),
             next: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn room(&self) -> Room {
-        Room { all: self.room.clone(), most: self.most, mine: Mutex::default() }
+    pub(super) fn room(&self, caller: &Caller) -> Room {
+        Room { all: self.room.clone(), caller: caller.clone(), mine: Mutex::default() }
     }
 
     pub(super) fn next_handle(&self) -> Handle {
@@ -120,15 +135,12 @@ impl Room {
         if mine.is_some() {
             return Ok(());
         }
-        let permit = self.all.clone().try_acquire_owned().map_err(|_| {
-            let most = self.most;
-            RpcError::too_many_requests(format!(
-                "more than {most} calls wait for answers of their clients (limits.max_parked_calls)"
-            ))
-            // It may work later, unlike what exceeds a limit of size.
-            .with_data(&json!({ KIND: ErrorCode::Unavailable.as_str() }))
+        let place = self.all.try_enter(&self.caller, 1).map_err(|full| {
+            RpcError::too_many_requests(full.to_string())
+                // It may work later, unlike what exceeds a limit of size.
+                .with_data(&json!({ KIND: ErrorCode::Unavailable.as_str() }))
         })?;
-        *mine = Some(permit);
+        *mine = Some(place);
         Ok(())
     }
 }

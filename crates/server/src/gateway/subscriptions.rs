@@ -48,7 +48,7 @@ impl Gateway {
     /// # Errors
     /// When nobody has the resource, or its upstream is not there, refuses, or has no subscriptions.
     pub(crate) async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
-        self.resource_known(uri).await;
+        self.resource_known(uri, cx).await?;
         let (index, _alone) = loop {
             let index =
                 self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;

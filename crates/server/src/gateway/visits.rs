@@ -1,13 +1,16 @@
 //! Errors of upstreams in the form of the agent's revision, above all pages that a user has to visit before a call
 //! can go on.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use marquetry_protocol::{
     Era, RpcError,
     client::{Client, ClientError},
     error_code,
-    server::RequestContext,
+    server::{RequestContext, fair::Place},
     types::{ElicitAction, ElicitResult},
 };
 use serde::Deserialize;
@@ -40,12 +43,14 @@ impl Gateway {
         client: &Client,
         method: &'static str,
         params: Box<RawValue>,
+        place: Option<Place>,
         cx: &RequestContext,
     ) -> Outcome {
+        let place = place.map(Arc::new);
         let can_ask = cx.revision().era() == Era::Stateless
             && matches!(method, "tools/call" | "prompts/get" | "resources/read");
         if !can_ask {
-            return self.exchange(index, client, method, params, cx).await;
+            return self.exchange(index, client, method, params, place, cx).await;
         }
         let upstream = &self.upstreams[index];
         let (round, has_visited) = match cx.carried().map_err(ClientError::Rpc)? {
@@ -65,14 +70,15 @@ impl Gateway {
             let finished = self.pages.finished.notified();
             // One call needs no copy of what it sends, and nearly all calls are one.
             if !has_visited {
-                match self.exchange(index, client, method, params, cx).await {
+                match self.exchange(index, client, method, params, place, cx).await {
                     Err(ClientError::Rpc(error)) if is_page(&error) => {
                         break pages(error).map_err(ClientError::Rpc)?;
                     }
                     outcome => return outcome,
                 }
             }
-            let error = match self.exchange(index, client, method, params.clone(), cx).await {
+            let exchange = self.exchange(index, client, method, params.clone(), place.clone(), cx);
+            let error = match exchange.await {
                 Err(ClientError::Rpc(error)) if is_page(&error) => error,
                 outcome => return outcome,
             };

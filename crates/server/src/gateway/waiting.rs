@@ -4,18 +4,40 @@
 //! So a list waits until each upstream has started or failed for the first time. Later lists find nothing to wait for.
 
 use std::{
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures_util::future::join_all;
+use marquetry_protocol::{
+    RpcError,
+    server::{
+        RequestContext,
+        fair::{FairBounds, FairLimiter},
+    },
+};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Gateway, List, Upstream};
+use super::{Gateway, List, Upstream, bridge::polled_once};
+use crate::config::Limits;
 
 /// How long a list waits before it says so, and between two messages.
 const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
+
+/// The bounds of the requests that wait for upstreams without a place among those in flight.
+pub(super) fn limiter(limits: &Limits) -> FairLimiter {
+    FairLimiter::new(FairBounds {
+        what: "requests wait for upstreams to start",
+        total_setting: "limits.max_waiting_requests",
+        per_caller_setting: "limits.max_waiting_requests_per_caller",
+        total: limits.max_waiting_requests.get(),
+        per_caller: limits.max_waiting_requests_per_caller.get(),
+        queued: 0,
+        wait: Duration::ZERO,
+    })
+}
 
 /// Lets one of many waiting requests speak for all.
 #[derive(Default)]
@@ -39,7 +61,46 @@ impl Messages {
 impl Gateway {
     /// Waits until the first start of each upstream is over, or its time is: `gateway.list_wait_ms`, or its
     /// `start_timeout_ms`, from the start of this server.
-    pub(crate) async fn started(&self, list: List) {
+    ///
+    /// # Errors
+    /// When no place among the requests in flight was free after the wait.
+    pub(crate) async fn started(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
+        self.wait_without_place(cx, self.started_all(list)).await
+    }
+
+    /// Waits until a list is complete and fresh, or the time for that is over.
+    ///
+    /// # Errors
+    /// As [`Self::started`].
+    pub(crate) async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
+        let ready = async {
+            self.started_all(list).await;
+            self.refreshed(list).await;
+        };
+        self.wait_without_place(cx, ready).await
+    }
+
+    /// Waits without one of the caller's places among the requests in flight, so that lists of clients that connect while
+    /// upstreams start do not keep out other requests. Beyond the bounds of [`limiter`] a request waits with its place.
+    pub(super) async fn wait_without_place(
+        &self,
+        cx: &RequestContext,
+        wait: impl Future<Output = ()>,
+    ) -> Result<(), RpcError> {
+        let mut wait = pin!(wait);
+        if polled_once(wait.as_mut()).await.is_some() {
+            return Ok(());
+        }
+        match self.waiting.try_enter(cx.caller(), 1) {
+            Ok(_waiting) => cx.without_place(wait).await,
+            Err(_) => {
+                wait.await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn started_all(&self, list: List) {
         let waiting: Vec<_> =
             self.upstreams.iter().filter(|upstream| !upstream.is_settled(list)).collect();
         if waiting.is_empty() {

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     asking::{AskingOverHttp, child_toml},
-    support::{Running, ask, call, rpc_error, text_of, until, within},
+    support::{Running, ask, call, rpc_error, text_of, token_of, until, users_toml, within},
 };
 
 const AGENTS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28];
@@ -489,8 +489,12 @@ struct ByHand(Client);
 
 impl ByHand {
     async fn of(world: &World) -> Self {
+        Self::of_user(&world.server, None).await
+    }
+
+    async fn of_user(server: &Running, token: Option<&str>) -> Self {
         let options = ClientOptions { capabilities: everything(), ..ClientOptions::default() };
-        Self(world.server.agent_with(Revision::V2026_07_28, options).await)
+        Self(server.agent_of_user(Revision::V2026_07_28, options, token).await)
     }
 
     async fn round(&self, tool: &str, more: Value) -> Result<Value, ClientError> {
@@ -576,6 +580,44 @@ async fn who_does_not_answer_in_time_loses_the_call() {
     assert!(said.contains("did not answer"), "{said}");
     until("the question is taken back", async || *person.dropped.lock().unwrap() == 1).await;
     world.server.stop().await;
+}
+
+#[tokio::test]
+async fn the_unanswered_questions_of_one_user_leave_room_for_another() {
+    let web = AskingOverHttp::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let toml = format!(
+        "limits.max_parked_calls_per_caller = 1\n{}{}",
+        users_toml(directory.path(), &["ann", "bob"]),
+        web.toml("web", SESSION)
+    );
+    let server = Running::start(&toml).await;
+    let ann = ByHand::of_user(&server, Some(&token_of("ann"))).await;
+    let bob = ByHand::of_user(&server, Some(&token_of("bob"))).await;
+    let asked = ann.round("web__form", json!({})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let refused = ann.round("web__form", json!({})).await.unwrap().to_string();
+    assert!(refused.contains("for one caller (limits.max_parked_calls_per_caller)"), "{refused}");
+    let asked = bob.round("web__form", json!({})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_agent_keeps_its_place_at_the_upstream() {
+    let web = AskingOverHttp::start().await;
+    let limits = "limits.max_in_flight_per_upstream = 1\nlimits.queue_ms = 20\n";
+    let server = Running::start(&format!("{limits}{}", web.toml("web", SESSION))).await;
+    let agent = ByHand::of_user(&server, None).await;
+    let asked = agent.round("web__form", json!({})).await.unwrap();
+    let (_, full) = rpc_error(agent.round("web__form", json!({})).await);
+    assert!(full.contains("limits.max_in_flight_per_upstream"), "{full}");
+    // Its next round needs no second place, and the last one gives the place back.
+    let answered = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
+    assert_eq!(answered["content"][0]["text"], "{}", "{answered}");
+    let asked = agent.round("web__form", json!({})).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 use marquetry::Config;
 use marquetry_protocol::{
     Revision,
-    client::{CallOptions, ClientError},
+    client::{CallOptions, ClientError, ClientOptions},
     types::CallToolParams,
 };
 use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::mpsc};
 
 use crate::{
-    support::{Running, ask, call, rpc_error, text_of, tool_names, until, within},
+    support::{
+        Running, ask, call, rpc_error, text_of, token_of, tool_names, until, users_toml, within,
+    },
     upstream::{HttpUpstream, child_toml, slow_child_toml},
 };
 
@@ -406,6 +408,33 @@ async fn the_first_lists_wait_for_each_upstream_that_has_not_failed() {
     tool_names(&agent).await;
     ask(&agent, "resources/list", json!({})).await.unwrap();
     assert!(started.elapsed() < Duration::from_millis(400), "{:?}", started.elapsed());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn lists_that_wait_for_upstreams_leave_their_callers_places_free() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Running::start_at_once(&format!(
+        "limits.max_in_flight_per_caller = 2\nlimits.queue_ms = 20\nlimits.max_waiting_requests_per_caller = 8\n{}{}",
+        users_toml(directory.path(), &["ann"]),
+        slow_child_toml("local", 1)
+    ))
+    .await;
+    let token = token_of("ann");
+    let (options, revision) = (ClientOptions::default(), Revision::V2025_11_25);
+    let agent = server.agent_of_user(revision, options, Some(&token)).await;
+    let lists = ["tools/list", "prompts/list", "tools/list", "prompts/list"].map(|list| {
+        let agent = agent.clone();
+        tokio::spawn(async move { ask(&agent, list, json!({})).await })
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(lists.iter().all(|list| !list.is_finished()), "they wait");
+    ask(&agent, "ping", json!({})).await.unwrap();
+    call(&agent, "list_artifacts", json!({})).await.unwrap();
+    for list in lists {
+        let list = list.await.unwrap().unwrap().to_string();
+        assert!(list.contains("local"), "{list}");
+    }
     server.stop().await;
 }
 

@@ -92,6 +92,29 @@ async fn headers_that_repeat_arguments_of_upstream_tools_are_checked() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_are_checked_while_the_upstream_is_starting() {
+    let upstream = Scripted::start(SESSION, move |method, _| {
+        if method == "tools/list" {
+            tokio::task::block_in_place(|| std::thread::sleep(Duration::from_millis(500)));
+        }
+        let tools = json!([{ "name": "query", "inputSchema": { "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+        } } }]);
+        let said = json!({ "content": [{ "type": "text", "text": "done" }] });
+        Ok(lists(method, &tools, &json!([]), &json!([])).unwrap_or(said))
+    })
+    .await;
+    let server = Running::start_at_once(&upstream.toml("db")).await;
+    let params = json!({ "name": "db__query", "arguments": { "region": "eu" } });
+    let wrong = post(&server, &[("Mcp-Param-Region", "us")], "tools/call", params.clone()).await;
+    assert_eq!((wrong.status, &wrong.json()["error"]["code"]), (400, &json!(-32020)));
+    let right = post(&server, &[("Mcp-Param-Region", "eu")], "tools/call", params).await;
+    assert_eq!(right.status, 200, "{right:?}");
+    assert_eq!(upstream.seen("tools/call").len(), 1, "a refused call goes nowhere");
+    server.stop().await;
+}
+
 /// An upstream whose tool `fail` answers with the error that its arguments name.
 async fn failing(revision: &'static str) -> Scripted {
     Scripted::start(revision, |method, params| {

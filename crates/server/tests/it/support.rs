@@ -1,6 +1,6 @@
 //! A server under test, agents that talk to it, and plain HTTP.
 
-use std::{fmt::Debug, future::Future, net::SocketAddr, time::Duration};
+use std::{fmt::Debug, future::Future, net::SocketAddr, path::Path, time::Duration};
 
 use marquetry::{App, Config};
 use marquetry_protocol::{
@@ -63,9 +63,21 @@ impl Running {
     }
 
     pub(crate) async fn agent_with(&self, revision: Revision, options: ClientOptions) -> Client {
+        self.agent_of_user(revision, options, None).await
+    }
+
+    /// An agent that sends this token, if any.
+    pub(crate) async fn agent_of_user(
+        &self,
+        revision: Revision,
+        options: ClientOptions,
+        token: Option<&str>,
+    ) -> Client {
         let url = format!("http://{}/mcp", self.address);
+        let bearer = token.map(|token| ("authorization".to_owned(), format!("Bearer {token}")));
         let options = ClientOptions { revision: RevisionChoice::Only(revision), ..options };
-        within(Client::http(HttpTarget { url, ..HttpTarget::default() }, options)).await.unwrap()
+        let target = HttpTarget { url, headers: bearer.into_iter().collect() };
+        within(Client::http(target, options)).await.unwrap()
     }
 
     pub(crate) async fn stop(self) {
@@ -149,6 +161,20 @@ impl Answer {
         assert_eq!(json["success"], false, "{json}");
         (self.status, json["error"]["code"].as_str().unwrap().to_owned())
     }
+}
+
+/// A TOML table that lets in these users; the token of each is [`token_of`] the name.
+pub(crate) fn users_toml(directory: &Path, names: &[&str]) -> String {
+    let users = names.iter().map(|name| {
+        let file = directory.join(name);
+        std::fs::write(&file, token_of(name)).unwrap();
+        format!("[auth.tokens.{name}]\nfile = '{}'\n", file.display())
+    });
+    users.collect()
+}
+
+pub(crate) fn token_of(name: &str) -> String {
+    format!("hush-{name}-0123456789abcdef")
 }
 
 /// A future that must not take long.

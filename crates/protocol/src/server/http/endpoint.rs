@@ -32,7 +32,7 @@ use crate::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code,
     members::Members,
     server::{
-        Principal, Server,
+        Caller, HeaderArguments, Principal, Server,
         call::{poll_once, stateless_revision},
         conversation::Conversation,
         fair::Full,
@@ -305,9 +305,20 @@ impl HttpEndpoint {
         };
         let headers_agree = standard_headers::check(headers, request, members, version)
             .and_then(|()| stateless_revision(version))
-            .and_then(|_| self.check_params(headers, request, members));
-        if let Err(error) = headers_agree {
-            return bad(&error);
+            .and_then(|_| called_tool(request, members));
+        let tool = match headers_agree {
+            Ok(tool) => tool,
+            Err(error) => return bad(&error),
+        };
+        if let Some(tool) = tool {
+            let marks = match self.header_arguments(&tool, &client.peer.caller).await {
+                Ok(marks) => marks,
+                Err(full) => return overloaded(request, &full),
+            };
+            let checked = marks.map(|it| standard_headers::check_params(headers, members, &it));
+            if let Some(Err(error)) = checked {
+                return bad(&error);
+            }
         }
         let listens = request.method == "subscriptions/listen";
         if listens && !accepts.events {
@@ -337,20 +348,18 @@ impl HttpEndpoint {
         }
     }
 
-    fn check_params(
+    /// The arguments of a tool that headers must repeat; waits until the handler knows the tool.
+    async fn header_arguments(
         &self,
-        headers: &HeaderMap,
-        request: &Request<'_>,
-        members: &Members<'_>,
-    ) -> Result<(), RpcError> {
-        if request.method != "tools/call" {
-            return Ok(());
+        tool: &str,
+        caller: &Caller,
+    ) -> Result<Option<Arc<HeaderArguments>>, Full> {
+        let handler = &self.inner.server.shared.handler;
+        if let Some(marks) = handler.header_arguments(tool) {
+            return Ok(Some(marks));
         }
-        let Some(tool) = standard_headers::target(request, members)? else { return Ok(()) };
-        match self.inner.server.shared.handler.header_arguments(&tool) {
-            Some(marks) => standard_headers::check_params(headers, members, &marks),
-            None => Ok(()),
-        }
+        handler.header_arguments_known(tool, caller).await?;
+        Ok(handler.header_arguments(tool))
     }
 
     async fn initialize(
@@ -816,6 +825,14 @@ pub(super) fn not_allowed(methods: &'static str) -> Response {
 pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// Refuses a request for load.
+/// The tool that a request calls, if it calls one.
+fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<String>, RpcError> {
+    match &*request.method {
+        "tools/call" => standard_headers::target(request, members),
+        _ => Ok(None),
+    }
+}
+
 fn overloaded(request: &Request<'_>, full: &Full) -> Response {
     let error = RpcError::too_many_requests(full.to_string());
     let json = Outgoing::error(Some(&request.id), &error).bytes;
