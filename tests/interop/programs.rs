@@ -58,15 +58,9 @@ pub(crate) fn marquetry() -> &'static Path {
     BUILT.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "marquetry",
-                "--bin",
-                "marquetry",
-                "--message-format=json",
-            ])
+            // As the tests are built, so that nothing is built twice.
+            .args(["build", "--quiet", "--workspace", "--all-features", "--bin", "marquetry"])
+            .arg("--message-format=json")
             .current_dir(here())
             .stderr(Stdio::inherit())
             .output()

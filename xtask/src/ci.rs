@@ -4,23 +4,20 @@ use std::{
     env,
     ffi::OsString,
     io::{BufRead as _, BufReader, IsTerminal as _, Read, Write},
-    path::PathBuf,
     process::{Command, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use crate::{Failed, cargo, packages, root};
 use clap::Args;
-use serde::Deserialize;
-
-use crate::{Failed, cargo, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   cargo xtask ci                          all steps, in order
   cargo xtask ci --list                   what the steps are
   cargo xtask ci fmt clippy               these steps alone
-  cargo xtask ci --skip each-crate        all but this one
+  cargo xtask ci --skip features          all but this one
   CI=true cargo xtask ci                  a missing outside program fails its step
 
 A step whose outside program is not installed is skipped, and said to be; with CI=true it fails.";
@@ -39,6 +36,15 @@ pub(crate) struct Options {
     /// Lists the steps and runs none.
     #[arg(long)]
     list: bool,
+    /// What was done before the steps, and how long it took, for the table.
+    #[arg(long, value_name = "NAME=SECONDS", hide = true, value_parser = parse_before)]
+    before: Vec<(String, Duration)>,
+}
+
+fn parse_before(text: &str) -> Result<(String, Duration), String> {
+    let (name, seconds) = text.split_once('=').ok_or("no `=` in it")?;
+    let seconds = seconds.parse().map_err(|error| format!("{seconds}: {error}"))?;
+    Ok((name.to_owned(), Duration::from_secs(seconds)))
 }
 
 /// The variable by which proptest takes its seed.
@@ -60,6 +66,8 @@ struct Line {
     env: Vec<(&'static str, &'static str)>,
 }
 
+// Whatever builds selects the whole workspace with all features, also for one program or test: cargo then finds
+// everything built already. With `--package` it would choose fewer features for dependencies, and build them again.
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
@@ -68,17 +76,38 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("fmt --all --check")]),
     },
     Step {
-        name: "clippy",
-        about: "no lint complains",
+        name: "typos",
+        about: "spelling",
+        needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
+        commands: || Ok(vec![line("typos", "")]),
+    },
+    Step {
+        name: "deny",
+        about: "licences, duplicate versions and sources of dependencies",
+        needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
+        commands: || Ok(vec![cargo_line("deny --all-features check bans licenses sources")]),
+    },
+    Step {
+        name: "house",
+        about: "edges between crates, lines of source, circles of modules",
         needs: None,
-        commands: || {
-            let line = "clippy --workspace --all-targets --all-features -- -D warnings";
-            Ok(vec![cargo_line(line)])
-        },
+        commands: || Ok(vec![xtask_line("house")?]),
+    },
+    Step {
+        name: "schema",
+        about: "the checked-in schema of the scenario language is the current one",
+        needs: None,
+        commands: || Ok(vec![xtask_line("schema --check")?]),
+    },
+    Step {
+        name: "build",
+        about: "all programs, tests and examples build, once for all steps",
+        needs: None,
+        commands: || Ok(vec![cargo_line("test --workspace --all-features --no-run")]),
     },
     Step {
         name: "test",
-        about: "unit and integration tests, examples build",
+        about: "unit and integration tests, and the corpus of the fuzz targets",
         needs: None,
         commands: || {
             let line =
@@ -93,6 +122,15 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("test --workspace --all-features --doc")]),
     },
     Step {
+        name: "clippy",
+        about: "no lint complains",
+        needs: None,
+        commands: || {
+            let line = "clippy --workspace --all-targets --all-features -- -D warnings";
+            Ok(vec![cargo_line(line)])
+        },
+    },
+    Step {
         name: "doc",
         about: "the documentation builds, and its links lead somewhere",
         needs: None,
@@ -102,76 +140,46 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
-        name: "each-crate",
-        about: "every crate builds and passes by itself: no features, defaults, all features",
-        needs: None,
-        commands: each_crate,
-    },
-    Step {
-        name: "schema",
-        about: "the checked-in schema of the scenario language is the current one",
-        needs: None,
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- schema --check")]),
+        name: "features",
+        about: "each crate by itself with no features, with its defaults, and with each feature alone",
+        needs: Some(("cargo-hack", "cargo install --locked cargo-hack")),
+        commands: features,
     },
     Step {
         name: "scenarios",
         about: "all scenarios",
         needs: None,
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios")]),
+        commands: || Ok(vec![xtask_line("test-scenarios")?]),
     },
     Step {
         name: "scenarios-binary",
         about: "the scenarios against the built program",
         needs: None,
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- test-scenarios --binary")]),
+        commands: || Ok(vec![xtask_line("test-scenarios --binary")?]),
     },
     Step {
         name: "scenarios-postgres",
         about: "the scenarios of knowledge, with all of it in a PostgreSQL",
         needs: None,
-        commands: || {
-            let line = "run --quiet --package xtask -- test-scenarios --postgres knowledge/";
-            Ok(vec![cargo_line(line)])
-        },
+        commands: || Ok(vec![xtask_line("test-scenarios --postgres knowledge/")?]),
     },
     Step {
         name: "kills",
         about: "whoever is killed, nobody is left behind and no request waits for ever",
         needs: None,
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- kills")]),
+        commands: || Ok(vec![xtask_line("kills")?]),
     },
     Step {
         name: "interop",
         about: "others' clients and servers, and PlantUML itself",
         needs: None,
-        commands: || Ok(vec![cargo_line("test --package interop")]),
+        commands: || Ok(vec![cargo_line("test --workspace --all-features --test interop")]),
     },
     Step {
         name: "conformance",
         about: "the official conformance suite",
         needs: Some(("npm", "it comes with Node.js")),
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- conformance")]),
-    },
-    Step {
-        name: "fuzz",
-        about: "each fuzz target, for ten seconds",
-        needs: Some((
-            "cargo-fuzz",
-            "cargo install --locked cargo-fuzz; it needs a nightly toolchain, too",
-        )),
-        commands: || Ok(vec![cargo_line("run --quiet --package xtask -- fuzz")]),
-    },
-    Step {
-        name: "deny",
-        about: "licences, duplicate versions and sources of dependencies",
-        needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
-        commands: || Ok(vec![cargo_line("deny --all-features check bans licenses sources")]),
-    },
-    Step {
-        name: "typos",
-        about: "spelling",
-        needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
-        commands: || Ok(vec![line("typos", "")]),
+        commands: || Ok(vec![xtask_line("conformance")?]),
     },
 ];
 
@@ -217,7 +225,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             break;
         }
     }
-    Ok(summary(&outcomes, skipped_tests))
+    Ok(summary(&options.before, &outcomes, skipped_tests))
 }
 
 /// The seed of property tests: what the checked out tree holds decides it, so that a tree is
@@ -283,8 +291,15 @@ fn hand_on(from: impl Read, mut to: impl Write) -> usize {
     count
 }
 
-fn summary(outcomes: &[(&Step, Outcome, Duration)], skipped_tests: usize) -> ExitCode {
+fn summary(
+    before: &[(String, Duration)],
+    outcomes: &[(&Step, Outcome, Duration)],
+    skipped_tests: usize,
+) -> ExitCode {
     println!();
+    for (name, elapsed) in before {
+        println!("{name:17} {:8} {:7.1}s", "before", elapsed.as_secs_f64());
+    }
     for (step, outcome, elapsed) in outcomes {
         let outcome = match outcome {
             Outcome::Passed => "ok",
@@ -293,6 +308,9 @@ fn summary(outcomes: &[(&Step, Outcome, Duration)], skipped_tests: usize) -> Exi
         };
         println!("{:17} {outcome:8} {:7.1}s", step.name, elapsed.as_secs_f64());
     }
+    let times = before.iter().map(|(_, elapsed)| elapsed);
+    let sum: Duration = times.chain(outcomes.iter().map(|(_, _, elapsed)| elapsed)).sum();
+    println!("{:17} {:8} {:7.1}s", "together", "", sum.as_secs_f64());
     let count = |which| outcomes.iter().filter(|(_, outcome, _)| *outcome == which).count();
     let failed = count(Outcome::Failed);
     println!(
@@ -304,49 +322,24 @@ fn summary(outcomes: &[(&Step, Outcome, Duration)], skipped_tests: usize) -> Exi
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Each crate by itself, so that none lives on features which others turn on.
-fn each_crate() -> Result<Vec<Line>, Failed> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
-    #[derive(Deserialize)]
-    struct Package {
-        name: String,
-        manifest_path: PathBuf,
-        features: std::collections::BTreeMap<String, Vec<String>>,
-    }
-
-    let output = Command::new(cargo())
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
+/// Each crate by itself, so that none lives on features that others turn on. All features together are what the step
+/// `clippy` looks at; tests are no part of it.
+fn features() -> Result<Vec<Line>, Failed> {
     let crates = root().join("crates");
-    let lines: Vec<Line> = metadata
-        .packages
-        .iter()
-        .filter(|package| package.manifest_path.parent().is_some_and(|it| it.starts_with(&crates)))
-        .flat_map(|Package { name, features, .. }| {
-            let defaults = cargo_line(&format!("test --package {name}"));
-            if features.is_empty() {
-                return vec![defaults];
-            }
-            vec![
-                cargo_line(&format!(
-                    "clippy --package {name} --no-default-features -- -D warnings"
-                )),
-                defaults,
-                cargo_line(&format!("test --package {name} --all-features")),
-            ]
-        })
-        .collect();
-    if lines.is_empty() {
-        return Err(Failed::new(format!("no crate is below {}", crates.display())));
+    let line = cargo_line("hack clippy --each-feature --exclude-all-features");
+    let mut args = line.args;
+    for package in packages()? {
+        if package.manifest_path.starts_with(&crates) {
+            args.extend(["--package".to_owned(), package.name]);
+        }
     }
-    Ok(lines)
+    args.extend(["--", "-D", "warnings"].map(str::to_owned));
+    Ok(vec![Line { args, ..line }])
+}
+
+/// A task of this program.
+fn xtask_line(args: &str) -> Result<Line, Failed> {
+    Ok(Line { program: env::current_exe()?.into_os_string(), ..line("", args) })
 }
 
 fn cargo_line(args: &str) -> Line {

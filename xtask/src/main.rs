@@ -4,6 +4,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod fuzz;
+mod house;
 #[cfg(target_os = "linux")]
 mod kills;
 mod run;
@@ -16,10 +17,11 @@ use std::{
     ffi::OsString,
     fmt,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode, Stdio},
 };
 
 use clap::{Parser, Subcommand};
+use serde::Deserialize;
 
 /// What a person runs to work on Marquetry.
 #[derive(Parser)]
@@ -45,6 +47,9 @@ Examples:
     /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
+    /// Print the crates with their lines, edges and circles, and check them against ARCHITECTURE.md.
+    #[command(after_help = house::EXAMPLES)]
+    House(house::Options),
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::TestScenarios(options) => run::run(&options),
         Task::Ci(options) => ci::run(&options),
+        Task::House(options) => house::run(&options),
         Task::Conformance(options) => conformance::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
@@ -149,4 +155,53 @@ pub(crate) fn root() -> PathBuf {
 /// The cargo that runs this task.
 pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// A package of the workspace, as `cargo metadata` describes it.
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// What a package depends on.
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `dev` for what its tests need, `build` for what its build script needs.
+    pub(crate) kind: Option<String>,
+}
+
+/// All packages of the workspace.
+pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    let output = Command::new(cargo())
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
+    Ok(metadata.packages)
+}
+
+/// Builds a program or an example of the workspace for debugging, and tells where it is. It is built as the tests are,
+/// with all features of the whole workspace, so that nothing is built twice.
+pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
+    let output = Command::new(cargo())
+        .args(["build", "--quiet", "--workspace", "--all-features", "--message-format=json"])
+        .args([kind, name])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| Failed::new(format!("`{name}` does not build")))
 }

@@ -125,23 +125,9 @@ fn comes_again(uri: &Am7Uri) {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
-    use super::*;
-
     /// What a target once choked on, it must not choke on again, whatever the compiler.
     #[test]
     fn the_corpus_is_replayed() {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        for (target, run) in TARGETS {
-            let mut inputs = 0;
-            for entry in fs::read_dir(corpus.join(target)).unwrap() {
-                let path = entry.unwrap().path();
-                println!("{}", path.display());
-                run(&fs::read(&path).unwrap());
-                inputs += 1;
-            }
-            assert!(inputs > 0, "no corpus of {target}");
-        }
+        test_corpus::replay(super::TARGETS);
     }
 }

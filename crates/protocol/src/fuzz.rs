@@ -212,28 +212,9 @@ fn knows(method: &str, revision: Revision, result: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
-    use super::*;
-
     /// What a target once choked on, it must not choke on again, whatever the compiler.
     #[test]
     fn the_corpus_is_replayed() {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        for (target, run) in TARGETS {
-            let folder = corpus.join(target);
-            let entries = fs::read_dir(&folder).unwrap_or_else(|error| {
-                panic!("{}: {error}", folder.display());
-            });
-            let mut inputs = 0;
-            for entry in entries {
-                let path = entry.unwrap().path();
-                let input = fs::read(&path).unwrap();
-                println!("{}", path.display());
-                run(&input);
-                inputs += 1;
-            }
-            assert!(inputs > 0, "no corpus of {target}");
-        }
+        test_corpus::replay(super::TARGETS);
     }
 }

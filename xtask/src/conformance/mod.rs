@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 
 use self::{
     outcome::Outcome,
-    program::{Server, build},
+    program::Server,
     suite::{Planned, Suite},
 };
-use crate::{Failed, root};
+use crate::{Failed, build_shared, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +52,14 @@ impl Side {
             Self::Client => "client",
         }
     }
+
+    /// The example of `crates/protocol` that is tested.
+    fn example(self) -> &'static str {
+        match self {
+            Self::Server => "conformance_server",
+            Self::Client => "conformance_client",
+        }
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
@@ -76,10 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         if options.side.is_some_and(|chosen| chosen != side) {
             continue;
         }
-        let program = build(match side {
-            Side::Server => "conformance_server",
-            Side::Client => "conformance_client",
-        })?;
+        let program = build_shared("--example", side.example())?;
         for revision in &revisions {
             let mut plan = suite.plan(side, revision)?;
             plan.retain(|planned| {

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{Failed, root, scenario::Transport};
+use crate::{Failed, build_shared, scenario::Transport};
 
 /// How long the program may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -31,18 +31,9 @@ pub(crate) struct Binary {
     said: Arc<Mutex<Vec<String>>>,
 }
 
-/// Builds the program as a user gets it, but for optimisation.
+/// Builds the program, without optimisation.
 pub(crate) fn build() -> Result<PathBuf, Failed> {
-    let status = std::process::Command::new(crate::cargo())
-        .args(["build", "--package", "marquetry", "--bin", "marquetry"])
-        .current_dir(root())
-        .status()?;
-    if !status.success() {
-        return Err(Failed::new("the server cannot be built"));
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    Ok(target.join("debug/marquetry"))
+    build_shared("--bin", "marquetry")
 }
 
 impl Binary {

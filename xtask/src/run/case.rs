@@ -16,6 +16,8 @@ pub(crate) struct Case {
 pub(crate) struct Filter<'a> {
     pub(crate) words: &'a [String],
     pub(crate) exact: bool,
+    /// A part of the cell's name.
+    pub(crate) cell: Option<&'a str>,
 }
 
 impl Case {
@@ -40,6 +42,9 @@ impl Filter<'_> {
     pub(crate) fn picks(&self, case: &Case) -> bool {
         let name = case.to_string();
         let seed = case.scenario().seed.as_deref();
+        if self.cell.is_some_and(|cell| !case.cell.to_string().contains(cell)) {
+            return false;
+        }
         self.words.is_empty()
             || self.words.iter().any(|word| {
                 if self.exact {
@@ -76,8 +81,13 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(words: &[&str], exact: bool, want: usize) {
+        check_in_cell(words, exact, None, want);
+    }
+
+    #[track_caller]
+    fn check_in_cell(words: &[&str], exact: bool, cell: Option<&str>, want: usize) {
         let words: Vec<_> = words.iter().map(ToString::to_string).collect();
-        let filter = Filter { words: &words, exact };
+        let filter = Filter { words: &words, exact, cell };
         let all = [cases("one", "000/2.1"), cases("one_more", "000/2.10")].concat();
         assert_eq!(all.iter().filter(|case| filter.picks(case)).count(), want, "{words:?}");
     }
@@ -94,6 +104,13 @@ pub(crate) mod tests {
         check(&["000/2.1"], false, 8);
         check(&["000/2.1", "memory"], false, 12);
         check(&["nothing"], false, 0);
+    }
+
+    #[test]
+    fn a_cell_narrows_what_words_pick() {
+        check_in_cell(&["000/2.1"], false, Some("http/2025-11-25"), 2);
+        check_in_cell(&["one", "000"], false, Some("memory"), 8);
+        check_in_cell(&[], false, Some("sse"), 0);
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// FILTER is a whole name or seed.
     #[arg(long)]
     exact: bool,
+    /// Of these cases, runs those whose transport/revision/store contains this.
+    #[arg(long, value_name = "CELL")]
+    cell: Option<String>,
     /// Lists the cases and runs none.
     #[arg(long)]
     list: bool,
@@ -101,7 +104,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         return Err(Failed::new(format!("{} of the scenario files cannot be used", errors.len())));
     }
     let total: usize = loaded.iter().map(|one| one.scenario.matrix.cells().count()).sum();
-    let filter = Filter { words: &options.filter, exact: options.exact };
+    let filter =
+        Filter { words: &options.filter, exact: options.exact, cell: options.cell.as_deref() };
     let cases: Vec<Case> = loaded
         .into_iter()
         .map(Arc::new)

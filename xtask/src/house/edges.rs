@@ -1,0 +1,73 @@
+//! The edges between crates: those that `ARCHITECTURE.md` lists, and those that the manifests have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the block in the document lists: who may depend on whom.
+pub(super) type Listed = BTreeSet<(String, String)>;
+
+const FENCE: &str = "```";
+
+/// Reads the block of edges: lines `a -> b` or `a -> b, c`; empty lines and lines that begin with `#` are passed over.
+///
+/// # Errors
+/// What is wrong with the block.
+pub(super) fn parse(document: &str) -> Result<Listed, String> {
+    let mut lines = document.lines().skip_while(|line| line.trim() != "```edges");
+    if lines.next().is_none() {
+        return Err("ARCHITECTURE.md has no block of edges, which begins with ```edges".to_owned());
+    }
+    let mut listed = Listed::new();
+    for line in lines.take_while(|line| line.trim() != FENCE) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((from, to)) = line.split_once("->") else {
+            return Err(format!(
+                "the block of edges in ARCHITECTURE.md has a line without `->`: {line}"
+            ));
+        };
+        for to in to.split(',') {
+            let edge = (from.trim().to_owned(), to.trim().to_owned());
+            if edge.0.is_empty() || edge.1.is_empty() {
+                return Err(format!(
+                    "the block of edges in ARCHITECTURE.md has half an edge: {line}"
+                ));
+            }
+            listed.insert(edge);
+        }
+    }
+    Ok(listed)
+}
+
+/// The edges that are not listed, and those that are listed and do not exist.
+pub(super) fn compare(actual: &BTreeMap<&str, &BTreeSet<String>>, listed: &Listed) -> Vec<String> {
+    let actual: Listed = actual
+        .iter()
+        .flat_map(|(from, to)| to.iter().map(|to| ((*from).to_owned(), to.clone())))
+        .collect();
+    let unlisted = actual.difference(listed).map(|(from, to)| {
+        format!("{from} depends on {to}, and the block of edges in ARCHITECTURE.md does not list `{from} -> {to}`")
+    });
+    let stale = listed.difference(&actual).map(|(from, to)| {
+        format!("the block of edges in ARCHITECTURE.md lists `{from} -> {to}`, and {from} does not depend on {to}")
+    });
+    unlisted.chain(stale).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_is_read() {
+        let document = "```\nx -> y\n```\n```edges\n# why\na -> b, c\n\nb -> c\n```\nd -> e\n";
+        let edge = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+        assert_eq!(
+            parse(document),
+            Ok(Listed::from([edge("a", "b"), edge("a", "c"), edge("b", "c")]))
+        );
+        assert!(parse("```edges\na b\n```").is_err());
+        assert!(parse("```edges\na -> b,\n```").is_err());
+    }
+}

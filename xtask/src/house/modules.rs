@@ -1,0 +1,308 @@
+//! The modules of a crate, and the circles between those that lie side by side.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::paths::Names;
+use crate::Failed;
+
+/// How many re-exports of re-exports are followed.
+const MAX_RE_EXPORTS: usize = 8;
+
+/// All files of a crate, by their module.
+pub(super) struct Modules {
+    files: BTreeMap<Vec<String>, Names>,
+    /// Every module that has a file or a folder.
+    known: BTreeSet<Vec<String>>,
+}
+
+/// Modules that name each other, directly or through one another.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Circle {
+    /// Their paths, such as `server::call`.
+    pub(super) modules: Vec<String>,
+    pub(super) edges: Vec<Edge>,
+}
+
+/// One module names another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub(super) from: String,
+    pub(super) to: String,
+    /// The module of the file that names it, and the path that stands there.
+    pub(super) witness: (String, String),
+}
+
+impl Circle {
+    /// A line for each edge.
+    pub(super) fn witnesses(&self) -> String {
+        let lines = self.edges.iter().map(|Edge { from, to, witness: (file, path) }| {
+            format!("  {from} -> {to}: {file} names crate::{path}")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Modules {
+    /// Reads a folder of sources.
+    pub(super) fn read(source: &Path) -> Result<Self, Failed> {
+        let mut files = BTreeMap::new();
+        for file in rust_files(source)? {
+            let module = module_of(&file, source);
+            let text = fs::read_to_string(&file)?;
+            let names = Names::read(&text, &module)
+                .map_err(|error| Failed::new(format!("{}: {error}", file.display())))?;
+            // A crate may have both a library and a program.
+            let known: &mut Names = files.entry(module).or_default();
+            known.paths.extend(names.paths);
+            known.imports.extend(names.imports);
+            known.globs.extend(names.globs);
+            known.items.extend(names.items);
+            known.test_modules.extend(names.test_modules);
+        }
+        Ok(Self::new(files))
+    }
+
+    fn new(mut files: BTreeMap<Vec<String>, Names>) -> Self {
+        let tests: Vec<Vec<String>> = files
+            .iter()
+            .flat_map(|(module, names)| {
+                names.test_modules.iter().map(|name| module.iter().chain([name]).cloned().collect())
+            })
+            .collect();
+        files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let known = files
+            .keys()
+            .flat_map(|module| (1..=module.len()).map(|end| module[..end].to_vec()))
+            .collect();
+        Self { files, known }
+    }
+
+    /// Every circle, those of the outer modules first.
+    pub(super) fn circles(&self) -> Vec<Circle> {
+        let mut levels: BTreeMap<Vec<String>, BTreeMap<(String, String), Edge>> = BTreeMap::new();
+        for (module, names) in &self.files {
+            for path in &names.paths {
+                if let Some((level, edge)) = self.edge(module, path) {
+                    let key = (edge.from.clone(), edge.to.clone());
+                    levels.entry(level).or_default().entry(key).or_insert(edge);
+                }
+            }
+        }
+        let mut circles: Vec<(usize, Circle)> = Vec::new();
+        for (level, edges) in levels {
+            circles.extend(circles_of(&edges).into_iter().map(|circle| (level.len(), circle)));
+        }
+        circles.sort_by_key(|(depth, _)| *depth);
+        circles.into_iter().map(|(_, circle)| circle).collect()
+    }
+
+    /// The edge that a path makes in a file: the module that holds both sides, and the two that lie in it.
+    fn edge(&self, file: &[String], path: &[String]) -> Option<(Vec<String>, Edge)> {
+        let mut target = path.to_vec();
+        for _ in 0..MAX_RE_EXPORTS {
+            let common = file.iter().zip(&target).take_while(|(a, b)| a == b).count();
+            // A module and what lies below it are one.
+            let (from, to) = (file.get(..=common)?, target.get(..=common)?);
+            if self.known.contains(to) {
+                let edge = Edge {
+                    from: from.join("::"),
+                    to: to.join("::"),
+                    witness: (
+                        if file.is_empty() { "crate".to_owned() } else { file.join("::") },
+                        path.join("::"),
+                    ),
+                };
+                return Some((file[..common].to_vec(), edge));
+            }
+            target = self.origin(&target[..common], &target[common..])?;
+        }
+        None
+    }
+
+    /// Where that comes from which `module` gives out under `rest`; None for what it defines itself.
+    fn origin(&self, module: &[String], rest: &[String]) -> Option<Vec<String>> {
+        let names = self.files.get(module)?;
+        let name = rest.first()?;
+        if let Some(import) = names.imports.get(name) {
+            let origin: Vec<String> = import.iter().chain(&rest[1..]).cloned().collect();
+            return (origin != [module, rest].concat()).then_some(origin);
+        }
+        let glob = names.globs.iter().find(|glob| {
+            let of_glob = self.files.get(*glob);
+            of_glob.is_some_and(|it| it.items.contains(name) || it.imports.contains_key(name))
+        })?;
+        Some(glob.iter().chain(rest).cloned().collect())
+    }
+}
+
+/// The circles among the modules of one level: sets of modules that reach each other.
+fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
+    let nodes: BTreeSet<&str> =
+        edges.keys().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect();
+    let reach = |start: &str| -> BTreeSet<&str> {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(node) = open.pop() {
+            for (from, to) in edges.keys() {
+                if from == node && seen.insert(to.as_str()) {
+                    open.push(to);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        nodes.iter().map(|&node| (node, reach(node))).collect();
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    let mut circles = Vec::new();
+    for &node in &nodes {
+        if done.contains(node) || !reached[node].contains(node) {
+            continue;
+        }
+        let together: BTreeSet<&str> =
+            reached[node].iter().copied().filter(|other| reached[other].contains(node)).collect();
+        done.extend(&together);
+        circles.push(Circle {
+            edges: edges
+                .values()
+                .filter(|edge| {
+                    together.contains(edge.from.as_str()) && together.contains(edge.to.as_str())
+                })
+                .cloned()
+                .collect(),
+            modules: together.into_iter().map(str::to_owned).collect(),
+        });
+    }
+    circles
+}
+
+/// The module of a file: `src/a/mod.rs` and `src/a.rs` are `a`.
+fn module_of(file: &Path, source: &Path) -> Vec<String> {
+    let relative = file.strip_prefix(source).unwrap_or(file).with_extension("");
+    let mut module: Vec<String> =
+        relative.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let is_root = module.len() == 1 && matches!(module[0].as_str(), "lib" | "main");
+    if is_root || module.last().is_some_and(|last| last == "mod") {
+        module.pop();
+    }
+    module
+}
+
+/// All Rust files below a folder, sorted.
+pub(super) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a made-up crate and tells its circles.
+    #[track_caller]
+    fn check(files: &[(&str, &str)], want: &[&[&str]]) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let circles = Modules::read(folder.path()).unwrap().circles();
+        let modules: Vec<Vec<&str>> = circles
+            .iter()
+            .map(|circle| circle.modules.iter().map(String::as_str).collect())
+            .collect();
+        assert_eq!(modules, want);
+    }
+
+    #[test]
+    fn a_circle_is_found() {
+        check(
+            &[
+                ("lib.rs", "mod a; mod b;"),
+                ("a.rs", "use crate::b::B;"),
+                ("b.rs", "fn f() { super::a::g() }"),
+            ],
+            &[&["a", "b"]],
+        );
+        check(&[("lib.rs", "mod a; mod b;"), ("a.rs", "use crate::b::B;"), ("b.rs", "")], &[]);
+    }
+
+    #[test]
+    fn a_circle_through_a_third_is_found() {
+        check(
+            &[
+                ("a.rs", "use crate::b::B;"),
+                ("b.rs", "use crate::c::C;"),
+                ("c.rs", "use crate::a;"),
+            ],
+            &[&["a", "b", "c"]],
+        );
+    }
+
+    #[test]
+    fn folders_are_compared_where_they_part() {
+        // Below `a`, nothing is circular; `a` and `b` are.
+        check(
+            &[
+                ("a/mod.rs", "mod x; mod y;"),
+                ("a/x.rs", "use super::y; use crate::b;"),
+                ("a/y.rs", ""),
+                ("b.rs", "use crate::a::y;"),
+            ],
+            &[&["a", "b"]],
+        );
+        check(
+            &[("a/mod.rs", ""), ("a/x.rs", "use super::y::Y;"), ("a/y.rs", "use crate::a::x::X;")],
+            &[&["a::x", "a::y"]],
+        );
+    }
+
+    #[test]
+    fn a_re_export_is_what_it_re_exports() {
+        let root = ("lib.rs", "mod a; mod b; pub use self::a::A; pub use b::*;");
+        check(
+            &[root, ("a.rs", "use crate::B;"), ("b.rs", "pub struct B; fn f(_: crate::A) {}")],
+            &[&["a", "b"]],
+        );
+        check(&[root, ("a.rs", ""), ("b.rs", "use crate::A;")], &[]);
+    }
+
+    #[test]
+    fn parents_and_tests_make_no_circle() {
+        check(
+            &[
+                ("lib.rs", "mod a; use a::f; pub struct R;"),
+                ("a.rs", "use super::R; use crate::R as S;"),
+            ],
+            &[],
+        );
+        check(
+            &[("a.rs", "use crate::b;"), ("b.rs", "#[cfg(test)] mod tests { use crate::a; }")],
+            &[],
+        );
+        check(
+            &[
+                ("a.rs", "use crate::b;"),
+                ("b/mod.rs", "#[cfg(test)] mod tests;"),
+                ("b/tests.rs", "use crate::a;"),
+            ],
+            &[],
+        );
+    }
+}

@@ -1,0 +1,367 @@
+//! The paths that a file names: `crate::…`, `super::…` and `self::…`, in code and in `use` declarations.
+//!
+//! Code that is compiled for tests alone does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+/// What a file names and declares.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Paths from the crate's root, such as `["server", "call", "Call"]`.
+    pub(super) paths: BTreeSet<Vec<String>>,
+    /// What the file's module re-exports, or merely imports: the name in it, and the path from the crate's root.
+    pub(super) imports: BTreeMap<String, Vec<String>>,
+    /// Modules of which everything is imported.
+    pub(super) globs: BTreeSet<Vec<String>>,
+    /// Items that the file's module defines.
+    pub(super) items: BTreeSet<String>,
+    /// Modules in files of their own that are compiled for tests alone.
+    pub(super) test_modules: BTreeSet<String>,
+}
+
+const ITEMS: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "union"];
+
+impl Names {
+    /// Reads a file whose module is `module`.
+    ///
+    /// # Errors
+    /// When the text is no Rust.
+    pub(super) fn read(text: &str, module: &[String]) -> Result<Self, String> {
+        let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
+        let mut names = Self::default();
+        names.walk(tokens, module, module.len());
+        Ok(names)
+    }
+
+    /// `depth` is the length of the file's own module: what is declared deeper lies in a module inside of the file.
+    fn walk(&mut self, tokens: TokenStream, module: &[String], depth: usize) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut at = 0;
+        let mut only_in_tests = false;
+        let mut follows_colons = false;
+        while at < tokens.len() {
+            match &tokens[at] {
+                TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                    // `#![…]` speaks of what it stands in, not of what follows.
+                    if let Some(attribute) = group(tokens.get(at + 1), Delimiter::Bracket) {
+                        only_in_tests |= is_test_attribute(attribute);
+                        at += 1;
+                    }
+                }
+                TokenTree::Ident(_) if only_in_tests => {
+                    let end = end_of_item(&tokens, at);
+                    self.test_modules.extend(module_in_a_file(&tokens[at..end]));
+                    only_in_tests = false;
+                    at = end;
+                    continue;
+                }
+                TokenTree::Ident(word) => {
+                    let word = word.to_string();
+                    match word.as_str() {
+                        "mod" => {
+                            if let (Some(name), Some(body)) = (
+                                ident(&tokens[at + 1..]),
+                                group(tokens.get(at + 2), Delimiter::Brace),
+                            ) {
+                                let inner: Vec<_> = module.iter().cloned().chain([name]).collect();
+                                self.walk(body.stream(), &inner, depth);
+                                at += 3;
+                                continue;
+                            }
+                        }
+                        "use" => {
+                            let end = end_of_item(&tokens, at);
+                            let is_own = module.len() == depth;
+                            self.read_use(&tokens[at + 1..end], module, is_own);
+                            at = end;
+                            continue;
+                        }
+                        "crate" | "super" | "self" if !follows_colons => {
+                            let (path, length) = path(&tokens[at..], module);
+                            // `self.field` and `crate` in `pub(crate)` are no paths.
+                            if length > 1 {
+                                self.paths.extend(path);
+                                at += length;
+                                continue;
+                            }
+                        }
+                        keyword if ITEMS.contains(&keyword) && module.len() == depth => {
+                            self.items.extend(ident(&tokens[at + 1..]));
+                        }
+                        _ => {}
+                    }
+                }
+                TokenTree::Group(inner) => {
+                    only_in_tests = false;
+                    self.walk_code(inner.stream(), module);
+                }
+                _ => {}
+            }
+            let is_colon =
+                |it: &TokenTree| matches!(it, TokenTree::Punct(punct) if punct.as_char() == ':');
+            follows_colons = at > 0 && is_colon(&tokens[at]) && is_colon(&tokens[at - 1]);
+            at += 1;
+        }
+    }
+
+    /// Reads what lies in brackets: bodies and macros, whose items are nobody else's.
+    fn walk_code(&mut self, tokens: TokenStream, module: &[String]) {
+        let mut inner = Self::default();
+        inner.walk(tokens, module, usize::MAX);
+        self.paths.append(&mut inner.paths);
+    }
+
+    /// Reads one declaration without its `use` and its semicolon.
+    fn read_use(&mut self, tokens: &[TokenTree], module: &[String], is_own: bool) {
+        let mut leaves = Vec::new();
+        use_tree(tokens, &mut Vec::new(), &mut leaves);
+        for (mut path, name) in leaves {
+            let Some(start) = start(&path, module) else {
+                // Another crate's, or a module below this one; only the latter matters to who looks for re-exports.
+                if is_own && path.first().is_some_and(|it| !it.is_empty()) {
+                    let below: Vec<_> = module.iter().cloned().chain(path).collect();
+                    self.import(below, name);
+                }
+                continue;
+            };
+            path.drain(..start.1);
+            let absolute: Vec<String> = start.0.into_iter().chain(path).collect();
+            self.paths.insert(absolute.clone());
+            if is_own {
+                self.import(absolute, name);
+            }
+        }
+    }
+
+    fn import(&mut self, path: Vec<String>, name: String) {
+        if name == "*" {
+            self.globs.insert(path);
+        } else {
+            self.imports.insert(name, path);
+        }
+    }
+}
+
+/// Adds the paths of a `use` tree with the names that they get; a glob's name is `*`.
+fn use_tree(
+    tokens: &[TokenTree],
+    prefix: &mut Vec<String>,
+    leaves: &mut Vec<(Vec<String>, String)>,
+) {
+    let before = prefix.len();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        match token {
+            TokenTree::Ident(word) if *word == "as" => {
+                let name = ident(&tokens[at + 1..]).unwrap_or_default();
+                leaves.push((prefix.clone(), name));
+                prefix.truncate(before);
+                return;
+            }
+            TokenTree::Ident(word) => {
+                let word = word.to_string();
+                // `a::{self}` is `a`.
+                if word != "self" || prefix.is_empty() {
+                    prefix.push(word);
+                }
+            }
+            TokenTree::Group(list) => {
+                let list: Vec<TokenTree> = list.stream().into_iter().collect();
+                let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(it) if it.as_char() == ',');
+                for tree in list.split(is_comma).filter(|tree| !tree.is_empty()) {
+                    use_tree(tree, prefix, leaves);
+                }
+                prefix.truncate(before);
+                return;
+            }
+            TokenTree::Punct(star) if star.as_char() == '*' => {
+                leaves.push((prefix.clone(), "*".to_owned()));
+                prefix.truncate(before);
+                return;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if let Some(name) = prefix.last().cloned() {
+        leaves.push((prefix.clone(), name));
+    }
+    prefix.truncate(before);
+}
+
+/// The path that begins here, from the crate's root, and how many tokens it has. None if it leads nowhere.
+fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize) {
+    let mut words = Vec::new();
+    let mut length = 0;
+    while let Some(word) = ident(&tokens[length..]) {
+        words.push(word);
+        length += 1;
+        let is_colon =
+            |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(it)) if it.as_char() == ':');
+        if !(is_colon(length) && is_colon(length + 1) && ident(&tokens[length + 2..]).is_some()) {
+            break;
+        }
+        length += 2;
+    }
+    let Some((base, skip)) = start(&words, module) else { return (None, length) };
+    words.drain(..skip);
+    (Some(base.into_iter().chain(words).collect()), length)
+}
+
+/// The module that `crate`, `super` or `self` names, and how many words it takes. None for other paths.
+fn start(words: &[String], module: &[String]) -> Option<(Vec<String>, usize)> {
+    match words.first()?.as_str() {
+        "crate" => Some((Vec::new(), 1)),
+        "self" => {
+            let supers = words[1..].iter().take_while(|word| *word == "super").count();
+            Some((module.get(..module.len().checked_sub(supers)?)?.to_vec(), 1 + supers))
+        }
+        "super" => {
+            let supers = words.iter().take_while(|word| *word == "super").count();
+            Some((module.get(..module.len().checked_sub(supers)?)?.to_vec(), supers))
+        }
+        _ => None,
+    }
+}
+
+fn ident(tokens: &[TokenTree]) -> Option<String> {
+    match tokens.first()? {
+        TokenTree::Ident(word) => Some(word.to_string().trim_start_matches("r#").to_owned()),
+        _ => None,
+    }
+}
+
+fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
+    match token? {
+        TokenTree::Group(group) if group.delimiter() == delimiter => Some(group),
+        _ => None,
+    }
+}
+
+/// The index behind the item that begins at `at`: behind its semicolon or its body.
+fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
+    let is_use = ident(&tokens[at..]).is_some_and(|it| it == "use");
+    let words = tokens[at..].iter().take(4).filter_map(|token| ident(std::slice::from_ref(token)));
+    let is_item = words.into_iter().any(|word| {
+        ITEMS.contains(&word.as_str())
+            || matches!(word.as_str(), "use" | "mod" | "impl" | "macro_rules")
+    });
+    for (index, token) in tokens.iter().enumerate().skip(at) {
+        match token {
+            TokenTree::Punct(punct) if punct.as_char() == ';' => return index + 1,
+            // A field, a variant or an arm that is compiled for tests alone.
+            TokenTree::Punct(punct) if punct.as_char() == ',' && !is_item => return index + 1,
+            TokenTree::Group(body) if body.delimiter() == Delimiter::Brace && !is_use => {
+                return index + 1;
+            }
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// The name in `mod name;`, whatever its visibility.
+fn module_in_a_file(item: &[TokenTree]) -> Option<String> {
+    let at =
+        item.iter().position(|token| matches!(token, TokenTree::Ident(word) if *word == "mod"))?;
+    let ends = matches!(item.get(at + 2), Some(TokenTree::Punct(punct)) if punct.as_char() == ';');
+    ends.then(|| ident(&item[at + 1..])).flatten()
+}
+
+/// Whether an attribute keeps what follows to tests (or fuzzing): `cfg(test)`, `test`, `cfg(any(test, fuzzing))`.
+fn is_test_attribute(attribute: &Group) -> bool {
+    let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    match (ident(&tokens).as_deref(), group(tokens.get(1), Delimiter::Parenthesis)) {
+        (Some("cfg"), Some(condition)) => !may_hold(condition.stream()),
+        (Some("test"), None) => tokens.len() == 1,
+        _ => false,
+    }
+}
+
+/// Whether a condition can hold in a build that is neither for tests nor for fuzzing.
+fn may_hold(condition: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = condition.into_iter().collect();
+    let parts = || {
+        let list: Vec<TokenTree> = group(tokens.get(1), Delimiter::Parenthesis)
+            .map(|list| list.stream().into_iter().collect())
+            .unwrap_or_default();
+        let is_comma =
+            |token: &TokenTree| matches!(token, TokenTree::Punct(it) if it.as_char() == ',');
+        list.split(is_comma)
+            .filter(|part| !part.is_empty())
+            .map(|part| part.iter().cloned().collect::<TokenStream>())
+            .collect::<Vec<_>>()
+    };
+    match ident(&tokens).as_deref() {
+        Some("test" | "fuzzing") => false,
+        Some("all") => parts().into_iter().all(may_hold),
+        Some("any") => parts().into_iter().any(may_hold),
+        // What is negated may hold as well, whatever it is.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &[&str]) {
+        let module = ["a".to_owned(), "b".to_owned()];
+        let names = Names::read(text, &module).unwrap();
+        let paths: Vec<String> = names.paths.iter().map(|path| path.join("::")).collect();
+        assert_eq!(paths, want, "{text}");
+    }
+
+    #[test]
+    fn paths_begin_at_the_root() {
+        check("use crate::x::{self, Y, z::*};", &["x", "x::Y", "x::z"]);
+        check("use super::{x::Y as Z, super::w};", &["a::x::Y", "w"]);
+        check("use super::super::w;", &["w"]);
+        check(
+            "fn f() { super::x::g(); self::y::h(|it: &crate::Z| it.super_()) }",
+            &["Z", "a::b::y::h", "a::x::g"],
+        );
+        check("fn f(self: Box<Self>) { self.g(); println!(\"{}\", crate::x::N) }", &["x::N"]);
+        check("pub(crate) struct A; pub(super) fn f() -> super::T { todo() }", &["a::T"]);
+        check("// crate::x::Y\n/// [`crate::x::Y`]\nconst T: &str = \"crate::x\";", &[]);
+    }
+
+    #[test]
+    fn modules_inside_of_a_file_shift_super() {
+        check("mod c { use super::x; use super::super::y; }", &["a::b::x", "a::y"]);
+    }
+
+    #[test]
+    fn what_is_for_tests_does_not_count() {
+        check("#[cfg(test)] mod tests { use crate::x; } use crate::y;", &["y"]);
+        check("#[cfg(test)] use crate::x::{A, B}; fn f() {}", &[]);
+        check(
+            "#[cfg(test)] fn f<A, B>(_: A) { crate::x::g() } fn g() { crate::y::g() }",
+            &["y::g"],
+        );
+        check("struct S { #[cfg(test)] a: crate::x::A, b: crate::y::B }", &["y::B"]);
+        check("#[test] fn f() { crate::x::g() } fn g() { crate::y::g() }", &["y::g"]);
+        check("#[cfg(any(test, fuzzing))] pub(crate) mod fuzz { use crate::x; }", &[]);
+        check("#[cfg(any(test, feature = \"c\"))] mod c { use crate::x; }", &["x"]);
+        check("#[cfg(not(test))] fn f() { crate::x::g() }", &["x::g"]);
+        let names = Names::read("#[cfg(test)] pub(crate) mod tests; mod c;", &[]).unwrap();
+        assert_eq!(names.test_modules, BTreeSet::from(["tests".to_owned()]));
+    }
+
+    #[test]
+    fn re_exports_and_items_are_known() {
+        let names = Names::read(
+            "mod c; pub use self::c::X; pub use d::Y as Z; pub use e::*; pub struct W;",
+            &["a".to_owned()],
+        )
+        .unwrap();
+        let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(names.imports.get("X"), Some(&path("a::c::X")));
+        assert_eq!(names.imports.get("Z"), Some(&path("a::d::Y")));
+        assert_eq!(names.globs, BTreeSet::from([path("a::e")]));
+        assert!(names.items.contains("W"));
+    }
+}
