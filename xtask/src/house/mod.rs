@@ -18,7 +18,7 @@ use self::{
     exceptions::Exceptions,
     modules::{Circle, Modules},
 };
-use crate::{Failed, Package, packages, root};
+use crate::{Dependency, Failed, Package, packages, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
