@@ -14,9 +14,9 @@ pub(super) struct Exceptions {
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[
     ("artifacts", Exceptions { lines: 0, circular_modules: 4 }),
     ("context-blocks", Exceptions { lines: 0, circular_modules: 2 }),
-    ("protocol", Exceptions { lines: 24_253, circular_modules: 33 }),
-    ("rag", Exceptions { lines: 27_322, circular_modules: 30 }),
-    ("server", Exceptions { lines: 24_320, circular_modules: 16 }),
+    ("protocol", Exceptions { lines: 25_500, circular_modules: 33 }),
+    ("rag", Exceptions { lines: 28_500, circular_modules: 30 }),
+    ("server", Exceptions { lines: 25_500, circular_modules: 16 }),
     ("xtask", Exceptions { lines: 14_500, circular_modules: 6 }),
 ];
 
