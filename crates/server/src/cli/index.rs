@@ -30,50 +30,50 @@ use crate::{config::KnowledgePlace, knowledge::Knowledge};
 
 #[derive(Args)]
 pub(super) struct IndexArgs {
-    /// Files and folders, or their file: URIs. In folders, what .gitignore and .ignore say is left out, and what is hidden.
+    /// Files and folders, or their file: URIs. In folders, hidden files and files that .gitignore or .ignore exclude are left out.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<OsString>,
-    /// Go on: look for changes about once a second until interrupted.
+    /// Continue, and look for changes about once a second until interrupted.
     #[arg(long, conflicts_with = "dry_run")]
     watch: bool,
-    /// What chunks are made of.
+    /// Unit that passages are made of.
     #[arg(long, value_name = "KIND", default_value = "sentence")]
     chunk: ChunkKind,
-    /// How many sentences (words with --chunk word) a chunk has at most.
+    /// Most sentences (words with --chunk word) of a passage.
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     chunk_size: i64,
-    /// How many of them it repeats from the chunk before it.
+    /// Number of them that a passage repeats from the one before.
     #[arg(long, value_name = "N", default_value_t = 0)]
     overlap: usize,
-    /// How many tokens a chunk has at most.
+    /// Most tokens of a passage.
     #[arg(long, value_name = "N", default_value = "512")]
     max_tokens: NonZeroUsize,
-    /// A tag for each file, by name or URI, beside those that it has; may be given several times.
+    /// Tag to add to each file, by name or URI; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Remove what was indexed below PATH and is not found there any more. A PATH that is not there itself is an error, and nothing is removed below it.
+    /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an error, and nothing below it is removed.
     #[arg(long)]
     prune: bool,
-    /// Say what would be done, and change nothing. Files are read and cut for it, which takes about as long.
+    /// Print what would be done, and change nothing. Files are read and cut for it, which takes about as long.
     #[arg(long)]
     dry_run: bool,
-    /// Also files and folders whose names begin with a dot.
+    /// Include files and folders whose names begin with a dot.
     #[arg(long)]
     hidden: bool,
-    /// Also what .gitignore and .ignore say is to be ignored.
+    /// Include files that .gitignore and .ignore exclude.
     #[arg(long)]
     no_ignore: bool,
     /// Refuse every PATH outside of this folder; may be given several times.
     #[arg(long, value_name = "FOLDER")]
     within: Vec<PathBuf>,
-    /// How large a file may be, in MiB.
+    /// Largest file, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_file_size: u64,
-    /// Throw the database's vectors away if they are of another model than [knowledge.embedding] says. Records stay; what is not below a PATH is found again
-    /// once it is indexed or vectorized again.
+    /// Remove the database's vectors if they belong to another model than [knowledge.embedding] names. Records stay; documents outside of PATH are found
+    /// again once they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
-    /// Also name the files that are no documents.
+    /// Also list the files that are no documents.
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]

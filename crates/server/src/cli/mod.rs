@@ -3,6 +3,8 @@
 //! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault, 130 when
 //! Ctrl-C (SIGINT) ended it.
 
+#[cfg(test)]
+mod book;
 mod check;
 mod children;
 mod completions;
@@ -12,6 +14,7 @@ mod guard;
 mod index;
 mod knowledge;
 mod login;
+mod man;
 mod prompt;
 mod records;
 mod search;
@@ -68,6 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Search(arguments) => search::search(&arguments),
         Command::Records(arguments) => records::records(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => man::man(&arguments),
         #[cfg(target_os = "linux")]
         Command::Guard(arguments) => match guard::guard(&arguments) {
             Ok(code) => return ExitCode::from(code),
@@ -112,15 +116,15 @@ const EXAMPLES: &str = "\
 Examples:
   marquetry serve --mcp-config mcp.json       everything in mcp.json, at http://127.0.0.1:3001/mcp
   marquetry stdio --mcp-config mcp.json       the same for a client that starts its servers itself
-  marquetry index ~/notes ~/papers            makes what is in them findable for every agent that is connected
+  marquetry index ~/notes ~/papers            makes the files in them searchable for every connected agent
   marquetry search how is bread made          finds passages by words and meaning
   echo 'A -> B' | marquetry encode            a diagram's URL
 
-Settings are read from the first of these that is there; none is read from the current directory unless it is named:
+Settings are read from the first of these files that exists. The current directory is not searched:
   --config FILE, $MARQUETRY_CONFIG, $XDG_CONFIG_HOME/marquetry/marquetry.toml (~/.config/marquetry/marquetry.toml),
   /etc/marquetry/marquetry.toml
 
-Exit codes: 0 all went well, 1 something failed, 2 the command line or the configuration is at fault,
+Exit codes: 0 success, 1 something failed while running, 2 the command line or the configuration is wrong,
 130 ended by Ctrl-C.";
 
 #[derive(Subcommand)]
@@ -151,32 +155,32 @@ Examples:
   marquetry decode SyfFKj2rKt3CoKnELR1Io4ZDoSa70000
   marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
     Decode(DecodeArgs),
-    /// Check the configuration and print what would be started; nothing is.
+    /// Check the configuration and print what would be started. Nothing is started.
     #[command(after_help = "\
 Examples:
   marquetry check
   marquetry check --config marquetry.toml --mcp-config mcp.json")]
     Check(ServeArgs),
-    /// Log in at a server that is reached over HTTP, so that this one gets in there.
+    /// Log in at an upstream that requires OAuth, and store its token.
     #[command(after_help = "\
 Examples:
   marquetry login files
   marquetry login files --config marquetry.toml
   marquetry login files --forget             as if for the first time")]
     Login(LoginArgs),
-    /// Make files findable: their text is kept with its passages in one database, and agents find, read and cite it.
+    /// Index files and folders, so that agents can find, read and cite them.
     ///
-    /// What has not changed since the last time is left alone; what has takes the place of what it was, each file as a whole. A file that
-    /// cannot be read is named, and the others are indexed; the exit code is 1 then.
+    /// Unchanged files are skipped; changed files replace their old text and passages as a whole. Unreadable files are reported
+    /// with a reason, indexing continues, and the exit code is 1.
     #[command(after_help = "\
 Examples:
   marquetry index ~/notes ~/papers/*.pdf
-  marquetry index ~/notes --watch --prune        goes on, and follows what changes
+  marquetry index ~/notes --watch --prune        continues, and follows changes
   marquetry index src --chunk word --chunk-size 200 --overlap 40 --tag code
   marquetry index ~/papers --dry-run --json      what would be done, for programs
-  marquetry index ~/notes --database notes.db    kept elsewhere than in ~/.local/share/marquetry")]
+  marquetry index ~/notes --database notes.db    stores it elsewhere than in ~/.local/share/marquetry")]
     Index(index::IndexArgs),
-    /// Find passages of what is indexed, by words and meaning.
+    /// Find passages of indexed documents by words and meaning.
     #[command(after_help = "\
 Examples:
   marquetry search how is bread made
@@ -184,7 +188,7 @@ Examples:
   marquetry search flour --scope ~/notes/bread.md
   echo 'how is bread made?' | marquetry search - --format json")]
     Search(search::SearchArgs),
-    /// List, show and remove what is kept: documents, notes, users, groups, tags, chats.
+    /// List, show and remove records: documents, notes, users, groups, tags, chats.
     #[command(after_help = "\
 Examples:
   marquetry records list --type data.data --tag recipes
@@ -199,6 +203,9 @@ Examples:
   marquetry completions zsh > ~/.zfunc/_marquetry          with ~/.zfunc in $fpath
   marquetry completions fish > ~/.config/fish/completions/marquetry.fish")]
     Completions(completions::CompletionsArgs),
+    /// Write the man pages of this program, as packages ship them.
+    #[command(hide = true)]
+    Man(man::ManArgs),
     /// Run an upstream's program, and end all that it has started when it or this server ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -216,7 +223,7 @@ struct ConfigArgs {
     /// error, warn, info, debug, trace, off, or a list by module such as "info,marquetry::gateway=debug".
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// How everything is written that the program says: as text, or as JSON with one object a line.
+    /// Format of all messages: text, or JSON with one object a line.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -225,10 +232,10 @@ struct ConfigArgs {
 struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Address and port to listen on, or a port of 127.0.0.1 alone; port 0 takes a free one.
+    /// Address and port to listen on. A port alone means 127.0.0.1; port 0 takes a free port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Listen on an address that other machines reach, though nothing asks them who they are.
+    /// Listen on an address that other machines reach, without [auth].
     #[arg(long)]
     insecure: bool,
 }
@@ -252,7 +259,7 @@ struct GuardArgs {
 struct LoginArgs {
     /// The server's name in the configuration.
     server: String,
-    /// Forgets first what is kept of the server: for when whoever gives its tokens does not know this program any more.
+    /// Forget the stored registration first, for an authorization server that no longer knows this program.
     #[arg(long)]
     forget: bool,
     #[command(flatten)]
@@ -264,7 +271,7 @@ struct EncodeArgs {
     /// The diagram; standard input when it is "-" or absent.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// What the URL shows.
+    /// Format that the URL shows.
     #[arg(long, default_value = "svg")]
     format: crate::tools::DiagramFormat,
     /// Keep the lines @startuml and @enduml, which are otherwise left out where the decoder restores them.

@@ -30,7 +30,7 @@ enum RecordsCommand {
     List(ListArgs),
     /// Show a record.
     Show(ShowArgs),
-    /// Remove records, with what they are found by.
+    /// Remove records and their passages.
     Delete(DeleteArgs),
     /// List the types that records may have.
     Types(TypesArgs),
@@ -38,22 +38,22 @@ enum RecordsCommand {
 
 #[derive(Args)]
 struct ListArgs {
-    /// Of this type, such as data.note; given several times, of any of them.
+    /// Only records of this type, such as data.note. Given several times: of any of the types.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Directly in the group of this path, such as ~/Notes.
+    /// Only records directly in the group with this path, such as ~/Notes.
     #[arg(long, value_name = "PATH")]
     group: Option<String>,
-    /// With this tag, by name or URI; given several times, with all of them.
+    /// Only records with this tag, by name or URI. Given several times: with all of the tags.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// With just this name.
+    /// Only records with exactly this name.
     #[arg(long)]
     name: Option<String>,
-    /// How many at most.
+    /// Most records to print.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// From the first after this URI, with which the last list ended.
+    /// Continue after this URI, the last of an earlier list.
     #[arg(long, value_name = "URI")]
     after: Option<String>,
     #[command(flatten)]
@@ -62,9 +62,9 @@ struct ListArgs {
 
 #[derive(Args)]
 struct ShowArgs {
-    /// Its am7:// URI.
+    /// The record's am7:// URI.
     uri: String,
-    /// Its content instead, byte for byte.
+    /// Print the content, byte for byte.
     #[arg(long)]
     content: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ struct ShowArgs {
 
 #[derive(Args)]
 struct DeleteArgs {
-    /// Their am7:// URIs.
+    /// The records' am7:// URIs.
     #[arg(required = true, value_name = "URI")]
     uris: Vec<String>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ struct DeleteArgs {
 
 #[derive(Args)]
 struct TypesArgs {
-    /// As JSON, for programs.
+    /// Print JSON, for programs.
     #[arg(long)]
     json: bool,
 }

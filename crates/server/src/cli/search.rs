@@ -19,22 +19,22 @@ use crate::knowledge::{Access, Knowledge};
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
-    /// What is looked for, in any words; - reads it from standard input. Nothing in it is syntax.
+    /// Question or words; - reads them from standard input. They have no syntax.
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
-    /// How many passages at most.
+    /// Most passages to print.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     limit: usize,
-    /// Only in this document: its am7:// URI, or a file by path or file: URI.
+    /// Only this document: its am7:// URI, or a file by path or file: URI.
     #[arg(long, value_name = "URI|FILE")]
     scope: Option<String>,
-    /// Only documents with this tag, by name or URI; given several times, with all of them.
+    /// Only documents with this tag, by name or URI. Given several times: with all of the tags.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Only records of this type, such as data.data; given several times, of any of them.
+    /// Only records of this type, such as data.data. Given several times: of any of the types.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Only passages that answer by themselves at least this well, from 0 to 1.
+    /// Least relevance of a passage, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     threshold: f64,
     /// Only the best passage of each document.

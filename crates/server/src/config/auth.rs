@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 
 use super::expand::Variables;
 
-/// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
-/// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/`, `/livez`, `/readyz`, the one word of `/healthz` and the metadata
-/// for clients stay open. The whole of `/healthz` is for tokens with the scope `admin`.
+/// Who may call the server over HTTP. Without `issuer` and `tokens`, every caller that can connect.
+/// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for
+/// clients need no token; the details of `/healthz` need the scope `admin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct AuthConfig {
-    /// Who issues the tokens (JWT) that clients show: the issuer URL of an OAuth 2.1 authorization server or OpenID provider.
+    /// Issuer URL of the OAuth 2.1 authorization server or OpenID provider whose tokens (JWT) are accepted.
     #[schemars(example = &"https://login.example")]
     pub issuer: Option<String>,
-    /// The URL of `/mcp` as clients reach it; a token must be for it (its audience). Needed with `issuer`.
+    /// URL of `/mcp` as clients reach it. Tokens must name it as their audience. Required with `issuer`.
     #[schemars(example = &"https://tools.example/mcp")]
     pub resource: Option<String>,
-    /// Where the issuer's public keys are (a JWK set); when absent, where its metadata says.
+    /// URL of the issuer's public keys (a JWK set). Without it, the issuer's metadata says where they are.
     #[schemars(example = &"https://login.example/keys")]
     pub jwks_url: Option<String>,
-    /// A file with the issuer's public keys, for where it cannot be reached. Instead of `jwks_url`.
+    /// File with the issuer's public keys, instead of `jwks_url`, for machines that cannot reach the issuer.
     #[schemars(example = &"/etc/marquetry/keys.json")]
     pub jwks_file: Option<PathBuf>,
-    /// Scopes that every request needs.
+    /// Scopes that the token of every request must have.
     pub required_scopes: Vec<String>,
-    /// Tokens that do not change, by the names of their holders: each from an environment variable (`env`) or a file (`file`), with the scopes
-    /// that it stands for. At least 16 characters; `openssl rand -hex 32` makes one.
+    /// Static tokens by the names of their holders. Each is read from an environment variable (`env`) or a file (`file`), and has scopes.
+    /// A token has at least 16 characters; `openssl rand -hex 32` makes one.
     #[schemars(example = serde_json::json!({"ci": {"env": "MARQUETRY_TOKEN_CI", "scopes": ["tools"]}}))]
     pub tokens: Option<IndexMap<String, TokenConfig>>,
 }

@@ -12,54 +12,54 @@ use serde::{Deserialize, Serialize};
 
 use super::expand::Variables;
 
-/// The chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. There is none unless `provider` and `model` say which.
+/// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. Without `provider` and `model` there is no chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ChatConfig {
-    /// "openai", "anthropic", "ollama" (on this machine), or "custom" for whatever speaks OpenAI's chat completions at `base_url`.
+    /// "openai", "anthropic", "ollama" (on this machine), or "custom" for a service that speaks OpenAI's chat completions at `base_url`.
     #[schemars(with = "Option<String>", example = &"ollama")]
     pub provider: Option<Provider>,
-    /// The name of the model; an `olio.llm.chatConfig` record may name another of the same provider.
+    /// Name of the model. An `olio.llm.chatConfig` record may name another model of the same provider.
     #[schemars(example = &"qwen3:4b")]
     pub model: Option<String>,
-    /// Where the provider is, up to and with `/v1`; without it, where providers of this kind are.
+    /// URL of the provider, up to and including `/v1`. Without it, the usual URL of this kind of provider.
     #[schemars(example = &"http://127.0.0.1:11434/v1")]
     pub base_url: Option<String>,
-    /// The environment variable that holds the provider's key.
+    /// Environment variable that holds the provider's key.
     #[schemars(example = &"OPENAI_API_KEY")]
     pub api_key_env: Option<String>,
-    /// How long one attempt may take, in milliseconds.
+    /// Time limit of one attempt, in milliseconds.
     pub timeout_ms: NonZeroU64,
-    /// How long an answer may take in all, however steadily it comes, in milliseconds.
+    /// Time limit of a whole answer, also of one that arrives steadily, in milliseconds.
     pub answer_timeout_ms: NonZeroU64,
-    /// How often a message is sent again when the provider is busy or cannot be reached.
+    /// Number of retries when the provider is busy or cannot be reached.
     pub retries: u32,
-    /// The longest answer, in tokens.
+    /// Longest answer, in tokens.
     pub max_tokens: NonZeroU32,
-    /// What the model is told first, unless a record says something else.
+    /// System prompt, unless a record has another.
     pub system_prompt: String,
-    /// Whether all white space in what is cited gets a mark that occurs nowhere else, so that a model tells it from instructions.
+    /// Whether white space in citations is replaced by a mark that occurs nowhere else, so that a model can tell citations from instructions.
     pub datamark: bool,
-    /// How many of a message's references count; further ones are named in the answer's problems.
+    /// Most references of one message. Further ones are reported among the answer's problems.
     pub max_references: NonZeroUsize,
-    /// How many passages are cited to the model with one message.
+    /// Most passages that are cited with one message.
     pub max_passages: NonZeroUsize,
-    /// How many of them are of one reference, or of one search by tags.
+    /// Most passages of one reference, or of one search by tags.
     pub max_passages_per_reference: NonZeroUsize,
-    /// How long a passage may be before it is cut, in bytes.
+    /// Longest passage, in bytes; a longer one is cut.
     pub max_passage_bytes: NonZeroUsize,
-    /// How long all that is cited with one message may be together, in bytes of its text; the answer counts what was left out.
+    /// Longest text of all citations of one message together, in bytes. The answer counts what was left out.
     pub max_cited_bytes: NonZeroUsize,
-    /// The longest message, in bytes.
+    /// Longest message, in bytes.
     pub max_message_bytes: NonZeroUsize,
-    /// The longest answer that is kept and shown, in bytes; the rest is cut off.
+    /// Longest answer that is stored and shown, in bytes; the rest is cut off.
     pub max_answer_bytes: NonZeroUsize,
-    /// How many earlier messages of a chat the model is sent, the newest.
+    /// Most earlier messages that are sent to the model; the newest are sent.
     pub max_sent_messages: usize,
     /// How long those are together, in bytes.
     pub max_sent_bytes: usize,
-    /// How many messages of a chat are kept; the oldest are dropped.
+    /// Most messages that a chat keeps; the oldest are dropped.
     pub max_kept_messages: NonZeroUsize,
     /// How long those are together, in bytes.
     pub max_kept_bytes: NonZeroUsize,

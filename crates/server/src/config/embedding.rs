@@ -12,45 +12,45 @@ use serde::{Deserialize, Serialize};
 
 use super::expand::Variables;
 
-/// The model that makes vectors of texts. A database belongs to the model that filled it.
+/// Model that computes the vectors of texts. A database belongs to the model that filled it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct EmbeddingConfig {
-    /// "built-in" is in this program and needs nothing; "transformer" is a sentence transformer in `folder`, which this program computes if it was built with
-    /// the feature `transformer`; "openai" is OpenAI or whatever speaks its `/v1/embeddings`; "ollama" is Ollama.
+    /// "built-in" is part of the program; "transformer" computes the sentence transformer in `folder`, in a program built with the feature
+    /// `transformer`; "openai" is OpenAI or a service with the same `/v1/embeddings`; "ollama" is Ollama.
     #[schemars(with = "String")]
     pub provider: EmbeddingProvider,
-    /// The folder of the sentence transformer (BERT), such as all-MiniLM-L6-v2: `config.json`, `model.safetensors`, `tokenizer.json`.
+    /// Folder of the sentence transformer (BERT), such as all-MiniLM-L6-v2, with `config.json`, `model.safetensors` and `tokenizer.json`.
     #[schemars(example = &"models/all-MiniLM-L6-v2")]
     pub folder: Option<PathBuf>,
-    /// The name of the provider's model; that in this program or in a folder has none.
+    /// Name of the provider's model. The built-in model and a model in a folder have none.
     #[schemars(example = &"all-minilm")]
     pub model: Option<String>,
-    /// Where the provider is; without it, where providers of this kind are.
+    /// URL of the provider. Without it, the usual URL of this kind of provider.
     #[schemars(example = &"http://127.0.0.1:11434")]
     pub base_url: Option<String>,
-    /// The environment variable that holds the provider's key.
+    /// Environment variable that holds the provider's key.
     #[schemars(example = &"OPENAI_API_KEY")]
     pub api_key_env: Option<String>,
-    /// How many numbers a vector has; without it, the provider is asked.
+    /// Number of dimensions of a vector. Without it, the provider is asked.
     #[schemars(example = 384)]
     pub dimension: Option<NonZeroUsize>,
-    /// What is said to the model before each question; "query: " for E5, "search_query: " for nomic-embed-text. A database belongs to these words, too.
+    /// Prefix of each question; "query: " for E5, "search_query: " for nomic-embed-text. A database belongs to its prefixes, too.
     #[schemars(example = &"query: ")]
     pub query_prefix: Option<String>,
-    /// What is said to it before each passage; "passage: " for E5, "search_document: " for nomic-embed-text.
+    /// Prefix of each passage; "passage: " for E5, "search_document: " for nomic-embed-text.
     #[schemars(example = &"passage: ")]
     pub passage_prefix: Option<String>,
-    /// How long one attempt may take, in milliseconds.
+    /// Time limit of one attempt, in milliseconds.
     pub timeout_ms: NonZeroU64,
-    /// How often texts are sent again when the provider is busy or cannot be reached.
+    /// Number of retries when the provider is busy or cannot be reached.
     pub retries: u32,
-    /// Texts in one request, at most.
+    /// Most texts in one request.
     pub batch_texts: NonZeroUsize,
-    /// Requests under way at the same time, at most.
+    /// Most requests in flight at a time.
     pub parallel: NonZeroUsize,
-    /// Lets texts and key go to another machine over plain http:, where everybody on the way reads along.
+    /// Allows `http:` to another machine. Texts and key can then be read on the way.
     pub allow_plain_http: bool,
 }
 

@@ -1,6 +1,7 @@
-//! `marquetry.example.toml` is made from the types: their doc comments, defaults and examples.
+//! `marquetry.example.toml` and `docs/reference/settings.md` are made from the types: their doc comments, defaults and
+//! examples.
 //!
-//! `MARQUETRY_UPDATE=1 cargo test -p marquetry example` rewrites it.
+//! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example` rewrites them.
 
 use std::fmt::Write as _;
 
@@ -21,6 +22,24 @@ const HEAD: &str = "\
 # This file is made from the program's own types: `MARQUETRY_UPDATE=1 cargo test -p marquetry example`.
 ";
 
+const SETTINGS: &str = "\
+# Settings
+
+<!-- Generated from the program's types: MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example -->
+
+Settings are TOML. The program reads the first of these files that exists:
+
+1. the file that `--config` names,
+2. the file that the environment variable `MARQUETRY_CONFIG` names,
+3. `$XDG_CONFIG_HOME/marquetry/marquetry.toml`, or `~/.config/marquetry/marquetry.toml`,
+4. `/etc/marquetry/marquetry.toml`.
+
+No file is required: every setting has a default. `marquetry check` reads the file and reports errors with their line and column; it
+starts nothing. The file `marquetry.example.toml` of the repository holds the same settings, ready to copy.
+
+A setting without a default is shown with an example.
+";
+
 fn example() -> String {
     let schema = schemars::schema_for!(Config).to_value();
     let defaults = serde_json::to_value(Config::default()).unwrap();
@@ -31,6 +50,20 @@ fn example() -> String {
         }
     }
     page.upstreams();
+    page.text
+}
+
+/// The same as a page of the book.
+fn settings() -> String {
+    let schema = schemars::schema_for!(Config).to_value();
+    let defaults = serde_json::to_value(Config::default()).unwrap();
+    let mut page = Page { schema: &schema, text: SETTINGS.to_owned() };
+    for (name, section) in page.properties(&schema) {
+        if name != "mcp_servers" {
+            page.tables(&name, &section, &defaults[&name]);
+        }
+    }
+    page.upstream_table();
     page.text
 }
 
@@ -77,6 +110,37 @@ impl Page<'_> {
         }
     }
 
+    fn tables(&mut self, path: &str, schema: &Value, defaults: &Value) {
+        write!(self.text, "\n## `[{path}]`\n\n{}\n\n", sentence(schema)).unwrap();
+        self.text.push_str("| setting | default | meaning |\n|---|---|---|\n");
+        let mut inner = Vec::new();
+        for (name, key) in self.properties(schema) {
+            let default = match &defaults[&name] {
+                Value::Object(_) => {
+                    inner.push((name, key));
+                    continue;
+                }
+                Value::Null => format!("none; example: {}", code(&literal(&key["examples"][0]))),
+                default => code(&literal(default)),
+            };
+            writeln!(self.text, "| `{name}` | {default} | {} |", cell(&sentence(&key))).unwrap();
+        }
+        for (name, key) in inner {
+            self.tables(&format!("{path}.{name}"), &key, &defaults[&name]);
+        }
+    }
+
+    fn upstream_table(&mut self) {
+        let property = self.schema["properties"]["mcp_servers"].clone();
+        let table = self.resolve(&property["additionalProperties"]);
+        write!(self.text, "\n## `[mcp_servers.NAME]`\n\n{}\n\n", sentence(&property)).unwrap();
+        self.text.push_str("| setting | example | meaning |\n|---|---|---|\n");
+        for (name, key) in self.properties(&table) {
+            let example = code(&literal(&key["examples"][0]));
+            writeln!(self.text, "| `{name}` | {example} | {} |", cell(&sentence(&key))).unwrap();
+        }
+    }
+
     fn comment(&mut self, schema: &Value) {
         let text = schema["description"].as_str().unwrap_or_else(|| panic!("no text: {schema}"));
         for line in text.lines() {
@@ -95,6 +159,21 @@ impl Page<'_> {
             None => schema.clone(),
         }
     }
+}
+
+/// The description of a setting, on one line.
+fn sentence(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_else(|| panic!("no text: {schema}"));
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Text as it may stand in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
 }
 
 /// A JSON value as TOML on one line.
@@ -122,6 +201,17 @@ fn the_example_file_is_complete_and_has_the_defaults() {
     let checked_in = std::fs::read_to_string(path).unwrap();
     assert_eq!(checked_in, want, "run MARQUETRY_UPDATE=1 cargo test -p marquetry example");
     assert_eq!(Config::from_toml(&checked_in, path).unwrap(), Config::default());
+}
+
+#[test]
+fn the_reference_has_every_setting() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
+    let want = settings();
+    if std::env::var_os("MARQUETRY_UPDATE").is_some() {
+        std::fs::write(path, &want).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(path).unwrap();
+    assert_eq!(checked_in, want, "run MARQUETRY_UPDATE=1 cargo test -p marquetry --lib example");
 }
 
 #[test]

@@ -13,32 +13,33 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{ChatConfig, EmbeddingConfig};
 
-/// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
+/// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct KnowledgeConfig {
-    /// Whether there is any: without, no tool `am7_*` is listed, and nothing is opened.
+    /// Whether knowledge is available. If not, no tool `am7_*` is listed and no database is opened.
     pub enabled: bool,
-    /// Where it is kept: a file, which is made when something is first kept, or `postgres://USER:PASSWORD@HOST/DATABASE`, a PostgreSQL (15 or
-    /// newer) with pgvector (0.8 or newer), on another machine by TLS (`?sslrootcert=FILE` names other roots than Mozilla's). Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME`, or below `~/.local/share`.
+    /// Database: a file, which is created when the first record is stored, or `postgres://USER:PASSWORD@HOST/DATABASE`. PostgreSQL must be 15 or
+    /// newer with pgvector 0.8 or newer; another machine is reached by TLS (`?sslrootcert=FILE` replaces Mozilla's roots). Without it,
+    /// `marquetry/knowledge.db` below `$XDG_DATA_HOME` or `~/.local/share`.
     #[schemars(example = &"knowledge.db")]
     pub database: Option<String>,
-    /// The first part of the URIs of records that do not say another; an agent works in no other.
+    /// Organization: the first part of the URIs of records. Agents work in this one only.
     #[serde(deserialize_with = "organization")]
     pub organization: String,
-    /// The largest content of one record, in bytes.
+    /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
-    /// How long a tool may read one document, and cut it, in milliseconds; it may also wait as long for others to end.
+    /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long again for other work to end.
     pub max_work_ms: NonZeroU64,
-    /// How long it may take until all passages of one document have their vectors, in milliseconds.
+    /// Time that embedding all passages of one document may take, in milliseconds.
     pub max_embed_ms: NonZeroU64,
-    /// The longest passage, in bytes of its text, whatever else is asked for; what is longer is cut between words.
+    /// Longest passage, in bytes of its text. Longer ones are cut between words.
     pub max_passage_bytes: NonZeroUsize,
-    /// The model that makes vectors of texts. A database belongs to the model that filled it.
+    /// Model that computes the vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
-    /// The chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
-    /// same provider, its temperature and its prompts. There is none unless `provider` and `model` say which.
+    /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
+    /// same provider, its temperature and its prompts. Without `provider` and `model` there is no chat.
     pub chat: ChatConfig,
 }
 

@@ -288,7 +288,7 @@ impl Config {
         ConfigError { file, place, key: Some(key.to_owned()), problem }
     }
 
-    fn from_toml_with(
+    pub(crate) fn from_toml_with(
         text: &str,
         file: &str,
         variables: Variables<'_>,

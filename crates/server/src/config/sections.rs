@@ -11,24 +11,24 @@ use serde::{
 
 use crate::logging;
 
-/// How the server is reached.
+/// The address of the server, and who may call it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// Address and port to listen on; a port alone means 127.0.0.1, and port 0 takes a free one.
+    /// Address and port to listen on. A port alone means 127.0.0.1; port 0 takes a free port.
     /// An address that is not loopback is refused unless `[auth]` is set up, or `--insecure` is given.
     #[serde(deserialize_with = "listen_address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
-    /// Host names that requests may use in `Host` beside `localhost`, `127.0.0.1` and `[::1]`, with or without a port.
-    /// A web page that points its own name at this machine is refused by this (DNS rebinding).
+    /// Names that requests may use in `Host` besides `localhost`, `127.0.0.1` and `[::1]`, with or without a port.
+    /// Other names are refused, so that a web page cannot point its own name at this machine (DNS rebinding).
     #[serde(deserialize_with = "hosts")]
     pub allowed_hosts: Vec<String>,
-    /// Origins of web pages that may call the server beside pages on this machine, such as `https://app.example`.
+    /// Origins of web pages that may call the server, besides pages of this machine; for example `https://app.example`.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
-    /// How long calls under way may go on after SIGINT or SIGTERM before they are cancelled, in milliseconds.
+    /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they are cancelled.
     pub shutdown_grace_ms: u64,
 }
 
@@ -125,7 +125,7 @@ fn loopback(port: &str) -> Result<SocketAddr, String> {
     Ok(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
-/// What is written to standard error while the server runs.
+/// The log, which is written to standard error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -133,7 +133,7 @@ pub struct LogConfig {
     /// "error", "warn", "info", "debug", "trace" or "off", or a list by module such as "info,marquetry::gateway=debug".
     #[serde(deserialize_with = "log_level")]
     pub level: String,
-    /// "text" for people, "json" with one object a line for machines.
+    /// "text" for people, or "json" for programs, with one object a line.
     pub format: LogFormat,
 }
 
@@ -167,7 +167,7 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct PlantUmlConfig {
-    /// The PlantUML server that diagram URLs point to; the format and the code are appended.
+    /// PlantUML server that diagram URLs point to. Format and code are appended.
     #[serde(deserialize_with = "plantuml_server", serialize_with = "base_of")]
     #[schemars(with = "String")]
     pub url_base: Server,
@@ -181,15 +181,15 @@ fn base_of<S: Serializer>(server: &Server, serializer: S) -> Result<S::Ok, S::Er
     server.base().serialize(serializer)
 }
 
-/// What makes a run repeatable; for tests only.
+/// Settings that make a run repeatable; for tests only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct TestingConfig {
-    /// Seed of the random parts of artifact names; without it they are random.
+    /// Seed for the random part of artifact names. Without it the part is random.
     #[schemars(example = 7)]
     pub seed: Option<u64>,
-    /// The time (RFC 3339) that artifacts are stamped with; without it, the machine's clock.
+    /// Time (RFC 3339) that artifacts are stamped with. Without it, the machine's clock.
     #[serde(deserialize_with = "time", serialize_with = "rfc3339")]
     #[schemars(with = "Option<String>", example = &"2026-01-01T00:00:00Z")]
     pub clock: Option<SystemTime>,

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// This server's own tools, by groups. What is listed costs every conversation some thousand tokens; a tool that is not listed cannot be called.
+/// This server's own tools, by groups. Listed tools cost every conversation some thousand tokens. A tool of a group that is off cannot be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ToolsConfig {
     /// Diagrams: `encodePlantUML` and `decodePlantUML`.
     pub diagrams: bool,
-    /// The artifacts that captured answers became: `list_artifacts`, `read_artifact` and the like. Without them, what is cut can be read as resources alone.
+    /// Artifacts: `list_artifacts`, `read_artifact` and `delete_artifact`. Without them, artifacts can be read as resources only.
     pub artifacts: bool,
-    /// Records, and passages that are found in them: the tools `am7_*`. `enabled` of `[knowledge]` switches off their resources as well.
+    /// Records and search: the tools `am7_*`. `enabled` in `[knowledge]` also switches their resources off.
     pub knowledge: bool,
-    /// Chat with a model: `am7_chat`, where `[knowledge.chat]` says with which, and `knowledge` is on.
+    /// Chat: `am7_chat`, if `[knowledge.chat]` names a model and `knowledge` is on.
     pub chat: bool,
 }
 

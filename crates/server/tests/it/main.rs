@@ -3,6 +3,7 @@
 mod artifacts;
 mod asking;
 mod auth;
+mod book;
 mod bridge;
 mod command_line;
 #[cfg(feature = "transformer")]

@@ -1,0 +1,258 @@
+//! Tests of the README and of `docs`: commands and configurations in them are accepted by this program, links lead to
+//! files, and `docs/reference/commands.md` is the program's own help.
+//!
+//! `MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book` rewrites that page.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{Command, CommandFactory as _, Parser as _};
+use serde_json::Value;
+
+use super::Cli;
+use crate::Config;
+
+const COMMANDS: &str = "\
+# Commands
+
+<!-- Generated from the program's own help: MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book -->
+
+The text below is what `marquetry COMMAND --help` prints. [Settings](settings.md) describes the file that `--config` names.
+";
+
+/// A fenced block of a page.
+struct Block {
+    /// File and line, for messages.
+    place: String,
+    language: String,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The README and every page of the book, by their paths below the root.
+fn pages() -> Vec<(PathBuf, String)> {
+    let root = root();
+    let mut found = vec![PathBuf::from("README.md")];
+    let mut folders = vec![PathBuf::from("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).unwrap() {
+            let path = folder.join(entry.unwrap().file_name());
+            if root.join(&path).is_dir() {
+                // `docs/book` is what mdbook writes.
+                if path != Path::new("docs/book") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+        .into_iter()
+        .map(|path| (path.clone(), fs::read_to_string(root.join(&path)).unwrap()))
+        .collect()
+}
+
+fn blocks() -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for (path, text) in pages() {
+        let mut open: Option<Block> = None;
+        for (index, line) in text.lines().enumerate() {
+            match (line.trim_start().strip_prefix("```"), &mut open) {
+                (Some(_), Some(_)) => blocks.extend(open.take()),
+                (Some(language), None) => {
+                    let place = format!("{}:{}", path.display(), index + 1);
+                    let language = language.trim().to_owned();
+                    open = Some(Block { place, language, text: String::new() });
+                }
+                (None, Some(block)) => {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{}: a block has no end", path.display());
+    }
+    blocks
+}
+
+/// The words of one command line, without what follows `#`, `|`, `>`, `&` or `;`. Enough for the examples, not a shell.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(character),
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, '|' | '>' | '&' | ';') => break,
+            (None, '#') if word.is_none() => break,
+            (None, ' ') => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The command lines of this program in a block of shell commands.
+fn command_lines(block: &Block) -> Vec<Vec<String>> {
+    let text = block.text.replace("\\\n", " ");
+    let lines = text.lines().filter_map(|line| {
+        let line = match &*block.language {
+            // A session shows answers as well; what is typed follows the prompt.
+            "console" => line.strip_prefix("$ ")?,
+            _ => line,
+        };
+        let start = if line.starts_with("marquetry ") {
+            0
+        } else if let Some(place) = line.find("| marquetry ") {
+            place + 2
+        } else {
+            line.find("cargo run --release -p marquetry -- ")? + "cargo run --release -p ".len()
+        };
+        Some(words(&line[start..].replacen("marquetry -- ", "marquetry ", 1)))
+    });
+    lines.collect()
+}
+
+#[track_caller]
+fn assert_is_accepted(place: &str, line: &[String]) {
+    match Cli::try_parse_from(line) {
+        Err(error) if error.use_stderr() => panic!("{place}: {}: {error}", line.join(" ")),
+        _ => {}
+    }
+}
+
+#[test]
+fn commands_are_accepted() {
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| ["sh", "console"].contains(&&*block.language)) {
+        for line in command_lines(block) {
+            assert_is_accepted(&block.place, &line);
+            count += 1;
+        }
+    }
+    assert!(count > 20, "only {count} commands were found");
+}
+
+#[test]
+fn settings_are_accepted() {
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| block.language == "toml") {
+        // Every variable is set, each to what could be a token.
+        let variables = |name: &str| Some(format!("{name}-is-0123456789abcdef"));
+        let config = Config::from_toml_with(&block.text, &block.place, &variables);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        if let Err(error) = config.check() {
+            // Tokens are read from variables that are not set here.
+            assert!(error.problem.ends_with("is not set"), "{}: {error}", block.place);
+        }
+        count += 1;
+    }
+    assert!(count > 5, "only {count} files of settings were found");
+}
+
+/// Every `mcp.json` is one that this program reads without a warning, but for variables that are not set here. Where it
+/// starts Marquetry, the command line is right, too.
+#[test]
+fn server_files_are_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for block in blocks().iter().filter(|block| block.language == "json") {
+        let value: Value =
+            serde_json::from_str(&block.text).unwrap_or_else(|e| panic!("{}: {e}", block.place));
+        let sections = ["mcpServers", "servers", "context_servers"];
+        let Some(servers) = sections.iter().find_map(|section| value[section].as_object()) else {
+            continue;
+        };
+        count += 1;
+        let file = folder.path().join("mcp.json");
+        fs::write(&file, &block.text).unwrap();
+        let warnings = Config::default().add_mcp_json_file(&file).unwrap();
+        let is_expected = |warning: &&String| warning.contains("is not set");
+        let warnings: Vec<_> = warnings.iter().filter(|warning| !is_expected(warning)).collect();
+        assert!(warnings.is_empty(), "{}: {warnings:?}", block.place);
+        for server in servers.values().filter(|server| server["command"] == "marquetry") {
+            let arguments =
+                server["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+            let line: Vec<String> =
+                std::iter::once("marquetry").chain(arguments).map(str::to_owned).collect();
+            assert_is_accepted(&block.place, &line);
+        }
+    }
+    assert!(count > 5, "only {count} files of servers were found");
+}
+
+#[test]
+fn links_lead_to_files() {
+    for (path, text) in pages() {
+        let folder = root().join(&path).parent().unwrap().to_owned();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let sources = text.split("src=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        for target in targets.chain(sources) {
+            let file = target.split('#').next().unwrap();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            assert!(folder.join(file).exists(), "{}: no file {target}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_summary_lists_every_page() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: Vec<_> =
+        summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for (path, _) in pages() {
+        let Ok(page) = path.strip_prefix("docs") else { continue };
+        let page = page.to_str().unwrap();
+        let times = listed.iter().filter(|listed| **listed == page).count();
+        assert_eq!(times, usize::from(page != "SUMMARY.md"), "{page} in docs/SUMMARY.md");
+    }
+}
+
+#[test]
+fn the_readme_takes_half_a_minute() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = readme.lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines; what goes further belongs in docs");
+}
+
+#[test]
+fn the_reference_of_commands_is_the_help() {
+    let mut page = COMMANDS.to_owned();
+    add_help(&Cli::command(), &mut vec!["marquetry"], &mut page);
+    let path = root().join("docs/reference/commands.md");
+    if std::env::var_os("MARQUETRY_UPDATE").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let checked_in = fs::read_to_string(path).unwrap();
+    assert_eq!(checked_in, page, "run MARQUETRY_UPDATE=1 cargo test -p marquetry --lib book");
+}
+
+fn add_help<'a>(command: &'a Command, name: &mut Vec<&'a str>, page: &mut String) {
+    let line = name.iter().copied().chain(["--help"]);
+    let help = Cli::command().try_get_matches_from(line).unwrap_err().to_string();
+    let lines: Vec<_> = help.trim_end().lines().map(str::trim_end).collect();
+    write!(page, "\n## `{}`\n\n```text\n{}\n```\n", name.join(" "), lines.join("\n")).unwrap();
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        name.push(inner.get_name());
+        add_help(inner, name, page);
+        name.pop();
+    }
+}
