@@ -43,7 +43,8 @@ folder=$archives/$name
 rm -rf "$folder"
 mkdir -p "$folder/completions"
 
-cp "$program" LICENSE CHANGELOG.md README.md marquetry.example.toml packaging/marquetry.service "$folder"
+cp "$program" "$folder/marquetry"
+cp LICENSE CHANGELOG.md README.md marquetry.example.toml packaging/marquetry.service "$folder"
 "$printer" completions bash >"$folder/completions/marquetry.bash"
 "$printer" completions fish >"$folder/completions/marquetry.fish"
 "$printer" completions zsh >"$folder/completions/_marquetry"
