@@ -166,6 +166,28 @@ impl Server {
 }
 
 impl Accepted {
+    /// Waits for a place among the requests in flight of all clients, then does the work as [`Self::run`]; an error is
+    /// the answer when there was no place in time. Meanwhile the request is in flight for its client: it counts in
+    /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
+    pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
+        if !self.in_flight.place.is_held() {
+            let place = tokio::select! {
+                biased;
+                () = self.in_flight.cancel.cancelled() => return None,
+                () = self.cut.cancelled() => Err(cut_off()),
+                place = self.server.place(&self.parts.caller) => place,
+            };
+            match place {
+                Ok(place) => self.in_flight.place.hold(place),
+                Err(error) => {
+                    let answer = Outgoing::error(Some(&self.parts.id), &error);
+                    return Some(answer.holding(self.in_flight));
+                }
+            }
+        }
+        self.run(outbound).await
+    }
+
     /// Cancels the request.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) fn cancellation(&self) -> CancellationToken {

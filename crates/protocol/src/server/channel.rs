@@ -38,7 +38,8 @@ impl Channel {
         (Self { server, conversation, outbound, calls: TaskTracker::new(), peer }, queue)
     }
 
-    /// Takes what the client has sent. Waits while the client reads more slowly than we answer.
+    /// Takes what the client has sent. Waits while the client reads more slowly than we answer, but never for a place among
+    /// the requests in flight: a cancellation that comes after many requests must make room for them.
     pub(super) async fn take(&self, bytes: &[u8]) {
         self.take_from(&self.peer, bytes).await;
     }
@@ -48,22 +49,17 @@ impl Channel {
         match Incoming::parse(bytes, self.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 let members = Members::of(request.params);
-                let place = match self.server.place(&peer.caller).await {
-                    Ok(place) => Some(place),
-                    Err(full) => {
-                        return self.send(Outgoing::error(Some(&request.id), &full)).await;
-                    }
-                };
+                let place = self.server.shared.shares.calls.try_enter(&peer.caller, 1).ok();
                 match self.server.accept(&self.conversation, peer, &request, &members, place) {
-                    // What comes after it counts on the session.
-                    Ok(call) if request.method == "initialize" => {
-                        let was_open = self.conversation.session.get().is_some();
-                        self.answer(call.run(self.outbound.clone())).await;
-                        if !was_open {
-                            self.forward_announcements();
-                        }
+                    // The requests after it need the session.
+                    Ok(call)
+                        if request.method == "initialize"
+                            && self.conversation.session.get().is_none() =>
+                    {
+                        self.answer(call.run_in_turn(self.outbound.clone())).await;
+                        self.forward_announcements();
                     }
-                    Ok(call) => self.start(call.run(self.outbound.clone())).await,
+                    Ok(call) => self.start(call.run_in_turn(self.outbound.clone())).await,
                     Err(refused) => self.send(refused).await,
                 }
             }

@@ -152,7 +152,7 @@ pub(super) struct InFlightGuard {
     table: Arc<InFlight>,
     id: RequestId,
     pub(super) cancel: CancellationToken,
-    /// Its place among the requests of all clients.
+    /// Its place among the requests of all clients, once it has one.
     pub(super) place: Arc<ReturnablePlace>,
 }
 

@@ -3,16 +3,20 @@
 //! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes) is counted by a
 //! [`FairLimiter`]: in total, and per [`Caller`]. A place that becomes free goes to the waiting caller that holds the
 //! fewest places, so a caller with many requests never keeps out a caller with few.
+//!
+//! A request for many places (a large message) fits more rarely than one for few. Smaller ones overtake it for a quarter of
+//! the time that it may wait ([`FairBounds::wait`]); then they leave what becomes free to it. Of one caller, one request in
+//! that time is favoured so.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{Hash, Hasher},
     net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::Principal;
 
@@ -132,6 +136,8 @@ struct State {
 struct Share {
     used: usize,
     queued: usize,
+    /// When a waiter of the caller last got places that smaller ones had to leave to it.
+    favoured: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -139,7 +145,15 @@ struct Waiter {
     ticket: u64,
     caller: Caller,
     weight: usize,
+    since: Instant,
     hand_over: oneshot::Sender<Place>,
+}
+
+/// Whether a request may take places that are left to a larger one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overtaking {
+    Allowed,
+    Refused,
 }
 
 /// Places that a caller holds, until this is dropped.
@@ -157,6 +171,16 @@ pub(super) struct ReturnablePlace(Mutex<Option<Place>>);
 impl ReturnablePlace {
     pub(super) fn new(place: Option<Place>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(place)))
+    }
+
+    /// Whether there is a place.
+    pub(super) fn is_held(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Holds a place from now on.
+    pub(super) fn hold(&self, place: Place) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
     }
 
     /// Takes the place out, for another holder.
@@ -184,7 +208,7 @@ impl ReturnablePlace {
         let place = limiter.enter(&caller, weight).await?;
         // A request that has ended meanwhile holds nothing any more.
         if let Some(held) = held.upgrade() {
-            *held.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+            held.hold(place);
         }
         Ok(done)
     }
@@ -233,7 +257,7 @@ impl FairLimiter {
     pub fn try_enter(&self, caller: &Caller, weight: usize) -> Result<Place, Full> {
         let mut state = self.shared.state();
         let weight = self.shared.clamped(caller, weight);
-        self.shared.take(&mut state, caller, weight)
+        self.shared.take(&mut state, caller, weight, Overtaking::Refused)
     }
 
     /// As [`Self::try_enter`], but waits for [`FairBounds::wait`] while the places are taken and the queue has room. Safe
@@ -246,24 +270,28 @@ impl FairLimiter {
         let (full, ticket, place) = {
             let mut state = self.shared.state();
             let weight = self.shared.clamped(caller, weight);
-            let full = match self.shared.take(&mut state, caller, weight) {
+            let full = match self.shared.take(&mut state, caller, weight, Overtaking::Refused) {
                 Ok(place) => return Ok(place),
                 Err(full) => full,
             };
             let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
+            // A large request may fill the queue alone, so those that wait for its sake have as much room again.
+            let times = if self.shared.has_room(&state, caller, weight) { 2 } else { 1 };
             if bounds.wait.is_zero()
-                || state.queued.saturating_add(weight) > bounds.queued
-                || queued.saturating_add(weight) > most
+                || state.queued.saturating_add(weight) > bounds.queued.saturating_mul(times)
+                || queued.saturating_add(weight) > most.saturating_mul(times)
             {
-                return Err(full);
+                // None is refused for another's sake.
+                return self.shared.take(&mut state, caller, weight, Overtaking::Allowed);
             }
             let (hand_over, place) = oneshot::channel();
             let ticket = state.next_ticket;
             state.next_ticket += 1;
             state.queued += weight;
             state.callers.entry(caller.clone()).or_default().queued += weight;
-            state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, hand_over });
+            let since = Instant::now();
+            state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, since, hand_over });
             (full, ticket, place)
         };
         let _leave = Leave { shared: &self.shared, ticket };
@@ -304,6 +332,7 @@ impl Shared {
         state: &mut State,
         caller: &Caller,
         weight: usize,
+        overtaking: Overtaking,
     ) -> Result<Place, Full> {
         let FairBounds { what, total, total_setting, per_caller_setting, .. } = self.bounds;
         let used = state.callers.get(caller).map_or(0, |share| share.used);
@@ -314,30 +343,105 @@ impl Shared {
         if state.used + weight > total {
             return Err(Full::Total { most: total, what, setting: total_setting });
         }
+        let is_refused = overtaking == Overtaking::Refused;
+        if is_refused && self.leaves_to_larger(state, &self.overdue(state), caller, weight) {
+            return Err(if most < total {
+                Full::Caller { most, what, setting: per_caller_setting }
+            } else {
+                Full::Total { most: total, what, setting: total_setting }
+            });
+        }
         Ok(self.give(state, caller.clone(), weight))
+    }
+
+    /// Whether so many places are free for the caller.
+    fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
+        state.used + weight <= self.bounds.total
+            && state.used_by(caller) + weight <= self.most(caller)
     }
 
     fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Place {
         state.used += weight;
         match state.callers.get_mut(&caller) {
             Some(share) => share.used += weight,
-            None => _ = state.callers.insert(caller.clone(), Share { used: weight, queued: 0 }),
+            None => {
+                let share = Share { used: weight, ..Share::default() };
+                state.callers.insert(caller.clone(), share);
+            }
         }
         Place { shared: self.clone(), caller, weight }
     }
 
     /// The waiter to be served next: of those that fit, the first of the caller that holds the fewest places.
     fn next(&self, state: &State) -> Option<usize> {
-        let used = |caller| state.callers.get(caller).map_or(0, |share| share.used);
+        let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
-            state.used + waiter.weight <= self.bounds.total
-                && used(&waiter.caller) + waiter.weight <= self.most(&waiter.caller)
+            self.has_room(state, &waiter.caller, waiter.weight)
+                && !self.leaves_to_larger(state, &overdue, &waiter.caller, waiter.weight)
         });
-        fitting.min_by_key(|(_, waiter)| used(&waiter.caller)).map(|(index, _)| index)
+        fitting.min_by_key(|(_, waiter)| state.used_by(&waiter.caller)).map(|(index, _)| index)
+    }
+
+    /// Of each caller the first waiter that has been overtaken for long enough, the oldest first.
+    fn overdue<'a>(&self, state: &'a State) -> Vec<&'a Waiter> {
+        let mut callers = HashSet::new();
+        let overdue = state.waiting.iter().filter(|waiter| self.is_overdue(state, waiter));
+        overdue.filter(|waiter| callers.insert(&waiter.caller)).collect()
+    }
+
+    fn is_overdue(&self, state: &State, waiter: &Waiter) -> bool {
+        let favoured = state.callers.get(&waiter.caller).and_then(|share| share.favoured);
+        let since = favoured.map_or(waiter.since, |favoured| favoured.max(waiter.since));
+        waiter.weight > 1 && since.elapsed() >= self.patience()
+    }
+
+    /// Whether `weight` places for `caller`, though free, are left to a larger request that is overdue: to the first that
+    /// its own caller's bound lets in, or to the same caller's.
+    fn leaves_to_larger(
+        &self,
+        state: &State,
+        overdue: &[&Waiter],
+        caller: &Caller,
+        weight: usize,
+    ) -> bool {
+        let room_of = |larger: &Waiter| {
+            self.most(&larger.caller).saturating_sub(state.used_by(&larger.caller))
+        };
+        let first = overdue.iter().find(|larger| larger.weight <= room_of(larger));
+        let room = self.bounds.total.saturating_sub(state.used);
+        if first.is_some_and(|first| first.weight > weight && first.weight + weight > room) {
+            return true;
+        }
+        let own = overdue.iter().find(|larger| larger.caller == *caller);
+        own.is_some_and(|own| own.weight > weight && own.weight + weight > room_of(own))
+    }
+
+    /// For how long smaller requests may overtake a larger one.
+    fn patience(&self) -> Duration {
+        self.bounds.wait / 4
+    }
+
+    /// Gives what is free to those that wait. The places are to be handed over without the lock.
+    fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Place>, Place)> {
+        let mut served = Vec::new();
+        while let Some(index) = self.next(state) {
+            let was_overdue = self.is_overdue(state, &state.waiting[index]);
+            let Waiter { caller, weight, hand_over, .. } = state.remove(index);
+            let place = self.give(state, caller, weight);
+            if was_overdue && let Some(share) = state.callers.get_mut(&place.caller) {
+                share.favoured = Some(Instant::now());
+            }
+            served.push((hand_over, place));
+        }
+        served
     }
 }
 
 impl State {
+    fn used_by(&self, caller: &Caller) -> usize {
+        self.callers.get(caller).map_or(0, |share| share.used)
+    }
+
     fn remove(&mut self, index: usize) -> Waiter {
         let waiter = self.waiting.remove(index);
         self.queued -= waiter.weight;
@@ -357,37 +461,41 @@ impl State {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut served = Vec::new();
         let mut state = self.shared.state();
         state.used -= self.weight;
         if let Some(share) = state.callers.get_mut(&self.caller) {
             share.used -= self.weight;
         }
         state.forget(&self.caller);
-        while let Some(index) = self.shared.next(&state) {
-            let Waiter { caller, weight, hand_over, .. } = state.remove(index);
-            served.push((hand_over, self.shared.give(&mut state, caller, weight)));
-        }
+        let served = self.shared.serve(&mut state);
         drop(state);
-        for (hand_over, place) in served {
-            // A waiter that has just given up drops the place, which serves the next.
-            drop(hand_over.send(place));
-        }
+        hand_over(served);
+    }
+}
+
+/// Hands places to those that waited. One that has just given up drops its place, which serves the next.
+fn hand_over(served: Vec<(oneshot::Sender<Place>, Place)>) {
+    for (waiter, place) in served {
+        drop(waiter.send(place));
     }
 }
 
 /// Takes a waiter out of the queue when it no longer waits.
 struct Leave<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     ticket: u64,
 }
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        if let Some(index) = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket) {
-            state.remove(index);
-        }
+        let index = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket);
+        let Some(index) = index else { return };
+        state.remove(index);
+        // What was left to it is for others now.
+        let served = self.shared.serve(&mut state);
+        drop(state);
+        hand_over(served);
     }
 }
 
@@ -463,16 +571,69 @@ mod tests {
         let weak = Arc::downgrade(&held);
         let waited = ReturnablePlace::released_while(&weak, async { limiter.used() }).await;
         assert_eq!((waited, limiter.used()), (Ok(0), 1), "the place is taken again");
-        let taken =
-            ReturnablePlace::released_while(&weak, async { limiter.try_enter(&ann, 1).unwrap() });
-        let taken = tokio::spawn(async move { taken.await.map(drop) });
-        assert!(taken.await.unwrap().is_err(), "another has taken it");
+        let mut others = None;
+        let taken = ReturnablePlace::released_while(&weak, async {
+            others = Some(limiter.try_enter(&ann, 1).unwrap());
+        });
+        assert!(taken.await.is_err(), "another has taken it");
+        drop(others);
         assert_eq!(limiter.used(), 0);
         // One that has ended takes none.
         let held = ReturnablePlace::new(Some(limiter.try_enter(&ann, 1).unwrap()));
         let weak = Arc::downgrade(&held);
         ReturnablePlace::released_while(&weak, async { drop(held) }).await.unwrap();
         assert_eq!(limiter.used(), 0);
+    }
+
+    /// Small requests whose times overlap: without a bound, there is never room for a large one.
+    #[tokio::test(start_paused = true)]
+    async fn small_requests_overtake_a_large_one_for_a_while_and_not_for_ever() {
+        let limiter = limiter(4, 4);
+        let small = |name: &str, start: u64| {
+            let (limiter, caller) = (limiter.clone(), caller(name));
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(start)).await;
+                let mut served = 0;
+                while let Ok(_place) = limiter.enter(&caller, 1).await {
+                    tokio::time::sleep(Duration::from_millis(40)).await;
+                    served += 1;
+                }
+                served
+            })
+        };
+        let smalls = [small("bob", 0), small("cleo", 20), small("dan", 30)];
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let started = Instant::now();
+        let large = limiter.enter(&caller("ann"), 4).await.expect("it is served in time");
+        let waited = started.elapsed();
+        assert!(waited >= Duration::from_millis(250), "smaller ones may overtake it for a while");
+        assert!(waited < Duration::from_millis(350), "{waited:?}");
+        drop(large);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(limiter.used() >= 2, "the small ones go on");
+        smalls.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_left_to_a_large_request_that_gave_up_goes_to_others() {
+        let limiter = limiter(4, 4);
+        let held = limiter.try_enter(&caller("bob"), 1).unwrap();
+        let wait = |name: &str, weight: usize| {
+            let (limiter, caller) = (limiter.clone(), caller(name));
+            tokio::spawn(async move { limiter.enter(&caller, weight).await })
+        };
+        let large = wait("ann", 4);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(limiter.try_enter(&caller("cleo"), 1).is_err(), "left to the large one");
+        let larger = limiter.try_enter(&caller("ann"), 4);
+        assert!(larger.is_err());
+        let small = wait("cleo", 1);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!small.is_finished());
+        large.abort();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(small.is_finished() && small.await.unwrap().is_ok());
+        drop(held);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::fair::{FairBounds, FairLimiter};
+#[cfg(feature = "http")]
+use super::session_places::SessionPlaces;
 
 /// Bounds on what clients can make a server hold. A client over one gets an error that names it; the work of the others
 /// goes on.
@@ -25,16 +27,23 @@ pub struct Limits {
     /// How long a request waits for a place among those in flight, and a large message for its bytes, before it is
     /// refused: 1 s.
     pub queue_time: Duration,
-    /// Sessions over HTTP: 1,000. As many stateless clients may listen for announcements.
+    /// Sessions over HTTP: 1,000. As many stateless clients may listen for announcements; a [`Server::watch`] counts as one
+    /// of them.
+    ///
+    /// [`Server::watch`]: super::Server::watch
     pub max_sessions: usize,
     /// Sessions of one caller: 100. One more, or one more than the total, ends the caller's own session that was idle the
-    /// longest, and never another caller's. As many of its stateless clients may listen for announcements.
+    /// longest, and never another caller's; a session whose event stream is open is not idle, so a stream of HTTP+SSE never
+    /// is. When none is idle, the new one is refused. As many of its stateless clients may listen for announcements.
     pub max_sessions_per_caller: usize,
     /// What waits to be sent to all clients together, in bytes: 256 MiB. An answer that does not fit becomes an error.
     pub max_send_bytes: usize,
     /// What waits to be sent to one caller, in bytes: 64 MiB. An answer that is longer passes when it waits alone.
     pub max_send_bytes_per_caller: usize,
-    /// Bodies of HTTP requests that arrive or are being answered, of all clients together, in bytes: 256 MiB.
+    /// Bodies of HTTP requests that arrive or are being answered, of all clients together, in bytes: 256 MiB. Bodies that
+    /// come by [`Server::receive`] count as well.
+    ///
+    /// [`Server::receive`]: super::Server::receive
     pub max_receive_bytes: usize,
     /// The same of one caller: 64 MiB.
     pub max_receive_bytes_per_caller: usize,
@@ -122,8 +131,8 @@ pub(super) struct Shares {
     /// Stateless clients that listen for announcements. They do so for ever, so they have places of their own.
     pub(super) listening: FairLimiter,
     /// Sessions over HTTP.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
-    pub(super) sessions: FairLimiter,
+    #[cfg(feature = "http")]
+    pub(super) sessions: SessionPlaces,
     /// Bytes of messages that wait to be sent.
     pub(super) sending: FairLimiter,
     /// Bytes of HTTP bodies.
@@ -174,7 +183,8 @@ impl Shares {
         Self {
             calls: FairLimiter::new(calls),
             listening: FairLimiter::new(FairBounds { what: "clients listen", ..sessions }),
-            sessions: FairLimiter::new(sessions),
+            #[cfg(feature = "http")]
+            sessions: SessionPlaces::new(FairLimiter::new(sessions)),
             sending: FairLimiter::new(sending),
             receiving: FairLimiter::new(receiving),
         }

@@ -24,6 +24,8 @@ mod principal;
 mod question;
 mod questions;
 mod rounds;
+#[cfg(feature = "http")]
+mod session_places;
 mod shape;
 mod stamp;
 mod subscriptions;

@@ -7,12 +7,17 @@ use std::{
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, Full};
 use marquetry_protocol::{
     RpcError,
     server::{
         Handler, Limits, Principal, Reply, RequestContext, Server, ServerDescription,
-        http::{Authenticator, Denial, HttpEndpoint, HttpOptions, ServeOptions, serve},
+        http::{
+            Authenticator, Denial, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions,
+            serve,
+        },
         serve_pipe,
     },
     types::{CallToolParams, CallToolResult},
@@ -28,7 +33,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::soon;
 
-/// Tools: `echo`, `silent` (never answers; tells `gone` of its end), `slow` (300 ms), `big` (8 MiB), `crowd` (another task
+/// Tools: `echo`, `silent` (never answers; tells `gone` of its end), `slow` (300 ms), `minute` (60 s), `big` (8 MiB), `crowd` (another task
 /// of its own waits to say something when it answers), `clings` (a task of its own holds its context for ever).
 struct Subject {
     gone: mpsc::UnboundedSender<()>,
@@ -63,6 +68,10 @@ impl Handler for Subject {
             "slow" => {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 "slow".to_owned()
+            }
+            "minute" => {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                "minute".to_owned()
             }
             "big" => "x".repeat(BIG),
             "crowd" => {
@@ -346,6 +355,138 @@ async fn a_client_that_sends_no_more_still_gets_its_answer_and_one_that_is_gone_
     drop(stream);
     let noticed = tokio::time::timeout(Duration::from_secs(5), site.gone.recv());
     noticed.await.expect("its call is cancelled").unwrap();
+}
+
+/// The clock stands still while anything is to be done, so that a minute takes no time.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_no_more_and_reads_no_events_waits_for_its_answer_as_long_as_its_call_runs()
+ {
+    let site = site(Limits::default(), ServeOptions::default()).await;
+    let request =
+        call("ann", "minute").replace("application/json, text/event-stream", "application/json");
+    let mut stream = site.send(&request).await;
+    stream.shutdown().await.unwrap();
+    let mut all = String::new();
+    stream.read_to_string(&mut all).await.unwrap();
+    assert!(all.contains(r#""text":"minute""#), "{all}");
+}
+
+/// After the end of its input, a client that is gone shows only by the reset of its connection.
+#[tokio::test]
+async fn a_client_that_sends_no_more_and_then_is_gone_is_noticed_without_an_event_stream() {
+    let mut site = site(Limits::default(), ServeOptions::default()).await;
+    let request =
+        call("ann", "silent").replace("application/json, text/event-stream", "application/json");
+    let mut stream = site.send(&request).await;
+    stream.shutdown().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(site.gone.try_recv().is_err(), "its call goes on");
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+    let noticed = tokio::time::timeout(Duration::from_secs(5), site.gone.recv());
+    noticed.await.expect("its call is cancelled").unwrap();
+}
+
+/// Each of many requests without a place may wait for [`Limits::queue_time`], but the cancellation behind them must not.
+#[tokio::test]
+async fn a_cancellation_behind_many_requests_is_not_late() {
+    let (gone, mut ended) = mpsc::unbounded_channel();
+    let limits =
+        Limits { max_in_flight_total: 12, queue_time: Duration::from_secs(1), ..Limits::default() };
+    let server = Server::with_limits(Subject { gone }, limits);
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    tokio::spawn(async move { serve_pipe(&server, reader, writer, Default::default()).await });
+    let (reader, mut writer) = tokio::io::split(ours);
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let call = |id: u64, tool: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool } });
+    let cancel = |id: u64| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    let mut answers = BufReader::new(reader).lines();
+    let mut lines = vec![initialize];
+    lines.extend((100..112).map(|id| call(id, "silent")));
+    for line in lines {
+        writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        if line["id"] == 0 {
+            soon("an answer", answers.next_line()).await.unwrap();
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut lines: Vec<Value> = (2..12).map(|id| call(id, "echo")).collect();
+    // One that waits is cancelled as well, and never answered.
+    lines.push(cancel(5));
+    lines.extend((100..112).map(cancel));
+    let started = Instant::now();
+    for line in lines {
+        writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+    soon("the cancellation", ended.recv()).await.unwrap();
+    assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+    let mut ids = Vec::new();
+    for _ in 0..9 {
+        let answer = soon("an answer", answers.next_line()).await.unwrap().unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(answer["result"].is_object(), "{answer}");
+        ids.push(answer["id"].as_u64().unwrap());
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, [2, 3, 4, 6, 7, 8, 9, 10, 11]);
+}
+
+#[tokio::test]
+async fn a_stream_of_http_sse_ends_an_idle_session_of_its_caller_and_no_other_stream() {
+    let limits = Limits { max_sessions_per_caller: 2, ..Limits::default() };
+    let (gone, _gone) = mpsc::unbounded_channel();
+    let server = Server::with_limits(Subject { gone }, limits);
+    let http = HttpOptions { authenticator: Some(Arc::new(Believer)), ..HttpOptions::default() };
+    let endpoint = HttpEndpoint::new(server.clone(), http.clone());
+    let legacy = LegacySseEndpoint::new(server, http, "/messages");
+    let open = async |who: &str| {
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+        let request =
+            http::Request::post("/mcp").header("host", "localhost").header("authorization", who);
+        let request = request
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        endpoint.handle(request.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await
+    };
+    let stream = async |who: &str| {
+        let request =
+            http::Request::get("/sse").header("host", "localhost").header("authorization", who);
+        legacy.stream(&request.body(()).unwrap()).await
+    };
+    let theirs = open("bob").await.headers()["mcp-session-id"].clone();
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        ids.push(open("ann").await.headers()["mcp-session-id"].clone());
+    }
+    let streams = [stream("ann").await, stream("ann").await];
+    assert_eq!(
+        streams.each_ref().map(|it| it.status()),
+        [StatusCode::OK; 2],
+        "idle sessions make room"
+    );
+    let left = async |who: &str, id: &http::HeaderValue| {
+        let request =
+            http::Request::delete("/mcp").header("host", "localhost").header("authorization", who);
+        let request = request.header("mcp-session-id", id).body(Full::new(Bytes::new())).unwrap();
+        endpoint.handle(request).await.status() == StatusCode::NO_CONTENT
+    };
+    let third = stream("ann").await;
+    assert_eq!(third.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(third.headers().contains_key("retry-after"));
+    let why = third.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&why).contains("max_sessions_per_caller"), "{why:?}");
+    let after = open("ann").await;
+    assert_eq!(
+        after.status(),
+        StatusCode::SERVICE_UNAVAILABLE,
+        "streams that are open are not idle"
+    );
+    assert_eq!([left("ann", &ids[0]).await, left("ann", &ids[1]).await], [false, false]);
+    assert!(left("bob", &theirs).await, "others lose nothing");
+    drop(streams);
 }
 
 #[tokio::test]

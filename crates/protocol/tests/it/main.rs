@@ -20,3 +20,5 @@ mod schemas;
 mod skills;
 mod support;
 mod tasks;
+#[cfg(feature = "tls")]
+mod tls;

@@ -44,13 +44,14 @@ pub struct Limits {
     /// Sessions over HTTP, of all callers together.
     pub max_sessions: NonZeroUsize,
     /// Sessions over HTTP of one caller. One more, or one more than `max_sessions`, ends the caller's own session that was idle the longest,
-    /// never another caller's.
+    /// never another caller's. A session whose event stream is open is not idle; a stream of `/sse` never is, and is refused when no other session is
+    /// idle. Subscriptions at `/mcp/v1` and stateless clients that listen have as many places of their own.
     pub max_sessions_per_caller: NonZeroUsize,
     /// What waits to be sent to all clients together, in bytes; an answer that does not fit becomes an error.
     pub max_send_bytes: NonZeroUsize,
     /// What waits to be sent to one caller, in bytes. A single answer that is larger is sent when nothing else waits.
     pub max_send_bytes_per_caller: NonZeroUsize,
-    /// Bodies of MCP requests over HTTP that arrive or are being answered, for all clients together, in bytes.
+    /// Bodies of requests over HTTP (MCP, `/mcp/v1` and `/api/tools`) that arrive or are being answered, for all clients together, in bytes.
     pub max_receive_bytes: NonZeroUsize,
     /// The same for one caller, in bytes.
     pub max_receive_bytes_per_caller: NonZeroUsize,

@@ -223,6 +223,8 @@ pub(crate) fn connector(network: &Network) -> Connector {
                 builder.with_tls_config(config)
             }
         };
+        // No HTTP/2: all requests to a server would share one connection and its number of streams (100 at many servers),
+        // so that behind as many waiting calls neither a cancellation nor an answer to a question would leave.
         builder.https_or_http().enable_http1().wrap_connector(route)
     }
     #[cfg(not(feature = "tls"))]

@@ -64,10 +64,6 @@ impl Default for ServeOptions {
 /// How long answers of calls that were cut at a shutdown may take to leave.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A client that has shut down its writing side looks like one that is gone. Without an event stream to find out on, its
-/// request goes on for this time.
-const HALF_CLOSED: Duration = Duration::from_secs(10);
-
 /// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their grace is
 /// over. The listener closes when `stop` is cancelled, before the requests in flight finish.
 ///
@@ -232,21 +228,12 @@ where
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(options.head_timeout)
-            .serve_connection(stream, answering(service, connection.clone()));
+            .serve_connection(stream, answering(service, connection));
         let mut serving = pin!(serving);
         let mut stopping = false;
-        let is_gone = async {
-            connection.half_closed.cancelled().await;
-            tokio::time::sleep(HALF_CLOSED).await;
-            while connection.is_probed() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        };
-        let mut is_gone = pin!(is_gone);
         loop {
             tokio::select! {
                 ended = serving.as_mut() => return Ok(ended?),
-                () = &mut is_gone => return Err("the client is gone".into()),
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
                     serving.as_mut().graceful_shutdown();

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::{DropGuard, WaitForCancellationFutureOwned};
 
 use super::{
-    connection::{Connection, Probing},
+    connection::Connection,
     replay::{EventId, Log},
 };
 use crate::server::outgoing::{Kind as MessageKind, Outgoing, counted};
@@ -64,7 +64,6 @@ pub(super) struct BodyEnd {
 struct Probe {
     half_closed: Pin<Box<WaitForCancellationFutureOwned>>,
     started: bool,
-    _probing: Probing,
 }
 
 /// A comment line now and then keeps proxies from closing a stream that is merely quiet.
@@ -151,7 +150,6 @@ impl ResponseBody {
             events.probe = Some(Probe {
                 half_closed: Box::pin(connection.half_closed.clone().cancelled_owned()),
                 started: false,
-                _probing: connection.probe(),
             });
         }
         self

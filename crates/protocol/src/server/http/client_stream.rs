@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep},
+    net::TcpStream,
+    time::{Instant, Interval, MissedTickBehavior, Sleep},
 };
 
 use super::connection::Connection;
@@ -34,7 +36,38 @@ pub(super) struct ClientStream<S> {
     /// Over HTTP/1.1: the end of the input is told to it, and kept from HTTP while an answer is on its way.
     connection: Option<Arc<Connection>>,
     has_ended: bool,
+    /// After the end of the input: when to find out whether the client is gone.
+    checks: Option<Interval>,
     linger: Option<Linger>,
+}
+
+/// A connection that can find out whether the other side still has its end of it.
+pub(super) trait ProbeClient {
+    /// Starts to ask the other side now and then.
+    fn start_probing(&self);
+
+    /// Why the connection is broken, if it is.
+    fn failure(&self) -> Option<io::Error>;
+}
+
+/// How often TCP asks a client that has shut down its writing side whether it is still there. A client that has only shut
+/// down confirms; the system of one that is gone resets the connection once it has forgotten it, on Linux after 60 s.
+const PROBE_AFTER: Duration = Duration::from_secs(20);
+
+/// How soon a connection that such a probe, or the client, has reset is given up.
+const CHECK: Duration = Duration::from_secs(1);
+
+impl ProbeClient for TcpStream {
+    fn start_probing(&self) {
+        let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER);
+        if let Err(error) = SockRef::from(self).set_tcp_keepalive(&probes) {
+            tracing::debug!(%error, "cannot ask whether a client is gone; its calls run to their end");
+        }
+    }
+
+    fn failure(&self) -> Option<io::Error> {
+        self.take_error().ok().flatten()
+    }
 }
 
 /// A time in which there was always something to write.
@@ -58,10 +91,19 @@ const LINGER_BYTES: usize = 4 << 20;
 
 impl<S> ClientStream<S> {
     pub(super) fn new(stream: S, pace: Pace) -> Self {
-        Self { stream, pace, backlog: None, connection: None, has_ended: false, linger: None }
+        Self {
+            stream,
+            pace,
+            backlog: None,
+            connection: None,
+            has_ended: false,
+            checks: None,
+            linger: None,
+        }
     }
 
-    /// The same for HTTP/1.1: a client that has shut down its writing side still gets the answer to what it asked.
+    /// The same for HTTP/1.1: a client that has shut down its writing side still gets the answer to what it asked, however
+    /// long that takes; a client that is gone is noticed.
     pub(super) fn answering_to_the_end(self, connection: Arc<Connection>) -> Self {
         Self { connection: Some(connection), ..self }
     }
@@ -121,7 +163,31 @@ impl<S> ClientStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
+impl<S: ProbeClient> ClientStream<S> {
+    /// After the end of the input: completes when the connection is to end, because nothing is left to answer, or with an
+    /// error because the client is gone.
+    fn poll_end(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        connection.half_closed.cancel();
+        if connection.poll_silent(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        let stream = &self.stream;
+        let checks = self.checks.get_or_insert_with(|| {
+            stream.start_probing();
+            let mut checks = tokio::time::interval(CHECK);
+            checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            checks
+        });
+        loop {
+            ready!(checks.poll_tick(cx));
+            if let Some(failure) = stream.failure() {
+                return Poll::Ready(Err(failure));
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + ProbeClient + Unpin> AsyncRead for ClientStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -133,12 +199,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
             ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
             self.has_ended = had_room && buf.filled().len() == before;
         }
-        match &self.connection {
-            Some(connection) if self.has_ended => {
-                connection.half_closed.cancel();
-                // HTTP would take the end for that of the connection.
-                connection.poll_silent(cx).map(Ok)
-            }
+        match self.connection.clone() {
+            // HTTP would take the end for that of the connection.
+            Some(connection) if self.has_ended => self.poll_end(&connection, cx),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -241,6 +304,18 @@ mod tests {
             }
             reads.abort();
         }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_more_is_probed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.start_probing();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), PROBE_AFTER);
+        assert!(stream.failure().is_none());
     }
 
     fn pair(

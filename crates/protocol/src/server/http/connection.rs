@@ -47,8 +47,6 @@ pub(super) struct Connection {
     waits_for_silence: AtomicWaker,
     /// Whether a request's body has not been read to its end.
     body_open: AtomicBool,
-    /// Event streams that find out by themselves whether the client still reads.
-    probing: AtomicUsize,
     /// Bytes of answers that were handed to the transport; for HTTP/2.
     sent: AtomicU64,
     /// Answers of which something waits for the client to take it; for HTTP/2.
@@ -127,7 +125,6 @@ impl Connections {
             silent_since: AtomicU64::new(millis(self.started.elapsed())),
             waits_for_silence: AtomicWaker::new(),
             body_open: AtomicBool::new(false),
-            probing: AtomicUsize::new(0),
             sent: AtomicU64::new(0),
             backlogged: AtomicUsize::new(0),
             kill: CancellationToken::new(),
@@ -214,16 +211,6 @@ impl Connection {
         self.body_open.store(open, Ordering::Relaxed);
     }
 
-    /// An event stream probes the client as long as the guard is held.
-    pub(super) fn probe(self: &Arc<Self>) -> Probing {
-        self.probing.fetch_add(1, Ordering::Relaxed);
-        Probing { connection: self.clone() }
-    }
-
-    pub(super) fn is_probed(&self) -> bool {
-        self.probing.load(Ordering::Relaxed) > 0
-    }
-
     /// Something of an answer waits for the client, as long as the guard is held.
     pub(super) fn backlog(self: &Arc<Self>) -> Backlog {
         self.backlogged.fetch_add(1, Ordering::Relaxed);
@@ -268,17 +255,6 @@ pub(super) struct BodyWait {
 impl Drop for BodyWait {
     fn drop(&mut self) {
         self.connection.busy.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// See [`Connection::probe`].
-pub(super) struct Probing {
-    connection: Arc<Connection>,
-}
-
-impl Drop for Probing {
-    fn drop(&mut self) {
-        self.connection.probing.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -38,6 +38,7 @@ use crate::{
         fair::Full,
         outgoing::{Kind, Outgoing, nowhere},
         peer::Peer,
+        session_places::IdleSessions as _,
     },
     types::meta_key,
 };
@@ -76,7 +77,7 @@ pub struct HttpEndpoint {
 struct Inner {
     server: Server,
     options: HttpOptions,
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     replay: Arc<ReplayRoom>,
     /// Ends what is over its time; started with the first session.
     sweeps: Once,
@@ -421,7 +422,7 @@ impl HttpEndpoint {
                 loop {
                     tokio::time::sleep(pause).await;
                     let Some(inner) = inner.upgrade() else { return };
-                    inner.sessions.end_old();
+                    inner.sessions.end_expired();
                     inner.replay.forget_old();
                 }
             }));
@@ -437,16 +438,11 @@ impl HttpEndpoint {
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        let place = match self.inner.server.place(&client.peer.caller).await {
-            Ok(place) => Some(place),
-            Err(full) => {
-                return answered(StatusCode::OK, Outgoing::error(Some(&request.id), &full).bytes);
-            }
-        };
+        let place = self.inner.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
         match self.inner.server.accept(conversation, &client.peer, request, members, place) {
             Ok(call) => {
                 let held = conversation.clone();
-                let work = move |before| async move { (call.run(before).await, held).0 };
+                let work = move |before| async move { (call.run_in_turn(before).await, held).0 };
                 let kept = session_stream(session);
                 self.run(work, client, accepts, |_| StatusCode::OK, kept).await
             }

@@ -21,13 +21,17 @@ use super::{
     guard::Refusal,
 };
 use crate::server::{
-    Principal, Server, channel::Channel, conversation::Conversation, fair::Place,
-    principal::is_same,
+    Principal, Server, channel::Channel, conversation::Conversation, principal::is_same,
 };
 
 /// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
 ///
 /// Clients of today use Streamable HTTP, which [`HttpEndpoint`](super::HttpEndpoint) serves.
+///
+/// A stream is a session, and counts among the sessions of its caller
+/// ([`Limits::max_sessions_per_caller`](crate::server::Limits::max_sessions_per_caller)). Where there are too many, a new
+/// one ends the caller's longest idle session of Streamable HTTP. It ends no other stream: a client that keeps one open
+/// is in use. When no session of the caller is idle, it is refused with 503, and the error names the limit.
 #[derive(Clone)]
 pub struct LegacySseEndpoint {
     inner: Arc<Inner>,
@@ -86,7 +90,7 @@ impl LegacySseEndpoint {
         let limits = self.inner.server.limits();
         let client = Client::new(principal, connection);
         let shares = &self.inner.server.shared.shares;
-        let place: Place = match shares.sessions.try_enter(&client.peer.caller, 1) {
+        let place = match shares.sessions.enter(&client.peer.caller) {
             Ok(place) => place,
             Err(full) => {
                 let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, full);

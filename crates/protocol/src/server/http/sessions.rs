@@ -13,15 +13,16 @@ use super::replay::Replay;
 use crate::server::{
     Caller, Principal,
     conversation::Conversation,
-    fair::{FairLimiter, Full, Place},
+    fair::{Full, Place},
     principal::is_same,
+    session_places::{IdleSessions, SessionPlaces},
 };
 
 /// The sessions that are open, each for so long without a request.
 pub(super) struct Sessions {
     open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
     /// Bounds how many there are, in total and of one caller.
-    places: FairLimiter,
+    places: SessionPlaces,
     idle: Duration,
 }
 
@@ -39,15 +40,17 @@ pub(super) struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(places: FairLimiter, idle: Duration) -> Self {
-        Self { open: Mutex::default(), places, idle }
+    pub(super) fn new(places: SessionPlaces, idle: Duration) -> Arc<Self> {
+        let sessions = Arc::new(Self { open: Mutex::default(), places: places.clone(), idle });
+        let weak = Arc::downgrade(&sessions);
+        places.register(weak);
+        sessions
     }
 
-    /// Keeps a session. When there are too many, those that are over their time end, then the caller's own session that
-    /// was idle the longest; never another caller's.
+    /// Keeps a session.
     ///
     /// # Errors
-    /// Which limit is reached, when no session of the caller is idle.
+    /// As [`SessionPlaces::enter`].
     pub(super) fn insert(
         &self,
         id: Arc<str>,
@@ -55,26 +58,7 @@ impl Sessions {
         caller: Caller,
         replay: Arc<Replay>,
     ) -> Result<(), Full> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut over = Vec::new();
-        let place = loop {
-            let full = match self.places.try_enter(&caller, 1) {
-                Ok(place) => break place,
-                Err(full) => full,
-            };
-            let mut ending = self.take_old(&mut open);
-            if ending.is_empty() {
-                let longest_idle = open
-                    .iter()
-                    .filter(|(_, session)| session.caller == caller && session.is_idle())
-                    .min_by_key(|(_, session)| session.last_used())
-                    .map(|(id, _)| id.clone())
-                    .ok_or(full)?;
-                ending.extend(open.remove(&longest_idle));
-            }
-            ending.iter().for_each(|session| session.give_up_place());
-            over.extend(ending);
-        };
+        let place = self.places.enter(&caller)?;
         let session = Session {
             conversation,
             replay,
@@ -83,29 +67,18 @@ impl Sessions {
             last_used: Mutex::new(Instant::now()),
             stream: Mutex::default(),
         };
-        open.insert(id, Arc::new(session));
-        drop(open);
-        over.iter().for_each(|session| session.end());
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(session));
         Ok(())
     }
 
-    /// Ends the sessions that are over their time.
-    pub(super) fn end_old(&self) {
-        let old = self.take_old(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner));
-        old.iter().for_each(|session| session.end());
-    }
-
-    fn take_old(&self, open: &mut HashMap<Arc<str>, Arc<Session>>) -> Vec<Arc<Session>> {
-        let is_old = |session: &Arc<Session>| {
-            session.is_idle() && session.last_used().elapsed() >= self.idle
-        };
-        let old = open.extract_if(|_, session| is_old(session)).map(|(_, session)| session);
-        let old = old.collect();
-        // What many sessions took must not be kept for few.
-        if open.len() < open.capacity() / 4 {
-            open.shrink_to(open.len() * 2);
-        }
-        old
+    /// The caller's session that has been idle the longest, and since when.
+    fn longest_idle_of(
+        open: &HashMap<Arc<str>, Arc<Session>>,
+        caller: &Caller,
+    ) -> Option<(Instant, Arc<str>)> {
+        let idle =
+            open.iter().filter(|(_, session)| session.caller == *caller && session.is_idle());
+        idle.map(|(id, session)| (session.last_used(), id.clone())).min()
     }
 
     /// Ends them all.
@@ -171,6 +144,39 @@ impl Session {
     }
 }
 
+impl IdleSessions for Sessions {
+    fn end_expired(&self) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_expired = |session: &Arc<Session>| {
+            session.is_idle() && session.last_used().elapsed() >= self.idle
+        };
+        let expired: Vec<_> = open.extract_if(|_, session| is_expired(session)).collect();
+        // What many sessions took must not be kept for few.
+        if open.len() < open.capacity() / 4 {
+            let most = open.len() * 2;
+            open.shrink_to(most);
+        }
+        drop(open);
+        expired.iter().for_each(|(_, session)| session.end());
+        !expired.is_empty()
+    }
+
+    fn longest_idle(&self, caller: &Caller) -> Option<Instant> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Self::longest_idle_of(&open, caller)?.0)
+    }
+
+    fn end_longest_idle(&self, caller: &Caller) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest_idle = Self::longest_idle_of(&open, caller);
+        let session = longest_idle.and_then(|(_, id)| open.remove(&id));
+        drop(open);
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,7 +233,7 @@ mod tests {
         assert!(!sessions.end("a", None));
     }
 
-    fn sessions(most: usize, most_per_caller: usize, idle: Duration) -> Sessions {
+    fn sessions(most: usize, most_per_caller: usize, idle: Duration) -> Arc<Sessions> {
         let limits = Limits {
             max_sessions: most,
             max_sessions_per_caller: most_per_caller,

@@ -1,0 +1,66 @@
+//! Places for the sessions of all HTTP endpoints of a server.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::time::Instant;
+
+use super::{
+    Caller,
+    fair::{FairLimiter, Full, Place},
+};
+
+/// Bounds the sessions of all endpoints together, in total and of one caller. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct SessionPlaces {
+    places: FairLimiter,
+    tables: Arc<Mutex<Vec<Weak<dyn IdleSessions>>>>,
+}
+
+/// The sessions of one endpoint, of which idle ones make room for others.
+pub(super) trait IdleSessions: Send + Sync {
+    /// Ends the sessions that have been idle for longer than they may; whether there were any.
+    fn end_expired(&self) -> bool;
+
+    /// Since when the caller's longest idle session has been idle.
+    fn longest_idle(&self, caller: &Caller) -> Option<Instant>;
+
+    /// Ends that session, if it is still idle.
+    fn end_longest_idle(&self, caller: &Caller);
+}
+
+impl SessionPlaces {
+    pub(super) fn new(places: FairLimiter) -> Self {
+        Self { places, tables: Arc::default() }
+    }
+
+    /// Adds the sessions of one more endpoint, as long as it exists.
+    pub(super) fn register(&self, table: Weak<dyn IdleSessions>) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|table| table.strong_count() > 0);
+        tables.push(table);
+    }
+
+    /// Takes a place for a session. When there are too many, expired sessions end, then the caller's own session that has
+    /// been idle the longest; never another caller's.
+    ///
+    /// # Errors
+    /// Which limit is reached, when no session of the caller is idle.
+    pub(super) fn enter(&self, caller: &Caller) -> Result<Place, Full> {
+        loop {
+            let full = match self.places.try_enter(caller, 1) {
+                Ok(place) => return Ok(place),
+                Err(full) => full,
+            };
+            let tables: Vec<_> = {
+                let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+                tables.iter().filter_map(Weak::upgrade).collect()
+            };
+            if tables.iter().filter(|table| table.end_expired()).count() > 0 {
+                continue;
+            }
+            let idle = tables.iter().filter_map(|table| Some((table.longest_idle(caller)?, table)));
+            let (_, table) = idle.min_by_key(|(since, _)| *since).ok_or(full)?;
+            table.end_longest_idle(caller);
+        }
+    }
+}
