@@ -101,8 +101,9 @@ pub use crate::{
     shorten::is_shortenable,
     source::{Clock, FixedClock, Ids, RandomIds, SeededIds, SystemClock},
     store::{
-        Artifact, ArtifactStore, ContentHash, HashError, Listing, MemoryLimits, MemoryStore,
-        NewArtifact, Page, Record, Scope, ScopeError, StoreError, Usage, Version, Versions,
+        Artifact, ArtifactStore, ContentHash, DelegatingStore, HashError, Listing, MemoryLimits,
+        MemoryStore, NewArtifact, Page, Record, Scope, ScopeError, StoreError, Usage, Version,
+        Versions,
     },
     structure::Structure,
 };

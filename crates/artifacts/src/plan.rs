@@ -343,7 +343,8 @@ impl<'a> Planner<'a> {
             (true, false, false) => RawPlan::Never,
         };
 
-        let mut budget = Budget::new(self.limit());
+        let mut budget =
+            Budget::new(self.limit(), self.maker.settings.inline_images_total_max_bytes);
         let mut total_bytes = 0;
         let mut items = Vec::with_capacity(parts.items.len());
         let mut together = Together::default();
@@ -537,6 +538,7 @@ impl<'a> Planner<'a> {
         bytes <= settings.inline_image_max_bytes
             && !is_withheld
             && (!self.is_oversize || budget.take(0))
+            && budget.take_image(bytes)
     }
 
     /// How much of the structured content stays, and the text that takes its place when it is shortened.

@@ -41,6 +41,9 @@ pub struct Settings {
     /// A saved image of at most this many bytes also stays in the answer, for models that see. Default 1 MiB; with 0
     /// none does.
     pub inline_image_max_bytes: u64,
+    /// Images of one answer that stay in it have at most this many bytes together, in their order; later ones become links.
+    /// Default 4 MiB.
+    pub inline_images_total_max_bytes: u64,
     /// Turn the two characters `\n` into a line break in text that is CSV only after that. Default false, since it
     /// changes the data.
     pub unescape_csv_newlines: bool,
@@ -197,6 +200,7 @@ impl Default for Settings {
             resource_links: ResourceLinks::default(),
             text_resources: TextResources::default(),
             inline_image_max_bytes: 1024 * 1024,
+            inline_images_total_max_bytes: 4 * 1024 * 1024,
             unescape_csv_newlines: false,
             mcp_intelligent_processing: Processing::default(),
         }
@@ -287,6 +291,7 @@ patch! {
         resource_links: ResourceLinks,
         text_resources: TextResources,
         inline_image_max_bytes: u64,
+        inline_images_total_max_bytes: u64,
         unescape_csv_newlines: bool,
     } nested {
         mcp_intelligent_processing: ProcessingPatch,
@@ -328,6 +333,7 @@ mod tests {
             resource_links = "keep"
             text_resources = "as-text"
             inline_image_max_bytes = 1048576
+            inline_images_total_max_bytes = 4194304
             unescape_csv_newlines = false
 
             [mcp_intelligent_processing]

@@ -11,13 +11,15 @@ pub(crate) const MAX_SHOWN_ITEMS: usize = 1000;
 pub(crate) struct Budget {
     left: u64,
     items_left: usize,
+    images_left: u64,
     /// Bytes of the answer's own text that were let through.
     pub(crate) shown: u64,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: u64) -> Self {
-        Self { left: limit, items_left: MAX_SHOWN_ITEMS, shown: 0 }
+    /// A budget of `limit` bytes, and of so many bytes of images, which do not count towards the limit.
+    pub(crate) fn new(limit: u64, images: u64) -> Self {
+        Self { left: limit, items_left: MAX_SHOWN_ITEMS, images_left: images, shown: 0 }
     }
 
     /// What is left.
@@ -31,6 +33,15 @@ impl Budget {
         if fits {
             self.left -= bytes;
             self.items_left -= 1;
+        }
+        fits
+    }
+
+    /// Spends on an image.
+    pub(crate) fn take_image(&mut self, bytes: u64) -> bool {
+        let fits = bytes <= self.images_left;
+        if fits {
+            self.images_left -= bytes;
         }
         fits
     }
@@ -93,19 +104,19 @@ mod tests {
 
     #[test]
     fn nothing_follows_what_was_cut() {
-        let mut budget = Budget::new(10);
+        let mut budget = Budget::new(10, 0);
         assert_eq!(budget.text("abc", 0), Shown::Whole);
         assert_eq!(budget.text("0123456789", 0), Shown::Front("0123456", ""));
         assert_eq!(budget.text("a", 0), Shown::Nothing);
         assert!(!budget.take(1));
         assert_eq!(budget.shown, 10);
-        assert_eq!(Budget::new(5).text("abc", 3), Shown::Front("ab", ""));
-        assert_eq!(Budget::new(5).text("abc", 6), Shown::Nothing);
+        assert_eq!(Budget::new(5, 0).text("abc", 3), Shown::Front("ab", ""));
+        assert_eq!(Budget::new(5, 0).text("abc", 6), Shown::Nothing);
     }
 
     #[test]
     fn only_so_many_items_are_shown() {
-        let mut budget = Budget::new(u64::MAX);
+        let mut budget = Budget::new(u64::MAX, 0);
         assert!(budget.take(1));
         for _ in 1..MAX_SHOWN_ITEMS {
             assert_eq!(budget.text("a", 0), Shown::Whole);
@@ -118,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_limit_holds(texts in proptest::collection::vec("(\\PC{0,10}\n?){0,12}", 0..6), limit in 0_u64..200) {
-            let mut budget = Budget::new(limit);
+            let mut budget = Budget::new(limit, 0);
             let mut total = 0;
             for text in &texts {
                 total += match budget.text(text, 0) {

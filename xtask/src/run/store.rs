@@ -102,7 +102,11 @@ impl FaultyStore {
 }
 
 #[async_trait]
-impl ArtifactStore for FaultyStore {
+impl marquetry_artifacts::DelegatingStore for FaultyStore {
+    fn inner(&self) -> &dyn ArtifactStore {
+        &*self.inner
+    }
+
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
         self.suffer(StoreCall::Put).await?;
         let mut artifact = artifact;

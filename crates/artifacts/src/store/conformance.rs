@@ -55,6 +55,7 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
 pub async fn check_limit<S: ArtifactStore>(make: impl AsyncFn(u64) -> S) {
     the_least_recently_used_goes_first(&make(LIMIT).await).await;
     who_holds_the_most_loses_first(&make(LIMIT).await).await;
+    sessions_of_a_user_count_together(&make(LIMIT).await).await;
     what_has_expired_is_told_and_its_number_not_used_again(&make(LIMIT).await).await;
     what_never_fits_removes_nothing(&make(LIMIT).await).await;
     deletes_make_room(&make(LIMIT).await).await;
@@ -109,6 +110,26 @@ async fn who_holds_the_most_loses_first(store: &impl ArtifactStore) {
     store.put(&small, large("second")).await.expect("put");
     assert!(is_there(store, &small, "first").await && is_there(store, &small, "second").await);
     assert!(is_there(store, &large_scope, "29").await, "the latest of the other stays");
+}
+
+async fn sessions_of_a_user_count_together(store: &impl ArtifactStore) {
+    let scope = |user: &str, session: &str| Scope::new("app", user, session).expect("short parts");
+    let victim = scope("victim", "s");
+    for text in ["first", "second"] {
+        store.put(&victim, large(text)).await.expect("put");
+    }
+    for number in 0..20 {
+        let session = scope("flooder", &format!("session {number}"));
+        store.put(&session, large("a")).await.expect("put");
+    }
+    for text in ["first", "second"] {
+        assert!(
+            is_there(store, &victim, text).await,
+            "many small sessions of one user remove nothing of another"
+        );
+    }
+    let last = scope("flooder", "session 19");
+    assert!(is_there(store, &last, "a").await, "the latest of the other stays");
 }
 
 async fn what_has_expired_is_told_and_its_number_not_used_again(store: &impl ArtifactStore) {

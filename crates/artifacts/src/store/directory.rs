@@ -4,9 +4,13 @@
 //! layout                                      the number of this layout
 //! tmp/                                        what is being written or removed
 //! expired                                     which versions were removed to make room
+//! scopes/{scope}/owner                        application and user of the scope, as one name
 //! scopes/{scope}/{name}/{version}/record.json what is known
 //!                                /content.png the bytes, with the name's extension; changed last when last read
 //! ```
+//!
+//! A scope that was made by an older version has no file `owner` until something is put there; until then it counts as
+//! an owner of its own.
 //!
 //! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the place is
 //! taken: so it is there whole or not at all, and no two writers share a number, whatever process they are in. The
@@ -36,7 +40,7 @@ use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
     expired::{Key, absent},
-    quota::{Quota, charge, is_absent, place_key},
+    quota::{Quota, SCOPE_BYTES, Writer, charge, is_absent, place_key},
 };
 use crate::name::ArtifactName;
 
@@ -60,8 +64,9 @@ pub struct DirectoryOptions {
     pub durable: bool,
     /// The largest artifact that is taken, in bytes. Default 1 GiB.
     pub max_artifact_bytes: u64,
-    /// What all artifacts of all scopes may take on the disk, in bytes; each file counts in blocks of 4 KiB, and each
-    /// version for two directories. Default 10 GiB. Several processes may exceed it by a sixteenth each.
+    /// Bytes that all artifacts of all scopes may take on the disk. Each file counts in blocks of 4 KiB; each version
+    /// costs two blocks more for its directories, and so does each scope. Default 10 GiB. Several processes may exceed
+    /// it by a sixteenth each.
     pub max_total_bytes: u64,
 }
 
@@ -173,8 +178,8 @@ impl DirectoryStore {
 #[async_trait]
 impl ArtifactStore for DirectoryStore {
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-        let scope = place_of_scope(scope);
-        self.blocking(move |store| store.put(&scope, &artifact)).await
+        let writer = Writer { scope: place_of_scope(scope), owner: place_of_owner(scope) };
+        self.blocking(move |store| store.put(&writer, &artifact)).await
     }
 
     async fn record(
@@ -270,7 +275,7 @@ impl ArtifactStore for DirectoryStore {
 }
 
 impl Inner {
-    fn put(&self, scope: &str, artifact: &NewArtifact) -> Result<Record, StoreError> {
+    fn put(&self, writer: &Writer, artifact: &NewArtifact) -> Result<Record, StoreError> {
         let (bytes, limit) = (artifact.content().len() as u64, self.options.max_artifact_bytes);
         if bytes > limit {
             return Err(StoreError::TooLarge { bytes, limit });
@@ -279,18 +284,23 @@ impl Inner {
         let record =
             serde_json::to_vec_pretty(&Record::new(artifact, 0)).map_err(io::Error::from)?;
         let charge = charge(bytes, record.len() as u64);
-        if charge > self.options.max_total_bytes {
+        if charge + SCOPE_BYTES > self.options.max_total_bytes {
             return Err(StoreError::TooLarge { bytes, limit: self.options.max_total_bytes });
         }
-        self.reserve(scope, charge)?;
+        self.make_scope(writer)?;
+        if let Err(error) = self.reserve(writer, charge) {
+            self.release(self.remove_empty_scope(&writer.scope));
+            return Err(error);
+        }
         let temporary = self.temporary();
         let put = self
             .write(&temporary, artifact, &record)
-            .and_then(|()| self.publish(&temporary, scope, artifact));
+            .and_then(|()| self.publish(&temporary, writer, artifact));
         if put.is_err() && !self.is_stopped() {
             // What cannot be removed now is removed when the store is opened next.
             let _ = self.remove(&temporary);
-            self.release(charge);
+            let _ = self.root.remove_dir(place_in(&writer.scope, &artifact.name));
+            self.release(charge + self.remove_empty_scope(&writer.scope));
         }
         put
     }
@@ -328,14 +338,17 @@ impl Inner {
     fn publish(
         &self,
         temporary: &str,
-        scope: &str,
+        writer: &Writer,
         artifact: &NewArtifact,
     ) -> Result<Record, StoreError> {
-        let scope = format!("scopes/{scope}");
-        let place = format!("{scope}/{}", place_of_name(&artifact.name));
+        let scope = format!("scopes/{}", writer.scope);
+        let place = place_in(&writer.scope, &artifact.name);
         let expired = self.highest_expired(&key_of(&place))?;
         for _ in 0..MAX_TRIES {
             if let Some(number) = self.try_publish(temporary, &place, expired)? {
+                // A delete of the last other artifact may have removed the file since. Without it, the scope counts as
+                // an owner of its own until the next put.
+                let _ = self.write_owner(writer);
                 let lasting = self.make_lasting(&[&place, &scope, "scopes"]);
                 return match lasting {
                     // What is reported as failed must not be there; what cannot be taken back is not reported so.
@@ -423,7 +436,7 @@ impl Inner {
     }
 
     /// The names of a directory's entries; none when there is no such directory.
-    fn entries(&self, path: &str) -> io::Result<Vec<String>> {
+    pub(super) fn entries(&self, path: &str) -> io::Result<Vec<String>> {
         self.entries_that(path, |_| true)
     }
 
@@ -619,9 +632,12 @@ impl Inner {
             }
         };
         self.remove(&temporary)?;
-        self.release(charge);
-        // Goes only when it is empty; a put that comes in between makes it again.
+        // Only an empty directory can be removed so. A put that comes in between makes it again.
         let _ = self.root.remove_dir(place);
+        if let Some(scope) = place.split('/').nth(1) {
+            charge += self.remove_empty_scope(scope);
+        }
+        self.release(charge);
         if gone == 0 { Err(StoreError::not_found(name, version)) } else { Ok(gone) }
     }
 
@@ -645,7 +661,10 @@ impl Inner {
                 && age > LEFT_BEHIND
             {
                 // Another process may be clearing too.
-                let _ = self.root.remove_dir_all(Path::new("tmp").join(entry.file_name()));
+                let path = Path::new("tmp").join(entry.file_name());
+                if self.root.remove_dir_all(&path).is_err() {
+                    let _ = self.root.remove_file(path);
+                }
             }
         }
         Ok(())
@@ -726,11 +745,21 @@ fn content_file(name: &ArtifactName) -> String {
 }
 
 fn place_of(scope: &Scope, name: &ArtifactName) -> String {
-    format!("scopes/{}/{}", place_of_scope(scope), place_of_name(name))
+    place_in(&place_of_scope(scope), name)
+}
+
+/// The directory of a name in the directory of a scope.
+fn place_in(scope: &str, name: &ArtifactName) -> String {
+    format!("scopes/{scope}/{}", place_of_name(name))
 }
 
 fn place_of_scope(scope: &Scope) -> String {
     place(&[scope.app(), scope.user(), scope.session()])
+}
+
+/// The name of the owner of a scope.
+fn place_of_owner(scope: &Scope) -> String {
+    place(&[scope.app(), scope.user()])
 }
 
 fn place_of_name(name: &ArtifactName) -> String {
@@ -824,25 +853,56 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn what_other_processes_wrote_counts_and_expires_for_all() {
         let root = tempfile::tempdir().unwrap();
-        let options = DirectoryOptions { max_total_bytes: 100_000, ..QUICK };
+        let options = DirectoryOptions { max_total_bytes: 110_000, ..QUICK };
         let first = DirectoryStore::open(root.path(), options).unwrap();
         let (scope, name) = (Scope::local(), artifact("").name);
         for _ in 0..3 {
             first.put(&scope, artifact("x")).await.unwrap();
         }
-        // Each takes 16 KiB: content, record and two directories.
-        assert_eq!(first.usage().bytes, 3 * 16 * 1024);
+        // The scope takes 8 KiB, and each version 16 KiB: content, record and two directories.
+        assert_eq!(first.usage().bytes, (8 + 3 * 16) * 1024);
         let second = DirectoryStore::open(root.path(), options).unwrap();
         for _ in 0..5 {
             second.put(&scope, artifact("y")).await.unwrap();
         }
-        assert!(second.usage().bytes <= 100_000);
+        assert!(second.usage().bytes <= 110_000);
         let versions = first.versions(&scope, &name).await.unwrap();
         assert!(versions.len() <= 6 && versions.last().unwrap().version == 7, "{versions:?}");
         let expired = first.get(&scope, &name, Version::Number(0)).await.unwrap_err();
         assert!(matches!(expired, StoreError::Expired { .. }), "{expired}");
         let unknown = first.get(&scope, &name, Version::Number(99)).await.unwrap_err();
         assert!(matches!(unknown, StoreError::NotFound { .. }), "{unknown}");
+    }
+
+    #[tokio::test]
+    async fn empty_scopes_are_removed_and_scopes_without_owner_adopted() {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        let scopes = root.path().join("scopes");
+        let names = || fs::read_dir(&scopes).unwrap().count();
+        let session = |number: u32| Scope::new("app", "user", format!("session {number}")).unwrap();
+        for number in 0..3 {
+            store.put(&session(number), artifact("x")).await.unwrap();
+        }
+        assert_eq!(names(), 3);
+        assert_eq!(store.usage().bytes, 3 * (8 + 16) * 1024);
+        let name = artifact("").name;
+        store.delete(&session(0), &name, Versions::All).await.unwrap();
+        store.delete(&session(1), &name, Versions::Number(0)).await.unwrap();
+        assert_eq!((names(), store.usage().bytes), (1, (8 + 16) * 1024));
+
+        // As an older version left it.
+        let owner = scopes.join(place_of_scope(&session(2))).join("owner");
+        let before = fs::read_to_string(&owner).unwrap();
+        fs::remove_file(&owner).unwrap();
+        store.put(&session(2), artifact("y")).await.unwrap();
+        assert_eq!(fs::read_to_string(&owner).unwrap(), before);
+        assert_eq!(before, place_of_owner(&session(0)));
+
+        *store.0.stop_at.lock().unwrap() = Some(Stop::Fails("content"));
+        store.put(&session(7), artifact("x")).await.unwrap_err();
+        assert_eq!((names(), store.usage().bytes), (1, (8 + 32) * 1024));
+        assert_eq!(fs::read_dir(root.path().join("tmp")).unwrap().count(), 0);
     }
 
     #[tokio::test]
@@ -856,14 +916,14 @@ mod tests {
         std::thread::spawn(move || tell.send(asked.usage().bytes));
         let bytes = told.recv_timeout(Duration::from_secs(2));
         drop(quota);
-        assert_eq!(bytes, Ok(16 * 1024));
+        assert_eq!(bytes, Ok(24 * 1024));
     }
 
     #[tokio::test]
     async fn what_cannot_be_read_or_removed_does_not_stop_the_store() {
         let root = tempfile::tempdir().unwrap();
         // Six versions fit.
-        let options = DirectoryOptions { max_total_bytes: 100_000, ..QUICK };
+        let options = DirectoryOptions { max_total_bytes: 110_000, ..QUICK };
         let store = DirectoryStore::open(root.path(), options).unwrap();
         let scope = Scope::local();
         for _ in 0..6 {
@@ -873,15 +933,15 @@ mod tests {
         fails("expire");
         for _ in 0..2 {
             let full = store.put(&scope, artifact("x")).await.unwrap_err();
-            assert!(matches!(full, StoreError::Full { limit: 100_000, .. }), "{full}");
+            assert!(matches!(full, StoreError::Full { limit: 110_000, .. }), "{full}");
         }
-        assert_eq!((store.usage().bytes, store.usage().evicted), (6 * 16 * 1024, 0));
+        assert_eq!((store.usage().bytes, store.usage().evicted), ((8 + 6 * 16) * 1024, 0));
         fails("look");
         store.put(&scope, artifact("x")).await.unwrap();
         *store.0.stop_at.lock().unwrap() = None;
         // The directory is looked through again once a sixteenth was written, and room is made.
         store.put(&scope, artifact("x")).await.unwrap();
-        assert!(store.usage().bytes <= 100_000 && store.usage().evicted > 0);
+        assert!(store.usage().bytes <= 110_000 && store.usage().evicted > 0);
     }
 
     #[test]

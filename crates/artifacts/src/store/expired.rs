@@ -13,8 +13,13 @@ pub(super) type Key = [u8; 16];
 
 /// The key of a name.
 pub(super) fn key(scope: &Scope, name: &ArtifactName) -> Key {
+    key_of_parts([scope.app(), scope.user(), scope.session(), name.as_str()])
+}
+
+/// The key of application, user, session and name.
+pub(super) fn key_of_parts(parts: [&str; 4]) -> Key {
     let mut hasher = blake3::Hasher::new();
-    for part in [scope.app(), scope.user(), scope.session(), name.as_str()] {
+    for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
     }
     let mut key = Key::default();

@@ -13,20 +13,26 @@ use bytes::Bytes;
 use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
-    expired::{Expired, absent, key},
+    expired::{Expired, absent, key, key_of_parts},
+    owners::OwnersByBytes,
 };
 use crate::name::ArtifactName;
 
-/// What each artifact needs beside its bytes, its record and its name: places in two maps, reference counts, and what
-/// the allocator adds. A test measures it.
-const OVERHEAD_BYTES: u64 = 768;
-/// Up to this size the bytes are copied, so that a small part does not keep a large buffer alive.
+/// Cost of an artifact beside its bytes, its record and its name: entries in two maps, reference counts, and the
+/// allocator's share. `tests/memory.rs` measures this and the two below.
+const ARTIFACT_BYTES: u64 = 768;
+/// Cost of a scope beside its session's name: an entry in a map, and a map with room for some artifacts.
+const SCOPE_BYTES: u64 = 1280;
+/// Cost of an owner beside the names of application and user: entries in two maps, and two maps with room for some
+/// entries.
+const OWNER_BYTES: u64 = 1536;
+/// Content up to this size is copied, so that a small part does not keep a large buffer alive.
 const COPIED_BYTES: usize = 64 * 1024;
 
-/// How much a [`MemoryStore`] may hold.
+/// Limits of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Bytes of all artifacts of all scopes: content, records, and what it takes to keep them. Default 256 MiB.
+    /// Bytes of all artifacts of all scopes: content, records, and the cost of keeping them. Default 256 MiB.
     pub max_total_bytes: u64,
 }
 
@@ -36,39 +42,48 @@ impl Default for MemoryLimits {
     }
 }
 
-/// A store in memory. Clones share what it holds.
+/// A store in memory. Clones share their artifacts.
 ///
-/// When it is full, it makes room as [`ArtifactStore`] says. The names of the last 8192 artifacts that it removed so are
-/// remembered.
+/// A full store makes room by the rule of [`ArtifactStore`]. It remembers the names of the last 8192 artifacts that it
+/// removed for that.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     limits: MemoryLimits,
-    held: Arc<Mutex<Held>>,
+    contents: Arc<Mutex<Contents>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Contents {
     bytes: u64,
     evicted: u64,
-    /// Counts puts and reads: an order of time.
+    /// Counts puts and reads: a logical clock.
     uses: u64,
-    scopes: HashMap<Scope, HeldOfScope>,
+    owners: HashMap<Owner, Holdings>,
+    by_bytes: OwnersByBytes<Owner>,
     expired: Expired,
 }
 
-/// The artifacts of one scope. It is never empty.
+/// Application and user of a scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Owner(Arc<[String; 2]>);
+
+/// The artifacts of one owner.
 #[derive(Debug, Default)]
-struct HeldOfScope {
+struct Holdings {
+    /// Cost of sessions and artifacts.
     bytes: u64,
-    /// By name and version.
-    artifacts: BTreeMap<(ArtifactName, u64), Entry>,
+    /// No session is empty.
+    sessions: HashMap<Arc<str>, Artifacts>,
     /// By last use, the earliest first.
-    by_use: BTreeMap<u64, (ArtifactName, u64)>,
+    by_use: BTreeMap<u64, (Arc<str>, ArtifactName, u64)>,
 }
+
+/// The artifacts of one scope, by name and version.
+type Artifacts = BTreeMap<(ArtifactName, u64), Entry>;
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// The record as JSON: a third of what it takes as a value, and a size that is known.
+    /// The record as JSON: a third of the size of the value, and a size that is known.
     record: Arc<[u8]>,
     content: Bytes,
     used: u64,
@@ -76,7 +91,8 @@ struct Entry {
 
 impl Entry {
     fn charge(&self, name: &ArtifactName) -> u64 {
-        charge(name, self.record.len(), self.content.len())
+        // The name is kept twice beside the record.
+        ARTIFACT_BYTES + (2 * name.as_str().len() + self.record.len() + self.content.len()) as u64
     }
 
     fn read(&self) -> Result<Record, StoreError> {
@@ -84,27 +100,71 @@ impl Entry {
     }
 }
 
-/// What an artifact is charged. Its name is kept twice beside its record.
-fn charge(name: &ArtifactName, record: usize, content: usize) -> u64 {
-    OVERHEAD_BYTES + (2 * name.as_str().len() + record + content) as u64
-}
-
-impl HeldOfScope {
-    fn latest(&self, name: &ArtifactName) -> Option<u64> {
-        let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
-        self.artifacts.range(versions).next_back().map(|((_, version), _)| *version)
+impl Owner {
+    fn of(scope: &Scope) -> Self {
+        Self(Arc::new([scope.app().to_owned(), scope.user().to_owned()]))
     }
 
-    fn remove(&mut self, name: &ArtifactName, version: u64) -> Option<Entry> {
-        let entry = self.artifacts.remove(&(name.clone(), version))?;
+    fn charge(&self) -> u64 {
+        OWNER_BYTES + self.0.iter().map(|part| part.len() as u64).sum::<u64>()
+    }
+}
+
+fn charge_of_session(session: &str) -> u64 {
+    SCOPE_BYTES + session.len() as u64
+}
+
+/// The latest version of a name.
+fn latest(artifacts: &Artifacts, name: &ArtifactName) -> Option<u64> {
+    let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
+    artifacts.range(versions).next_back().map(|((_, version), _)| *version)
+}
+
+impl Holdings {
+    fn charge(&self, owner: &Owner) -> u64 {
+        if self.sessions.is_empty() { 0 } else { self.bytes + owner.charge() }
+    }
+
+    fn latest(&self, session: &str, name: &ArtifactName) -> Option<u64> {
+        latest(self.sessions.get(session)?, name)
+    }
+
+    fn insert(&mut self, session: &str, name: ArtifactName, version: u64, entry: Entry) {
+        let session = match self.sessions.get_key_value(session) {
+            Some((session, _)) => Arc::clone(session),
+            None => {
+                self.bytes += charge_of_session(session);
+                Arc::from(session)
+            }
+        };
+        self.bytes += entry.charge(&name);
+        self.by_use.insert(entry.used, (Arc::clone(&session), name.clone(), version));
+        self.sessions.entry(session).or_default().insert((name, version), entry);
+    }
+
+    /// Removes a version, and says whether it was there.
+    fn remove(&mut self, session: &str, name: &ArtifactName, version: u64) -> bool {
+        let Some(artifacts) = self.sessions.get_mut(session) else { return false };
+        let Some(entry) = artifacts.remove(&(name.clone(), version)) else { return false };
         self.by_use.remove(&entry.used);
         self.bytes -= entry.charge(name);
-        Some(entry)
+        if artifacts.is_empty() {
+            self.sessions.remove(session);
+            self.bytes -= charge_of_session(session);
+        }
+        true
+    }
+
+    /// Removes the least recently used version.
+    fn remove_earliest(&mut self) -> Option<(Arc<str>, ArtifactName, u64)> {
+        let (session, name, version) = self.by_use.first_key_value()?.1.clone();
+        self.remove(&session, &name, version);
+        Some((session, name, version))
     }
 }
 
-impl Held {
-    /// The entry, which counts as used now if it is to be read.
+impl Contents {
+    /// Returns the entry. With `is_read`, this counts as a use.
     fn find(
         &mut self,
         scope: &Scope,
@@ -112,16 +172,17 @@ impl Held {
         version: Version,
         is_read: bool,
     ) -> Result<(u64, Entry), StoreError> {
-        let found = self.scopes.get_mut(scope).and_then(|held| {
+        let found = self.owners.get_mut(&Owner::of(scope)).and_then(|holdings| {
+            let artifacts = holdings.sessions.get_mut(scope.session())?;
             let number = match version {
-                Version::Latest => held.latest(name)?,
+                Version::Latest => latest(artifacts, name)?,
                 Version::Number(number) => number,
             };
-            let entry = held.artifacts.get_mut(&(name.clone(), number))?;
+            let entry = artifacts.get_mut(&(name.clone(), number))?;
             if is_read {
                 self.uses += 1;
-                if let Some(place) = held.by_use.remove(&entry.used) {
-                    held.by_use.insert(self.uses, place);
+                if let Some(place) = holdings.by_use.remove(&entry.used) {
+                    holdings.by_use.insert(self.uses, place);
                 }
                 entry.used = self.uses;
             }
@@ -130,46 +191,43 @@ impl Held {
         found.ok_or_else(|| absent(name, version, self.expired.highest(&key(scope, name))))
     }
 
-    /// Removes what was used the longest ago, of the scope that holds the most, until `wanted` bytes of `scope` fit.
-    fn make_room(&mut self, scope: &Scope, wanted: u64, limit: u64) {
+    /// Changes the holdings of an owner, and the sums with them.
+    fn change<T>(&mut self, owner: &Owner, change: impl FnOnce(&mut Holdings) -> T) -> T {
+        let holdings = self.owners.entry(owner.clone()).or_default();
+        let before = holdings.charge(owner);
+        let changed = change(holdings);
+        let after = holdings.charge(owner);
+        if holdings.sessions.is_empty() {
+            self.owners.remove(owner);
+        }
+        self.bytes = self.bytes - before + after;
+        self.by_bytes.change(owner, before, after);
+        changed
+    }
+
+    /// Removes artifacts by the rule of [`ArtifactStore`] until `wanted` bytes of `writer` fit.
+    fn make_room(&mut self, writer: &Owner, wanted: u64, limit: u64) {
         while self.bytes.saturating_add(wanted) > limit {
-            let largest = self
-                .scopes
-                .iter_mut()
-                .max_by_key(|(other, held)| held.bytes + if *other == scope { wanted } else { 0 });
-            let Some((owner, held)) = largest else { return };
-            let Some((_, (name, version))) = held.by_use.pop_first() else { return };
-            let before = held.bytes;
-            held.remove(&name, version);
-            self.bytes -= before - held.bytes;
+            let held = self.owners.get(writer).map_or(0, |holdings| holdings.charge(writer));
+            let Some(owner) = self.by_bytes.largest(writer, held, wanted).cloned() else { return };
+            let removed = self.change(&owner, Holdings::remove_earliest);
+            let Some((session, name, version)) = removed else { return };
             self.evicted += 1;
-            self.expired.remember(key(owner, &name), version);
-            if held.artifacts.is_empty() {
-                let owner = owner.clone();
-                self.scopes.remove(&owner);
-            }
+            let [app, user] = &*owner.0;
+            self.expired.remember(key_of_parts([app, user, &session, name.as_str()]), version);
         }
     }
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(limits: MemoryLimits) -> Self {
-        Self { limits, held: Arc::default() }
+        Self { limits, contents: Arc::default() }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
         // Nothing under the lock can leave the maps half changed.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn find(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<(u64, Entry), StoreError> {
-        self.held().find(scope, name, version, true)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -184,26 +242,25 @@ impl ArtifactStore for MemoryStore {
         } else {
             artifact.content
         };
-        let wanted = charge(&name, json.len(), content.len());
+        let owner = Owner::of(scope);
+        let mut entry = Entry { record: json.into(), content, used: 0 };
+        let wanted = entry.charge(&name) + charge_of_session(scope.session()) + owner.charge();
         let limit = self.limits.max_total_bytes;
         if wanted > limit {
-            return Err(StoreError::TooLarge { bytes: content.len() as u64, limit });
+            return Err(StoreError::TooLarge { bytes: entry.content.len() as u64, limit });
         }
 
-        let mut held = self.held();
-        held.make_room(scope, wanted, limit);
-        let expired = held.expired.highest(&key(scope, &name));
-        held.uses += 1;
-        held.bytes += wanted;
-        let used = held.uses;
-        let scope = held.scopes.entry(scope.clone()).or_default();
-        // The number in the text says nothing: the map's key is what counts.
-        record.version = scope.latest(&name).max(expired).map_or(0, |last| last + 1);
-        scope.bytes += wanted;
-        scope.by_use.insert(used, (name.clone(), record.version));
-        scope
-            .artifacts
-            .insert((name, record.version), Entry { record: json.into(), content, used });
+        let mut contents = self.contents();
+        contents.make_room(&owner, wanted, limit);
+        let expired = contents.expired.highest(&key(scope, &name));
+        contents.uses += 1;
+        entry.used = contents.uses;
+        contents.change(&owner, |holdings| {
+            // The version in the JSON is not read: the key of the map has it.
+            let latest = holdings.latest(scope.session(), &name).max(expired);
+            record.version = latest.map_or(0, |latest| latest + 1);
+            holdings.insert(scope.session(), name, record.version, entry);
+        });
         Ok(record)
     }
 
@@ -213,7 +270,7 @@ impl ArtifactStore for MemoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        let (version, entry) = self.held().find(scope, name, version, false)?;
+        let (version, entry) = self.contents().find(scope, name, version, false)?;
         Ok(Record { version, ..entry.read()? })
     }
 
@@ -223,7 +280,7 @@ impl ArtifactStore for MemoryStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        let (version, entry) = self.find(scope, name, version)?;
+        let (version, entry) = self.contents().find(scope, name, version, true)?;
         Ok(Artifact::new(Record { version, ..entry.read()? }, entry.content))
     }
 
@@ -234,7 +291,7 @@ impl ArtifactStore for MemoryStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let (_, Entry { content, .. }) = self.find(scope, name, version)?;
+        let (_, Entry { content, .. }) = self.contents().find(scope, name, version, true)?;
         let range = clamped(&range, content.len() as u64);
         Ok(content.slice(range.start as usize..range.end as usize))
     }
@@ -244,11 +301,13 @@ impl ArtifactStore for MemoryStore {
         let mut found: Vec<(u64, Entry)> = Vec::new();
         let mut last: Option<ArtifactName> = page.after.clone();
         let mut next = None;
-        if let Some(held) = self.held().scopes.get(scope) {
+        let contents = self.contents();
+        let holdings = contents.owners.get(&Owner::of(scope));
+        if let Some(artifacts) = holdings.and_then(|held| held.sessions.get(scope.session())) {
             loop {
                 let start =
                     last.take().map_or(Bound::Unbounded, |name| Bound::Excluded((name, u64::MAX)));
-                let first = held.artifacts.range((start.clone(), Bound::Unbounded)).next();
+                let first = artifacts.range((start.clone(), Bound::Unbounded)).next();
                 let Some(((name, _), _)) = first else { break };
                 if found.len() == limit {
                     if let Bound::Excluded((name, _)) = start {
@@ -256,11 +315,13 @@ impl ArtifactStore for MemoryStore {
                     }
                     break;
                 }
-                let Some(version) = held.latest(name) else { break };
-                found.push((version, held.artifacts[&(name.clone(), version)].clone()));
+                let Some(version) = latest(artifacts, name) else { break };
+                found.push((version, artifacts[&(name.clone(), version)].clone()));
                 last = Some(name.clone());
             }
         }
+        // JSON is parsed outside of the lock.
+        drop(contents);
         let records = found
             .into_iter()
             .map(|(version, entry)| Ok(Record { version, ..entry.read()? }))
@@ -275,14 +336,16 @@ impl ArtifactStore for MemoryStore {
     ) -> Result<Vec<Record>, StoreError> {
         let mut found: Vec<(u64, Entry)> = Vec::new();
         {
-            let held = self.held();
-            if let Some(held) = held.scopes.get(scope) {
+            let contents = self.contents();
+            let holdings = contents.owners.get(&Owner::of(scope));
+            if let Some(artifacts) = holdings.and_then(|held| held.sessions.get(scope.session())) {
                 let versions = (name.clone(), 0)..=(name.clone(), u64::MAX);
-                let versions = held.artifacts.range(versions);
+                let versions = artifacts.range(versions);
                 found.extend(versions.map(|((_, version), entry)| (*version, entry.clone())));
             }
             if found.is_empty() {
-                return Err(absent(name, Version::Latest, held.expired.highest(&key(scope, name))));
+                let highest = contents.expired.highest(&key(scope, name));
+                return Err(absent(name, Version::Latest, highest));
             }
         }
         found.into_iter().map(|(version, entry)| Ok(Record { version, ..entry.read()? })).collect()
@@ -294,44 +357,33 @@ impl ArtifactStore for MemoryStore {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        let mut held = self.held();
-        let held = &mut *held;
-        let key = key(scope, name);
-        let highest = held.expired.highest(&key);
-        let Some(of_scope) = held.scopes.get_mut(scope) else {
-            return Err(absent(name, Version::Latest, highest));
-        };
-        let before = of_scope.bytes;
-        let mut gone = 0;
-        let asked = match which {
+        let mut contents = self.contents();
+        let session = scope.session();
+        let (removed, asked) = contents.change(&Owner::of(scope), |holdings| match which {
             Versions::All => {
-                while let Some(version) = of_scope.latest(name) {
-                    of_scope.remove(name, version);
-                    gone += 1;
+                let mut removed = 0;
+                while let Some(version) = holdings.latest(session, name) {
+                    removed += u64::from(holdings.remove(session, name, version));
                 }
-                Version::Latest
+                (removed, Version::Latest)
             }
             Versions::Number(number) => {
-                gone = u64::from(of_scope.remove(name, number).is_some());
-                Version::Number(number)
+                (u64::from(holdings.remove(session, name, number)), Version::Number(number))
             }
-        };
-        held.bytes -= before - of_scope.bytes;
-        if of_scope.artifacts.is_empty() {
-            held.scopes.remove(scope);
-        }
-        if gone == 0 {
-            return Err(absent(name, asked, highest));
+        });
+        let key = key(scope, name);
+        if removed == 0 {
+            return Err(absent(name, asked, contents.expired.highest(&key)));
         }
         if which == Versions::All {
-            held.expired.forget(&key);
+            contents.expired.forget(&key);
         }
-        Ok(gone)
+        Ok(removed)
     }
 
     fn usage(&self) -> Usage {
-        let held = self.held();
-        Usage { bytes: held.bytes, limit: Some(self.limits.max_total_bytes), evicted: held.evicted }
+        let Contents { bytes, evicted, .. } = *self.contents();
+        Usage { bytes, limit: Some(self.limits.max_total_bytes), evicted }
     }
 }
 
@@ -365,6 +417,6 @@ mod tests {
         store.delete(&scope, &name, Versions::Number(1)).await.unwrap();
         store.delete(&scope, &name, Versions::All).await.unwrap();
         assert_eq!(store.usage().bytes, 0);
-        assert!(store.held().scopes.is_empty());
+        assert!(store.contents().owners.is_empty());
     }
 }

@@ -6,10 +6,12 @@
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub mod conformance;
+mod delegating;
 #[cfg(feature = "directory")]
 mod directory;
 mod expired;
 mod memory;
+mod owners;
 #[cfg(feature = "directory")]
 mod quota;
 
@@ -21,7 +23,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 #[cfg(feature = "directory")]
 pub use self::directory::{DirectoryOptions, DirectoryStore};
-pub use self::memory::{MemoryLimits, MemoryStore};
+pub use self::{
+    delegating::DelegatingStore,
+    memory::{MemoryLimits, MemoryStore},
+};
 use crate::{metadata::Metadata, name::ArtifactName};
 
 /// A place that keeps artifacts.
@@ -30,10 +35,11 @@ use crate::{metadata::Metadata, name::ArtifactName};
 /// process dies in between, and two puts never get the same version, also from two processes. What lies in one
 /// [`Scope`] is invisible in every other.
 ///
-/// A store with a limit makes room for a new artifact by this rule: the scope that holds the most bytes, the new ones
-/// counted, loses the version that was written or read the longest ago, until the new one fits. To list is not to read.
-/// What was removed so is not unknown but [expired](StoreError::Expired), and its version number is not used again, for
-/// as long as the store remembers it.
+/// A store with a limit makes room for a new artifact by this rule: the owner who holds the most bytes, the new ones
+/// counted, loses the version that was least recently written or read, until the new one fits. An owner is the
+/// application and the user of a [`Scope`]: all sessions of a user count together. Listing an artifact does not count as
+/// reading it. A removed artifact is [expired](StoreError::Expired) instead of unknown, and its version number is not
+/// used again, for as long as the store remembers it.
 ///
 /// `conformance::check` and `conformance::check_limit`, behind the feature `conformance`, test a store.
 #[async_trait]

@@ -3,21 +3,30 @@
 use std::{
     collections::{BinaryHeap, HashMap, HashSet, VecDeque},
     io::{self, ErrorKind, Read as _, Write as _},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::SystemTime,
 };
 
 use cap_std::fs::OpenOptions;
 
-use super::directory::{Inner, number_of};
+use super::{
+    directory::{Inner, number_of},
+    owners::OwnersByBytes,
+};
 use crate::store::{StoreError, expired::Key};
 
 /// What a file system gives out at a time.
 const BLOCK_BYTES: u64 = 4096;
 /// The directories of a version and of its name.
 const DIRECTORIES_BYTES: u64 = 2 * BLOCK_BYTES;
-/// Versions of one scope that are chosen at a time.
+/// Cost of a scope: its directory and the file with its owner.
+pub(super) const SCOPE_BYTES: u64 = 2 * BLOCK_BYTES;
+/// Versions of one owner that are chosen at a time.
 const MAX_CHOSEN: usize = 4096;
+/// File in the directory of a scope with the name of its owner.
+const OWNER: &str = "owner";
+/// No owner's name is as long as this.
+const MAX_OWNER_BYTES: u64 = 256;
 /// Each line tells of one version that has expired.
 const EXPIRED: &str = "expired";
 /// When the file is longer, its older half is dropped.
@@ -32,10 +41,29 @@ pub(super) struct Quota {
     written: u64,
 }
 
-/// A version that may have to go.
+/// The scope of a put.
+#[derive(Debug)]
+pub(super) struct Writer {
+    /// Directory of the scope, below `scopes`.
+    pub(super) scope: String,
+    pub(super) owner: String,
+}
+
+/// The artifacts of one owner.
+#[derive(Debug, Default)]
+struct Holdings {
+    scopes: Vec<Arc<str>>,
+    bytes: u64,
+}
+
+/// Names whose versions cannot be removed, by scope and name.
+type Fixed = HashSet<(Arc<str>, String)>;
+
+/// A version that may have to be removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     used: SystemTime,
+    scope: Arc<str>,
     /// Its directory below the scope's: name and number.
     name: String,
     number: u64,
@@ -54,14 +82,79 @@ impl Inner {
         self.charged.load(Ordering::Relaxed)
     }
 
+    /// Makes and charges the directory of a scope with the file that names its owner, if it is not there.
+    pub(super) fn make_scope(&self, writer: &Writer) -> io::Result<()> {
+        match self.root.create_dir(format!("scopes/{}", writer.scope)) {
+            Ok(()) => {
+                let _quota = self.quota();
+                self.charged.store(self.charged().saturating_add(SCOPE_BYTES), Ordering::Relaxed);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        self.write_owner(writer)
+    }
+
+    /// Writes the file that names the owner of a scope, if there is none.
+    pub(super) fn write_owner(&self, writer: &Writer) -> io::Result<()> {
+        let path = format!("scopes/{}/{OWNER}", writer.scope);
+        if self.root.symlink_metadata(&path).is_ok() {
+            return Ok(());
+        }
+        let temporary = self.temporary();
+        self.root.write(&temporary, &writer.owner)?;
+        let renamed = self.root.rename(&temporary, &self.root, path);
+        if renamed.is_err() {
+            let _ = self.root.remove_file(temporary);
+        }
+        match renamed {
+            // The scope was removed in between. The put that goes on makes it again.
+            Err(error) if is_absent(&error) => Ok(()),
+            renamed => renamed,
+        }
+    }
+
+    /// The owner of a scope. A scope without a readable owner is its own.
+    fn owner_of(&self, scope: &str) -> String {
+        let read = self.root.open(format!("scopes/{scope}/{OWNER}")).and_then(|file| {
+            let mut owner = String::new();
+            file.take(MAX_OWNER_BYTES).read_to_string(&mut owner)?;
+            Ok(owner)
+        });
+        // No owner's name has a slash.
+        read.ok().filter(|owner| !owner.is_empty()).unwrap_or_else(|| format!("scopes/{scope}"))
+    }
+
+    /// Removes the directory of a scope if nothing but its owner's name is there. Returns what it was charged.
+    pub(super) fn remove_empty_scope(&self, scope: &str) -> u64 {
+        let path = format!("scopes/{scope}");
+        let is_empty =
+            self.entries(&path).is_ok_and(|entries| entries.iter().all(|entry| entry == OWNER));
+        if !is_empty {
+            return 0;
+        }
+        let owner = self.owner_of(scope);
+        let _ = self.root.remove_file(format!("{path}/{OWNER}"));
+        match self.root.remove_dir(&path) {
+            Ok(()) => SCOPE_BYTES,
+            Err(error) => {
+                // A put came in between: its scope keeps its owner.
+                if !is_absent(&error) && !owner.contains('/') {
+                    let _ = self.write_owner(&Writer { scope: scope.to_owned(), owner });
+                }
+                0
+            }
+        }
+    }
+
     /// Makes room for `wanted` bytes of a scope, and charges them. Blocks while the directory is looked through.
-    pub(super) fn reserve(&self, scope: &str, wanted: u64) -> Result<(), StoreError> {
+    pub(super) fn reserve(&self, writer: &Writer, wanted: u64) -> Result<(), StoreError> {
         let limit = self.options.max_total_bytes;
         let mut quota = self.quota();
         let is_stale = quota.written > limit / 16;
         let held = self.charged();
         if !quota.is_counted || is_stale || held.saturating_add(wanted) > limit {
-            let held = self.make_room(scope, wanted)?;
+            let held = self.make_room(writer, wanted)?;
             self.charged.store(held, Ordering::Relaxed);
             (quota.is_counted, quota.written) = (true, 0);
         }
@@ -86,16 +179,32 @@ impl Inner {
         Ok(self.look_at(version)?.map_or(0, |(_, bytes)| bytes))
     }
 
-    /// Removes versions until `wanted` bytes of `scope` fit, by the rule of [`ArtifactStore`](crate::ArtifactStore), as
+    /// Removes versions by the rule of [`ArtifactStore`](crate::ArtifactStore) until `wanted` bytes of the writer fit, as
     /// far as they can be removed. Returns what the rest is charged.
-    fn make_room(&self, scope: &str, wanted: u64) -> io::Result<u64> {
-        let mut held: HashMap<String, u64> = HashMap::new();
-        for owner in self.directories("scopes")? {
-            let mut bytes = 0;
-            self.each_version(&owner, |candidate| bytes += candidate.bytes);
-            held.insert(owner, bytes);
+    fn make_room(&self, writer: &Writer, wanted: u64) -> io::Result<u64> {
+        let mut owners: HashMap<String, Holdings> = HashMap::new();
+        for scope in self.directories("scopes")? {
+            let (mut bytes, mut is_empty) = (SCOPE_BYTES, true);
+            let scope = Arc::from(scope);
+            self.each_version(&scope, |candidate| {
+                bytes += candidate.bytes;
+                is_empty = false;
+            });
+            if is_empty && *scope != *writer.scope {
+                bytes -= self.remove_empty_scope(&scope);
+            }
+            if bytes > 0 {
+                let holdings = owners.entry(self.owner_of(&scope)).or_default();
+                holdings.bytes += bytes;
+                holdings.scopes.push(scope);
+            }
         }
-        let mut total: u64 = held.values().sum();
+        let mut by_bytes = OwnersByBytes::default();
+        let mut total: u64 = 0;
+        for (owner, Holdings { bytes, .. }) in &owners {
+            by_bytes.change(owner, 0, *bytes);
+            total += bytes;
+        }
         let limit = self.options.max_total_bytes;
         if total.saturating_add(wanted) <= limit {
             return Ok(total);
@@ -103,70 +212,71 @@ impl Inner {
         // A little more than must go, so that not every put looks through the directory.
         let aim = limit - limit / 64;
         let mut chosen: HashMap<String, VecDeque<Candidate>> = HashMap::new();
-        // Names whose versions cannot be removed, by scope and name.
-        let mut fixed: HashSet<(String, String)> = HashSet::new();
+        let mut fixed = Fixed::new();
         while total.saturating_add(wanted) > aim {
-            let weight = |owner: &str, bytes: u64| bytes + if owner == scope { wanted } else { 0 };
-            let largest = held.iter().max_by_key(|(owner, bytes)| weight(owner, **bytes));
-            let Some(owner) = largest.map(|(owner, _)| owner.clone()) else { break };
+            let held = owners.get(&writer.owner).map_or(0, |holdings| holdings.bytes);
+            let Some(owner) = by_bytes.largest(&writer.owner, held, wanted).cloned() else { break };
+            let Some(holdings) = owners.get_mut(&owner) else { break };
+            let before = holdings.bytes;
             let queue = chosen.entry(owner.clone()).or_default();
-            let Some(candidate) = queue.pop_front() else {
-                // Other processes may have written and removed since the scope was looked through.
-                let (earliest, bytes) = self.least_recently_used(&owner, &fixed);
-                let before = held.insert(owner.clone(), bytes).unwrap_or(0);
-                total = total.saturating_sub(before).saturating_add(bytes);
-                if earliest.is_empty() {
-                    // What it still holds counts, but no more of it can be removed.
-                    held.remove(&owner);
+            if let Some(candidate) = queue.pop_front() {
+                let name = (Arc::clone(&candidate.scope), candidate.name.clone());
+                if fixed.contains(&name) {
+                    continue;
                 }
+                let Some(freed) = self.expire(&candidate, writer)? else {
+                    fixed.insert(name);
+                    continue;
+                };
+                holdings.bytes = before.saturating_sub(freed);
+                by_bytes.change(&owner, before, holdings.bytes);
+            } else {
+                // Other processes may have written and removed since the scopes were looked through.
+                let (earliest, bytes) = self.least_recently_used(&holdings.scopes, &fixed);
+                holdings.bytes = bytes;
+                // What can no longer be removed still counts, and no more of it is looked for.
+                by_bytes.change(&owner, before, if earliest.is_empty() { 0 } else { bytes });
                 *queue = earliest;
-                continue;
-            };
-            let name = (owner, candidate.name.clone());
-            if fixed.contains(&name) {
-                continue;
             }
-            if !self.expire(&name.0, &candidate)? {
-                fixed.insert(name);
-                continue;
-            }
-            total = total.saturating_sub(candidate.bytes);
-            if let Some(bytes) = held.get_mut(&name.0) {
-                *bytes = bytes.saturating_sub(candidate.bytes);
-            }
+            total = total.saturating_sub(before).saturating_add(holdings.bytes);
         }
         Ok(total)
     }
 
-    /// The versions of a scope that were used the longest ago, in that order, without those of names that are `fixed`;
-    /// and what all versions of the scope are charged.
+    /// The least recently used versions in these scopes, in that order, without those of names that are `fixed`; and what
+    /// the scopes are charged with all versions.
     fn least_recently_used(
         &self,
-        scope: &str,
-        fixed: &HashSet<(String, String)>,
+        scopes: &[Arc<str>],
+        fixed: &Fixed,
     ) -> (VecDeque<Candidate>, u64) {
         let (mut earliest, mut bytes) = (BinaryHeap::new(), 0);
-        let fixed: HashSet<&str> = fixed
-            .iter()
-            .filter(|(owner, _)| owner == scope)
-            .map(|(_, name)| name.as_str())
-            .collect();
-        self.each_version(scope, |candidate| {
-            bytes += candidate.bytes;
-            if fixed.contains(candidate.name.as_str()) {
-                return;
+        for scope in scopes {
+            let fixed: HashSet<&str> = fixed
+                .iter()
+                .filter(|(owner, _)| owner == scope)
+                .map(|(_, name)| name.as_str())
+                .collect();
+            if self.root.exists(format!("scopes/{scope}")) {
+                bytes += SCOPE_BYTES;
             }
-            earliest.push(candidate);
-            if earliest.len() > MAX_CHOSEN {
-                earliest.pop();
-            }
-        });
+            self.each_version(scope, |candidate| {
+                bytes += candidate.bytes;
+                if fixed.contains(candidate.name.as_str()) {
+                    return;
+                }
+                earliest.push(candidate);
+                if earliest.len() > MAX_CHOSEN {
+                    earliest.pop();
+                }
+            });
+        }
         (earliest.into_sorted_vec().into(), bytes)
     }
 
     /// Looks at every version of a scope. One folder that cannot be read, such as another user's, does not count and
     /// does not stop the others.
-    fn each_version(&self, scope: &str, mut see: impl FnMut(Candidate)) {
+    fn each_version(&self, scope: &Arc<str>, mut see: impl FnMut(Candidate)) {
         let read = |path: &str| {
             self.directories(path).unwrap_or_else(|error| {
                 self.pass_over(path, &error);
@@ -179,7 +289,8 @@ impl Inner {
                 let version = format!("scopes/{scope}/{name}/{entry}");
                 match self.attempt("look").and_then(|()| self.look_at(&version)) {
                     Ok(Some((used, bytes))) => {
-                        see(Candidate { used, name: name.clone(), number, bytes });
+                        let scope = Arc::clone(scope);
+                        see(Candidate { used, scope, name: name.clone(), number, bytes });
                     }
                     Ok(None) => {}
                     Err(error) => self.pass_over(&version, &error),
@@ -226,13 +337,14 @@ impl Inner {
         Ok(Some((used, charge(content, record))))
     }
 
-    /// Removes a version, and says whether it is gone: another's folder may not be changed.
+    /// Removes a version, and its scope when nothing else is there and it is not the writer's. Returns the bytes that are
+    /// free then; none when it cannot be removed, as in a directory of another user's.
     ///
     /// # Errors
     ///
     /// It cannot be written down that the version has expired.
-    fn expire(&self, scope: &str, candidate: &Candidate) -> io::Result<bool> {
-        let Candidate { name, number, .. } = candidate;
+    fn expire(&self, candidate: &Candidate, writer: &Writer) -> io::Result<Option<u64>> {
+        let Candidate { scope, name, number, bytes, .. } = candidate;
         let place = format!("scopes/{scope}/{name}");
         // Remembered before it is gone: a crash in between leaves an artifact that is found first.
         self.remember_expired(&place_key(scope, name), Some(*number))?;
@@ -241,10 +353,10 @@ impl Inner {
         let rename = || self.root.rename(&version, &self.root, &temporary);
         match self.attempt("expire").and_then(|()| rename()) {
             Ok(()) => {}
-            Err(error) if is_absent(&error) => return Ok(true),
+            Err(error) if is_absent(&error) => return Ok(Some(*bytes)),
             Err(error) => {
                 self.pass_over(&version, &error);
-                return Ok(false);
+                return Ok(None);
             }
         }
         self.evicted.fetch_add(1, Ordering::Relaxed);
@@ -252,9 +364,9 @@ impl Inner {
         if let Err(error) = self.remove(&temporary) {
             self.pass_over(&temporary, &error);
         }
-        // Goes only when it is empty.
-        let _ = self.root.remove_dir(place);
-        Ok(true)
+        // Only an empty directory can be removed so.
+        let is_last = self.root.remove_dir(place).is_ok() && **scope != *writer.scope;
+        Ok(Some(bytes + if is_last { self.remove_empty_scope(scope) } else { 0 }))
     }
 
     /// Writes down that a version has expired; none forgets what has expired of that name.

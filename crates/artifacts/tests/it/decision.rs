@@ -395,6 +395,24 @@ async fn small_images_can_stay_for_models_that_see() {
 }
 
 #[tokio::test]
+async fn images_that_stay_are_bounded_together() {
+    // 70 bytes each; the last two are saved together and are no artifacts of their own.
+    let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
+    let answer = json!({"content": vec![image; 5]});
+    for (total, images) in [(69, 0), (140, 2), (209, 2), (210, 3), (350, 5)] {
+        let settings = settings(&format!(
+            "mcp_tool_llm_return_max_bytes = 100\ninline_image_max_bytes = 70\ninline_images_total_max_bytes = {total}\n\
+             mcp_intelligent_processing.max_content_items = 3"
+        ));
+        let seen = capture(&settings, answer.clone()).await;
+        let shown = seen.content();
+        let shown = shown.iter().filter(|item| item["type"] == "image").count();
+        assert_eq!(shown, images, "{total}");
+        assert_eq!(seen.artifacts.len(), 4, "every image is saved");
+    }
+}
+
+#[tokio::test]
 async fn odd_images_that_stay_are_put_in_order() {
     // Models' servers refuse base64 with line ends, and a PNG that says it is a JPEG.
     let data = format!("{}\n{}", &PNG[..20], &PNG[20..]);

@@ -200,65 +200,16 @@ impl FailingStore {
 }
 
 #[async_trait]
-impl ArtifactStore for FailingStore {
+impl marquetry_artifacts::DelegatingStore for FailingStore {
+    fn inner(&self) -> &dyn ArtifactStore {
+        &self.inner
+    }
+
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
         if (self.fails)(self.puts.fetch_add(1, Ordering::Relaxed)) {
             return Err(StoreError::Backend("the disk is on fire".to_owned()));
         }
         self.inner.put(scope, artifact).await
-    }
-
-    async fn record(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<Record, StoreError> {
-        self.inner.record(scope, name, version).await
-    }
-
-    async fn get(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<Artifact, StoreError> {
-        self.inner.get(scope, name, version).await
-    }
-
-    async fn read_range(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-        range: Range<u64>,
-    ) -> Result<Bytes, StoreError> {
-        self.inner.read_range(scope, name, version, range).await
-    }
-
-    async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        self.inner.list(scope, page).await
-    }
-
-    async fn versions(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-    ) -> Result<Vec<Record>, StoreError> {
-        self.inner.versions(scope, name).await
-    }
-
-    async fn delete(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        which: Versions,
-    ) -> Result<u64, StoreError> {
-        self.inner.delete(scope, name, which).await
-    }
-
-    fn usage(&self) -> Usage {
-        self.inner.usage()
     }
 }
 

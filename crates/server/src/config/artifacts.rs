@@ -44,6 +44,8 @@ pub struct ArtifactsConfig {
     /// unless `preset` says otherwise.
     #[schemars(example = 1_048_576)]
     pub inline_image_max_bytes: Option<u64>,
+    /// Images of one answer that stay in it have at most so many bytes together, after decoding; later ones become links.
+    pub inline_images_total_max_bytes: u64,
     /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the save threshold, or "always". "as-text",
     /// unless `preset` says otherwise.
     #[schemars(with = "Option<String>", example = &"as-text")]
@@ -86,6 +88,7 @@ impl Default for ArtifactsConfig {
             mcp_tool_response_save_threshold_bytes: None,
             mcp_tool_llm_return_max_bytes: None,
             inline_image_max_bytes: None,
+            inline_images_total_max_bytes: 4 << 20,
             text_resources: None,
             oversize: Oversize::Truncate,
             size_measure: SizeMeasure::Compact,
@@ -158,6 +161,7 @@ impl ArtifactsConfig {
             inline_image_max_bytes: self
                 .inline_image_max_bytes
                 .unwrap_or(preset.inline_image_max_bytes),
+            inline_images_total_max_bytes: self.inline_images_total_max_bytes,
             oversize: self.oversize,
             size_measure: self.size_measure,
             yaml_mime_type: self.yaml_mime_type,

@@ -262,7 +262,11 @@ struct Fragile {
 }
 
 #[async_trait]
-impl ArtifactStore for Fragile {
+impl marquetry_artifacts::DelegatingStore for Fragile {
+    fn inner(&self) -> &dyn ArtifactStore {
+        &self.inner
+    }
+
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
         if self.is_full.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
@@ -270,56 +274,11 @@ impl ArtifactStore for Fragile {
         self.inner.put(scope, artifact).await
     }
 
-    async fn record(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<Record, StoreError> {
-        self.inner.record(scope, name, version).await
-    }
-
-    async fn get(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-    ) -> Result<Artifact, StoreError> {
-        self.inner.get(scope, name, version).await
-    }
-
-    async fn read_range(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        version: Version,
-        range: Range<u64>,
-    ) -> Result<Bytes, StoreError> {
-        self.inner.read_range(scope, name, version, range).await
-    }
-
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
         if self.cannot_list.load(Ordering::SeqCst) {
             return Err(StoreError::Backend("the disk is gone".to_owned()));
         }
         self.inner.list(scope, page).await
-    }
-
-    async fn versions(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-    ) -> Result<Vec<Record>, StoreError> {
-        self.inner.versions(scope, name).await
-    }
-
-    async fn delete(
-        &self,
-        scope: &Scope,
-        name: &ArtifactName,
-        which: Versions,
-    ) -> Result<u64, StoreError> {
-        self.inner.delete(scope, name, which).await
     }
 }
 

@@ -353,8 +353,7 @@ mod tests {
     use async_trait::async_trait;
     use bytes::Bytes;
     use marquetry_artifacts::{
-        Artifact, ArtifactStore, Listing, MemoryLimits, MemoryStore, NewArtifact, Page, Scope,
-        StoreError, Versions,
+        Artifact, ArtifactStore, MemoryLimits, MemoryStore, NewArtifact, Scope, StoreError,
     };
 
     use super::*;
@@ -377,18 +376,9 @@ mod tests {
     }
 
     #[async_trait]
-    impl ArtifactStore for Watched {
-        async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-            self.store.put(scope, artifact).await
-        }
-
-        async fn record(
-            &self,
-            scope: &Scope,
-            name: &ArtifactName,
-            version: Version,
-        ) -> Result<Record, StoreError> {
-            self.store.record(scope, name, version).await
+    impl marquetry_artifacts::DelegatingStore for Watched {
+        fn inner(&self) -> &dyn ArtifactStore {
+            &self.store
         }
 
         async fn get(
@@ -411,27 +401,6 @@ mod tests {
         ) -> Result<Bytes, StoreError> {
             self.saw(range.end - range.start);
             self.store.read_range(scope, name, version, range).await
-        }
-
-        async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-            self.store.list(scope, page).await
-        }
-
-        async fn versions(
-            &self,
-            scope: &Scope,
-            name: &ArtifactName,
-        ) -> Result<Vec<Record>, StoreError> {
-            self.store.versions(scope, name).await
-        }
-
-        async fn delete(
-            &self,
-            scope: &Scope,
-            name: &ArtifactName,
-            which: Versions,
-        ) -> Result<u64, StoreError> {
-            self.store.delete(scope, name, which).await
         }
     }
 
