@@ -1,19 +1,14 @@
 //! Whose artifacts these are, what becomes of them when there are too many, and what the server says of it.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use marquetry::{App, Config};
 use marquetry_artifacts::{
-    Artifact, ArtifactName, ArtifactStore, Listing, MemoryStore, NewArtifact, Page, Record, Scope,
-    StoreError, Version, Versions,
+    ArtifactStore, Listing, MemoryStore, NewArtifact, Page, Record, Scope, StoreError,
 };
 use marquetry_protocol::{
     Revision,
