@@ -205,10 +205,18 @@ impl Contents {
         changed
     }
 
-    /// Removes artifacts by the rule of [`ArtifactStore`] until `wanted` bytes of `writer` fit.
-    fn make_room(&mut self, writer: &Owner, wanted: u64, limit: u64) {
-        while self.bytes.saturating_add(wanted) > limit {
-            let held = self.owners.get(writer).map_or(0, |holdings| holdings.charge(writer));
+    /// Removes artifacts by the rule of [`ArtifactStore`] until an artifact of `artifact` bytes fits.
+    fn make_room(&mut self, writer: &Owner, session: &str, artifact: u64, limit: u64) {
+        loop {
+            let holdings = self.owners.get(writer);
+            let held = holdings.map_or(0, |holdings| holdings.charge(writer));
+            let has_session = holdings.is_some_and(|held| held.sessions.contains_key(session));
+            let owner = if holdings.is_some() { 0 } else { writer.charge() };
+            let session = if has_session { 0 } else { charge_of_session(session) };
+            let wanted = artifact + session + owner;
+            if self.bytes.saturating_add(wanted) <= limit {
+                return;
+            }
             let Some(owner) = self.by_bytes.largest(writer, held, wanted).cloned() else { return };
             let removed = self.change(&owner, Holdings::remove_earliest);
             let Some((session, name, version)) = removed else { return };
@@ -244,14 +252,14 @@ impl ArtifactStore for MemoryStore {
         };
         let owner = Owner::of(scope);
         let mut entry = Entry { record: json.into(), content, used: 0 };
-        let wanted = entry.charge(&name) + charge_of_session(scope.session()) + owner.charge();
+        let wanted = entry.charge(&name);
         let limit = self.limits.max_total_bytes;
-        if wanted > limit {
+        if wanted + charge_of_session(scope.session()) + owner.charge() > limit {
             return Err(StoreError::TooLarge { bytes: entry.content.len() as u64, limit });
         }
 
         let mut contents = self.contents();
-        contents.make_room(&owner, wanted, limit);
+        contents.make_room(&owner, scope.session(), wanted, limit);
         let expired = contents.expired.highest(&key(scope, &name));
         contents.uses += 1;
         entry.used = contents.uses;

@@ -1,7 +1,6 @@
 //! A capturer with known names and time, and stores that fail when they are told to.
 
 use std::{
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,11 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use marquetry_artifacts::{
-    Artifact, ArtifactName, ArtifactStore, ArtifactUri, Captured, Capturer, FixedClock, Listing,
-    MemoryStore, NewArtifact, Page, Record, Report, Scope, SeededIds, Settings, StoreError,
-    ToolCall, Usage, Version, Versions,
+    Artifact, ArtifactStore, ArtifactUri, Captured, Capturer, FixedClock, MemoryStore, NewArtifact,
+    Page, Record, Report, Scope, SeededIds, Settings, StoreError, ToolCall, Version,
 };
 use marquetry_protocol::types::{CallToolResult, Content};
 use serde::Deserialize;
