@@ -1,13 +1,13 @@
 //! A thousand documents: what the packages that `install` fetches say of themselves (Markdown, JSON, JavaScript,
 //! TypeScript), this project's own sources, scenarios and documents, and texts of all of them as HTML, PDF and DOCX.
 
-#[path = "../../crates/rag/tests/extraction/support/docx.rs"]
+#[path = "../../crates/extract/tests/extraction/support/docx.rs"]
 mod docx;
 #[expect(dead_code, reason = "no spreadsheets are made here")]
-#[path = "../../crates/rag/tests/extraction/support/package.rs"]
+#[path = "../../crates/extract/tests/extraction/support/package.rs"]
 mod package;
 #[expect(dead_code, reason = "not everything that a PDF may have is needed here")]
-#[path = "../../crates/rag/tests/extraction/support/pdf.rs"]
+#[path = "../../crates/extract/tests/extraction/support/pdf.rs"]
 mod pdf;
 
 use std::{

@@ -42,25 +42,17 @@
 //! stack or expands without bound, and every limit is one of `ExtractLimits`.
 
 mod chunk;
-#[cfg(feature = "extract")]
 mod cite;
 mod embed;
-#[cfg(feature = "extract")]
-mod extract;
 #[cfg(feature = "files")]
 mod files;
-#[cfg(all(any(test, fuzzing), feature = "docx"))]
-#[doc(hidden)]
-pub mod fuzz;
 mod label;
-#[cfg(feature = "extract")]
 mod pipeline;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod quotes;
 mod record;
 mod search;
-mod stop;
 mod store;
 
 pub use crate::embed::Prefixed;
@@ -86,22 +78,16 @@ pub use crate::{
         ResourceView, administrators, everyone,
     },
     search::{Fusion, Hit, Matching, SearchRequest, highlights},
-    stop::{Stop, StopOnDrop, Stopped},
     store::{
         ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,
         StoredChunk,
     },
 };
-#[cfg(feature = "extract")]
 pub use crate::{
     chunk::{chunk_extracted, chunk_extracted_until},
     cite::{
         CitationBlock, CitationLimits, CitationResolver, Citations, CiteError, CiteRequest, Cited,
         CitedMessage, Offsets, Passage, ReferenceProblem,
-    },
-    extract::{
-        ExtractError, ExtractLimits, Extracted, Extractor, Heading, Hint, Note, Page, Problem,
-        Registry, Source, extract,
     },
     pipeline::{Pipeline, PipelineError},
 };
@@ -114,3 +100,8 @@ pub use crate::{
     record::{LibsqlRecords, LibsqlRecordsOptions},
     store::{LibsqlOptions, LibsqlStore},
 };
+pub use marquetry_extract::{
+    ExtractError, Extracted, Extractor, Heading, Hint, Limits as ExtractLimits, Note, Page,
+    Problem, Registry, Source, extract,
+};
+pub use marquetry_extract::{Stop, StopOnDrop, Stopped};

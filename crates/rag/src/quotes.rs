@@ -21,3 +21,17 @@ fn straight(character: char) -> Option<char> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// seed: 003/DocumentUtilExtractionTest.testSmartQuoteNormalization
+    #[test]
+    fn quotes_are_straightened() {
+        assert_eq!(
+            straighten_quotes("\u{201C}Hello\u{201D} and \u{2018}World\u{2019}"),
+            "\"Hello\" and 'World'"
+        );
+    }
+}

@@ -179,7 +179,7 @@ async fn one_sees_what_the_other_writes() {
 }
 
 /// From files to hits, with the built-in model: the same documents in the same order as from a store in memory.
-#[cfg(all(feature = "builtin-model", feature = "extract"))]
+#[cfg(feature = "builtin-model")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pipeline_finds_what_it_was_given() {
     use marquetry_rag::{

@@ -77,7 +77,6 @@ fn headings(text: &str) -> Vec<Heading> {
 }
 
 /// The title of a heading, without the number of its chapter.
-#[cfg(feature = "extract")]
 pub(crate) fn title(heading: &str) -> &str {
     numbered(heading).unwrap_or(heading)
 }

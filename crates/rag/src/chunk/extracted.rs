@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut};
-use crate::{
-    Stop,
-    extract::{Extracted, Heading, is_source_code},
-};
+use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 
 /// Cuts the text of a document as [`chunk`](super::chunk) does; chunks know their page where the document has pages, and
 /// their chapter where it knows its headings. Spans are places in [`Extracted::content`].

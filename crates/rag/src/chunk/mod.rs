@@ -3,7 +3,6 @@
 mod chapters;
 mod code;
 mod cutter;
-#[cfg(feature = "extract")]
 mod extracted;
 mod sentences;
 
@@ -16,7 +15,6 @@ use cutter::Cutter;
 use sentences::each_sentence;
 
 pub use chapters::Chapter;
-#[cfg(feature = "extract")]
 pub use extracted::{chunk_extracted, chunk_extracted_until};
 
 /// What chunks are made of.
@@ -143,7 +141,7 @@ impl From<Stopped> for ChunkError {
     fn from(stopped: Stopped) -> Self {
         match stopped {
             Stopped::Time(time) => Self::Time(time),
-            Stopped::Now => Self::Stopped,
+            _ => Self::Stopped,
         }
     }
 }
@@ -232,10 +230,6 @@ fn cut(
 
 /// The kind of text that is cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "extract"),
-    expect(dead_code, reason = "only extraction tells kinds apart")
-)]
 enum Form {
     /// A sentence may go on after a line break.
     Wrapped,

@@ -7,14 +7,14 @@ use std::{
     time::SystemTime,
 };
 
+use marquetry_extract::is_source_code;
 use serde_json::{Map, Value, json};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use super::{FileOptions, FileProblem};
 use crate::{
     Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
-    RecordError, RecordPatch, RecordStoreError, Records, StoreError, extract::is_source_code,
-    record::model::GROUP,
+    RecordError, RecordPatch, RecordStoreError, Records, StoreError, record::model::GROUP,
 };
 
 /// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.

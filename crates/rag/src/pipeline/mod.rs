@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use marquetry_extract::{Extracted, Stop};
+
 use crate::{
-    Stop,
     chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until},
     embed::{EmbedError, Embedder},
-    extract::Extracted,
     search::{Hit, SearchRequest},
     store::{ChunkStore, Document, NewChunk, StoreError, blocking},
 };

@@ -68,7 +68,6 @@ impl Context {
     }
 
     /// What is embedded of a chunk: its text, after the folder, the title or else the name, and the headings.
-    #[cfg(feature = "extract")]
     pub(crate) fn embedded(&self, chunk: &NewChunk) -> String {
         let mut text = String::new();
         if self.is_embedded {
@@ -162,7 +161,6 @@ mod tests {
         assert_eq!(Document::new("file:///docs/%zz%/a%2").context().name.as_deref(), Some("a%2"));
     }
 
-    #[cfg(feature = "extract")]
     #[test]
     fn what_is_embedded_names_its_place() {
         let context = document(Some("Pumps"), "file:///manuals/X-200.md").context();

@@ -397,7 +397,6 @@ async fn a_place_that_cannot_be_right_is_refused_at_once() {
     assert!(error.to_string().contains("allow_plain_http"), "{error}");
 }
 
-#[cfg(feature = "extract")]
 #[tokio::test]
 async fn a_store_of_another_model_says_what_to_do() {
     use std::sync::Arc;

@@ -5,7 +5,7 @@
 mod bad;
 mod change;
 #[expect(dead_code, reason = "not every kind of document is needed here")]
-#[path = "../extraction/support/mod.rs"]
+#[path = "../../../extract/tests/extraction/support/mod.rs"]
 mod documents;
 #[cfg(feature = "libsql")]
 mod full;

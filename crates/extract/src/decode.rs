@@ -1,0 +1,258 @@
+//! Bytes into text: what encoding they are in, and what they say in it.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+
+use crate::{ExtractError, Extracted, Problem};
+
+/// Text, and how it was come by.
+pub(crate) struct Decoded {
+    pub(crate) text: String,
+    encoding: &'static str,
+    invalid: usize,
+    /// Whether neither a mark nor a declaration nor the bytes' own order says that this is text.
+    guessed: bool,
+}
+
+/// How much of a text is looked at to see whether it is one.
+const SAMPLE: usize = 64 << 10;
+/// So few odd characters are damage, however short the text is.
+const DAMAGE: usize = 40;
+
+impl Decoded {
+    /// A document of this text, and what is known of it so far.
+    ///
+    /// # Errors
+    ///
+    /// It is no text, whatever it is called.
+    pub(crate) fn document(self) -> Result<Extracted, ExtractError> {
+        if self.is_junk() {
+            return Err(ExtractError::NoText);
+        }
+        Ok(self.into_extracted())
+    }
+
+    /// The text, whatever it is.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Whether the bytes were anything but text: more than a tenth of the characters are none, or there are NULs in
+    /// what only some old encoding could be.
+    fn is_junk(&self) -> bool {
+        let start = &self.text[..self.text.floor_char_boundary(SAMPLE)];
+        if self.guessed && start.contains('\0') {
+            return true;
+        }
+        let is_odd = |character: &char| {
+            let is_layout = matches!(character, '\t' | '\n' | '\r' | '\u{C}' | '\u{1B}' | '\u{85}');
+            *character == char::REPLACEMENT_CHARACTER || (character.is_control() && !is_layout)
+        };
+        let odd = start.chars().filter(is_odd).count();
+        odd > DAMAGE && odd * 10 > start.chars().count()
+    }
+
+    fn into_extracted(self) -> Extracted {
+        let mut extracted = Extracted { content: self.text, wrapped: true, ..Extracted::default() };
+        extracted.encoding = Some(self.encoding.to_owned());
+        if self.invalid > 0 {
+            let encoding = self.encoding.to_owned();
+            extracted.problems.push(Problem::InvalidBytes { count: self.invalid, encoding });
+        }
+        extracted
+    }
+}
+
+/// The byte order mark decides, then what is declared, then what the bytes look like.
+pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
+    if let Some(decoded) = utf_32(bytes) {
+        return decoded;
+    }
+    if let Some((encoding, length)) = Encoding::for_bom(bytes) {
+        return with(encoding, &bytes[length..]);
+    }
+    let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
+    match declared {
+        // What is said to be UTF-8 and is not was often said by a program that did not look.
+        Some(encoding) if encoding != UTF_8 => with(encoding, bytes),
+        _ => {
+            let encoding = guess(bytes);
+            let guessed = ![UTF_8, UTF_16LE, UTF_16BE].contains(&encoding);
+            Decoded { guessed, ..with(encoding, bytes) }
+        }
+    }
+}
+
+/// What a document says of its own encoding in its first bytes: the value after a name and an equals sign, as in
+/// `<meta charset="…">` and `<?xml … encoding="…"?>`.
+pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> Option<&'a str> {
+    // An encoding in which this can be read is one of those that have ASCII in its place.
+    let start = &bytes[..bytes.len().min(within)];
+    let start = start.utf8_chunks().next()?.valid();
+    let value = start.match_indices(name).find_map(|(at, name)| {
+        let rest = start[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
+        let rest = rest.trim_start_matches(['"', '\'']);
+        let end =
+            |character: char| !(character.is_ascii_alphanumeric() || "-_:.".contains(character));
+        Some(rest.split(end).next().unwrap_or(rest))
+    })?;
+    // A document that says so in ASCII is not in UTF-16 (HTML, "prescan a byte stream").
+    Some(if value.to_ascii_lowercase().starts_with("utf-16") { "utf-8" } else { value })
+}
+
+/// Whether the bytes are anything but text: many of them stand for no character in any encoding of text.
+pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(8192)];
+    if Encoding::for_bom(start).is_some() || utf_16(start).is_some() {
+        return false;
+    }
+    let is_control = |byte: &&u8| matches!(byte, 0..=7 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F);
+    start.iter().filter(is_control).count() * 20 > start.len()
+}
+
+fn with(encoding: &'static Encoding, bytes: &[u8]) -> Decoded {
+    let (text, has_invalid) = encoding.decode_without_bom_handling(bytes);
+    let invalid = if has_invalid { text.matches('\u{FFFD}').count() } else { 0 };
+    Decoded { text: text.into_owned(), encoding: encoding.name(), invalid, guessed: false }
+}
+
+fn guess(bytes: &[u8]) -> &'static Encoding {
+    if let Some(encoding) = utf_16(bytes) {
+        return encoding;
+    }
+    let (mut valid, mut invalid) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        valid += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
+        invalid += usize::from(!chunk.invalid().is_empty());
+    }
+    // Characters of several bytes are not valid by chance: this is UTF-8 with some damage.
+    if invalid == 0 || valid > 2 * invalid {
+        return UTF_8;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(bytes, true);
+    detector.guess(None, Utf8Detection::Deny)
+}
+
+/// UTF-16 without a mark, by where its NUL bytes are: half of most characters.
+fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
+    let start = &bytes[..bytes.len().min(4096)];
+    let nuls =
+        |first: usize| start.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();
+    let (even, odd, pairs) = (nuls(0), nuls(1), start.len() / 2);
+    if pairs < 4 {
+        return None;
+    }
+    let (many, few) = (pairs / 3, pairs / 20);
+    match (even, odd) {
+        _ if odd > many && even <= few => Some(UTF_16LE),
+        _ if even > many && odd <= few => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// UTF-32 with its mark, which the Encoding Standard leaves out.
+fn utf_32(bytes: &[u8]) -> Option<Decoded> {
+    let (encoding, number): (_, fn([u8; 4]) -> u32) = match bytes {
+        [0xFF, 0xFE, 0, 0, ..] if bytes.len().is_multiple_of(4) => ("UTF-32LE", u32::from_le_bytes),
+        [0, 0, 0xFE, 0xFF, ..] => ("UTF-32BE", u32::from_be_bytes),
+        _ => return None,
+    };
+    let mut invalid = 0;
+    let mut character = |number: u32| {
+        char::from_u32(number).unwrap_or_else(|| {
+            invalid += 1;
+            char::REPLACEMENT_CHARACTER
+        })
+    };
+    let (units, rest) = bytes[4..].as_chunks::<4>();
+    let mut text: String = units.iter().map(|unit| character(number(*unit))).collect();
+    if !rest.is_empty() {
+        text.push(character(u32::MAX));
+    }
+    Some(Decoded { text, encoding, invalid, guessed: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ExtractError, decode, looks_binary};
+
+    #[track_caller]
+    fn check(bytes: &[u8], declared: Option<&str>, encoding: &str, text: &str) {
+        let decoded = decode(bytes, declared);
+        assert_eq!((decoded.encoding, decoded.text.as_str()), (encoding, text));
+    }
+
+    fn units(text: &str, unit: impl Fn(u16) -> [u8; 2]) -> Vec<u8> {
+        text.encode_utf16().flat_map(unit).collect()
+    }
+
+    #[test]
+    fn encodings_are_found() {
+        let text = "Grüße aus Köln, schöne Straße";
+        check(text.as_bytes(), None, "UTF-8", text);
+        check(&[b"\xEF\xBB\xBF", text.as_bytes()].concat(), Some("ascii"), "UTF-8", text);
+        check(&units(text, u16::to_le_bytes), None, "UTF-16LE", text);
+        check(&units(text, u16::to_be_bytes), None, "UTF-16BE", text);
+        check(&units(&format!("\u{FEFF}{text}"), u16::to_be_bytes), None, "UTF-16BE", text);
+        let western = encoding_rs::WINDOWS_1252.encode(text).0;
+        check(&western, None, "windows-1252", text);
+        check(&western, Some("utf-8"), "windows-1252", text);
+        check(b"\xCF\xF0\xE8\xE2\xE5\xF2", Some("windows-1251"), "windows-1251", "Привет");
+        let japanese = "日本語のテキストを書きます。";
+        check(&encoding_rs::SHIFT_JIS.encode(japanese).0, None, "Shift_JIS", japanese);
+        check(&encoding_rs::EUC_JP.encode(japanese).0, None, "EUC-JP", japanese);
+        check(b"\xFF\xFE\0\0A\0\0\0\x00\xF6\x01\0", None, "UTF-32LE", "A\u{1F600}");
+        check(b"\0\0\xFE\xFF\0\0\0A\0", None, "UTF-32BE", "A\u{FFFD}");
+        check(b"", None, "UTF-8", "");
+    }
+
+    #[test]
+    fn damaged_utf_8_stays_utf_8() {
+        let decoded = decode(
+            "Grüße aus Köln und \u{1F600} für\u{E4}".as_bytes().split_last().unwrap().1,
+            None,
+        );
+        assert_eq!((decoded.encoding, decoded.invalid), ("UTF-8", 1));
+        assert!(decoded.text.ends_with("für\u{FFFD}"));
+    }
+
+    #[test]
+    fn junk_is_no_document() {
+        // A linear congruential generator, so that each run sees the same.
+        let mut random = 1_u64;
+        let mut junk = |length: usize| -> Vec<u8> {
+            let byte = |_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 40) as u8
+            };
+            (0..length).map(byte).collect()
+        };
+        for length in [2_000, 5_000, 20_000, 200_000] {
+            let junk = junk(length);
+            assert_eq!(decode(&junk, None).document(), Err(ExtractError::NoText), "{length}");
+            let declared = decode(&junk, Some("utf-8")).document();
+            assert_eq!(declared, Err(ExtractError::NoText), "{length}");
+        }
+        // With zeros in it, as records of a database have them.
+        assert!(decode(&b"id\x01\xe9\0\0name\0".repeat(50), None).document().is_err());
+        // A log whose end was never written to the disk, one with colours, and text with some damage.
+        let log =
+            ["A line of a log, with nothing else.\n".repeat(400), "\0".repeat(1_000)].concat();
+        assert!(decode(log.as_bytes(), None).document().is_ok());
+        let colours = "\u{1b}[1mx\u{1b}[0m".repeat(100);
+        assert!(decode(colours.as_bytes(), None).document().is_ok());
+        assert!(decode(b"\xC3\x28 \xF0\x9F", None).document().is_ok());
+        for text in ["Größe", "日本語のテキスト"] {
+            assert!(decode(&units(text, u16::to_le_bytes), Some("utf-16le")).document().is_ok());
+        }
+    }
+
+    #[test]
+    fn binaries_are_told_from_text() {
+        assert!(looks_binary(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0"));
+        assert!(!looks_binary(b"\x1b[1mbold\x1b[0m text\r\n\x0cnext page"));
+        assert!(!looks_binary(&units("plain", u16::to_le_bytes)));
+        assert!(!looks_binary(b""));
+    }
+}

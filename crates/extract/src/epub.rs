@@ -1,0 +1,234 @@
+//! EPUB 2 and 3: the chapters of a book in their order, each an XHTML document.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
+use quick_xml::events::Event;
+
+use crate::{
+    ExtractError, Extracted, Extractor, Heading, Problem, Source,
+    decode::{declared_after, decode},
+    html,
+    package::{self, Package, attribute, each_event, properties},
+};
+
+/// Books.
+pub(crate) struct Epub;
+
+const MEDIA_TYPE: &str = "application/epub+zip";
+
+/// How errors call it.
+const FORMAT: &str = "EPUB";
+
+impl Extractor for Epub {
+    fn media_types(&self) -> &[&str] {
+        &[MEDIA_TYPE]
+    }
+
+    fn extensions(&self) -> &[(&str, &str)] {
+        &[("epub", MEDIA_TYPE)]
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
+        // The first part of the archive is the media type, as it stands.
+        let start = &bytes[..bytes.len().min(200)];
+        let is_one =
+            bytes.starts_with(b"PK\x03\x04") && package::names(start, MEDIA_TYPE.as_bytes());
+        is_one.then_some(MEDIA_TYPE)
+    }
+
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        let mut package = Package::open(FORMAT, source)?;
+        let path = root_file(&package.required("META-INF/container.xml")?)?;
+        let opf = package.required(&path)?;
+        let mut extracted = Extracted::default();
+        properties(FORMAT, &path, &opf, &mut extracted)?;
+        let chapters = spine(&path, &opf)?;
+        let locked = encrypted(&package.optional("META-INF/encryption.xml")?)?;
+        let (mut hidden, mut missing) = (0, 0);
+        for chapter in chapters {
+            if locked.contains(&chapter) {
+                return Err(ExtractError::Encrypted);
+            }
+            let Some(bytes) = package.part(&chapter)? else {
+                missing += 1;
+                continue;
+            };
+            let declared = declared_after(&bytes, "encoding", 256);
+            let text = decode(&bytes, declared).into_text();
+            let page = html::read(&with_ends(&text), source)?;
+            hidden += page.hidden;
+            append(&mut extracted, page);
+            source.check(extracted.content.len())?;
+        }
+        if hidden > 0 {
+            extracted.problems.push(Problem::Hidden { count: hidden });
+        }
+        if missing > 0 {
+            let reason = format!("{missing} chapters are named, and not there");
+            extracted.problems.push(Problem::Other { reason });
+        }
+        Ok(extracted)
+    }
+}
+
+/// Adds a chapter behind those before it.
+fn append(extracted: &mut Extracted, page: html::Read) {
+    if page.content.is_empty() {
+        return;
+    }
+    if !extracted.content.is_empty() {
+        extracted.content.push_str("\n\n");
+    }
+    let start = extracted.content.len();
+    extracted.content.push_str(&page.content);
+    let headings = page.headings.into_iter().map(|heading| Heading {
+        span: start + heading.span.start..start + heading.span.end,
+        ..heading
+    });
+    extracted.headings.extend(headings);
+}
+
+/// The path of the package document, which says what the book is made of.
+fn root_file(container: &[u8]) -> Result<String, ExtractError> {
+    let mut path = None;
+    each_event(FORMAT, "META-INF/container.xml", container, |event| {
+        if let Event::Start(element) | Event::Empty(element) = event
+            && element.local_name().as_ref() == "rootfile"
+            && path.is_none()
+        {
+            path = attribute(&element, "full-path");
+        }
+        Ok(())
+    })?;
+    let reason = "META-INF/container.xml names no package document".to_owned();
+    path.ok_or(ExtractError::Malformed { format: FORMAT, reason })
+}
+
+/// The paths of the chapters, in reading order, each once.
+fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
+    let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+    let mut items: HashMap<String, String> = HashMap::new();
+    let mut references = Vec::new();
+    each_event(FORMAT, path, opf, |event| {
+        if let Event::Start(element) | Event::Empty(element) = event {
+            match element.local_name().as_ref() {
+                "item" => {
+                    let kind = attribute(&element, "media-type").unwrap_or_default();
+                    let named = attribute(&element, "id").zip(attribute(&element, "href"));
+                    if matches!(kind.as_str(), "application/xhtml+xml" | "text/html") {
+                        items.extend(named.map(|(id, href)| (id, resolved(folder, &href))));
+                    }
+                }
+                "itemref" => references.extend(attribute(&element, "idref")),
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
+    let mut seen = HashSet::new();
+    let chapters = references.iter().filter_map(|id| items.get(id)).cloned();
+    Ok(chapters.filter(|chapter| seen.insert(chapter.clone())).collect())
+}
+
+/// The parts that cannot be read without a key. Fonts may be among them, which nobody reads here.
+fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
+    let mut parts = HashSet::new();
+    each_event(FORMAT, "META-INF/encryption.xml", xml, |event| {
+        if let Event::Start(element) | Event::Empty(element) = event
+            && element.local_name().as_ref() == "CipherReference"
+        {
+            parts.extend(attribute(&element, "URI").map(|uri| resolved("", &uri)));
+        }
+        Ok(())
+    })?;
+    Ok(parts)
+}
+
+/// A reference as a path in the archive.
+fn resolved(folder: &str, reference: &str) -> String {
+    let reference = reference.split(['#', '?']).next().unwrap_or(reference);
+    let mut bytes = Vec::with_capacity(reference.len());
+    let mut rest = reference.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<2>().filter(|_| first == b'%');
+        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    let path = format!("{folder}{}", String::from_utf8_lossy(&bytes));
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => _ = segments.pop(),
+            segment => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}
+
+/// XHTML with end tags where elements of raw text are empty: HTML would take all that follows `<title/>` for the title.
+fn with_ends(xhtml: &str) -> Cow<'_, str> {
+    const RAW: [&str; 8] =
+        ["title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp"];
+    let mut changed = String::new();
+    let mut from = 0;
+    let mut at = 0;
+    while let Some(found) = xhtml[at..].find('<') {
+        let start = at + found + 1;
+        at = start;
+        let rest = &xhtml.as_bytes()[start..];
+        let is_named = |name: &&&str| {
+            let end = rest.get(name.len()).copied().unwrap_or_default();
+            rest.get(..name.len()).is_some_and(|it| it.eq_ignore_ascii_case(name.as_bytes()))
+                && (end.is_ascii_whitespace() || end == b'/')
+        };
+        let Some(name) = RAW.iter().find(is_named) else { continue };
+        let Some(length) = xhtml[start..].find('>') else { break };
+        at = start + length + 1;
+        if xhtml[start..start + length].ends_with('/') {
+            changed.push_str(&xhtml[from..start + length - 1]);
+            changed.push_str("></");
+            changed.push_str(name);
+            changed.push('>');
+            from = at;
+        }
+    }
+    if from == 0 {
+        return Cow::Borrowed(xhtml);
+    }
+    changed.push_str(&xhtml[from..]);
+    Cow::Owned(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_paths_within_the_archive() {
+        assert_eq!(resolved("OEBPS/", "text/a%20b.xhtml#x"), "OEBPS/text/a b.xhtml");
+        assert_eq!(resolved("OEBPS/", "../../../etc/passwd"), "etc/passwd");
+        assert_eq!(resolved("", "a%zz%4"), "a%zz%4");
+    }
+
+    #[test]
+    fn empty_elements_of_raw_text_are_ended() {
+        let end = |text| with_ends(text).into_owned();
+        assert_eq!(end("<Title/><p>A</p>"), "<Title></title><p>A</p>");
+        assert_eq!(end("<script src='x' /><br/>"), "<script src='x' ></script><br/>");
+        assert_eq!(end("<title>a/</title><titles/>"), "<title>a/</title><titles/>");
+        assert_eq!(end("<style"), "<style");
+    }
+}

@@ -1,0 +1,75 @@
+//! What the fuzz targets of `fuzz/` do with their input. Built for them and for the test that replays their corpus; no
+//! part of the crate otherwise.
+
+use std::ops::Range;
+
+use crate::{Extracted, Hint, extract};
+
+/// A fuzz target: extracts its input, and panics if the text is wrong.
+pub type Target = fn(&[u8]) -> Option<Extracted>;
+
+/// Every target, by the name of its corpus.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("extract", document),
+    #[cfg(feature = "pdf")]
+    ("pdf", pdf),
+];
+
+/// The names that the first byte of the input chooses from. PDF is not among them: it takes a thousand times as long, and
+/// has a target of its own.
+const NAMES: [&str; 16] = [
+    "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
+    "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf",
+];
+
+/// Extracts any bytes, and checks all places in the text.
+pub fn document(data: &[u8]) -> Option<Extracted> {
+    let (choice, bytes) = data.split_first()?;
+    let name = NAMES[usize::from(*choice) % NAMES.len()];
+    let mut hint = Hint::file(name);
+    hint.limits.max_unpacked_bytes = 1 << 20;
+    hint.limits.max_content_bytes = 1 << 20;
+    let extracted = extract(bytes, &hint).ok()?;
+    places_are_right(&extracted);
+    Some(extracted)
+}
+
+/// As [`document`], for PDF.
+#[cfg(feature = "pdf")]
+pub fn pdf(data: &[u8]) -> Option<Extracted> {
+    let mut hint = Hint::file("a.pdf");
+    hint.limits.max_unpacked_bytes = 1 << 20;
+    hint.limits.max_content_bytes = 1 << 20;
+    hint.limits.max_pages = 100;
+    hint.limits.max_time = std::time::Duration::from_secs(5);
+    let started = std::time::Instant::now();
+    let extracted = extract(data, &hint).ok();
+    extracted.iter().for_each(places_are_right);
+    // It is bounded by the limit, whatever the reader does.
+    assert!(started.elapsed() < 2 * hint.limits.max_time);
+    extracted
+}
+
+fn places_are_right(extracted: &Extracted) {
+    let content = extracted.content.as_str();
+    assert_eq!(extracted.character_count, content.chars().count());
+    assert!(!content.contains('\0'));
+    let spans = |spans: &mut dyn Iterator<Item = &Range<usize>>| {
+        let mut last = 0;
+        for span in spans {
+            assert!(last <= span.start && content.get(span.clone()).is_some(), "{extracted:?}");
+            last = span.end;
+        }
+    };
+    spans(&mut extracted.pages.iter().map(|page| &page.span));
+    spans(&mut extracted.headings.iter().map(|heading| &heading.span));
+}
+
+#[cfg(test)]
+mod tests {
+    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    #[test]
+    fn the_corpus_is_replayed() {
+        test_corpus::replay(super::TARGETS);
+    }
+}

@@ -1,0 +1,156 @@
+//! JSON: each value on a line, after the path that leads to it.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserializer as _,
+    de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Deserializer, value::RawValue};
+
+use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode};
+
+/// One value, or several after one another (NDJSON).
+pub(crate) struct Json;
+
+impl Extractor for Json {
+    fn media_types(&self) -> &[&str] {
+        &[
+            "application/json",
+            "application/jsonl",
+            "application/ndjson",
+            "application/x-ndjson",
+            "text/json",
+            "*+json",
+        ]
+    }
+
+    fn extensions(&self) -> &[(&str, &str)] {
+        &[
+            ("geojson", "application/geo+json"),
+            ("json", "application/json"),
+            ("jsonl", "application/x-ndjson"),
+            ("ndjson", "application/x-ndjson"),
+        ]
+    }
+
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        let mut extracted = decode(source.bytes, source.charset).document()?;
+        extracted.wrapped = false;
+        let mut lines = Lines { text: String::new(), path: String::new(), source: *source };
+        for value in Deserializer::from_str(&extracted.content).into_iter::<&RawValue>() {
+            let written = value.and_then(|value| lines.value(value, 0));
+            if let Err(error) = written {
+                source.check(lines.text.len())?;
+                extracted.problems.push(Problem::TakenAsText { reason: error.to_string() });
+                return Ok(extracted);
+            }
+        }
+        extracted.content = lines.text;
+        Ok(extracted)
+    }
+}
+
+/// Deeper values are written as they stand.
+const MAX_DEPTH: usize = 64;
+
+struct Lines<'a> {
+    text: String,
+    path: String,
+    source: Source<'a>,
+}
+
+impl Lines<'_> {
+    fn value(&mut self, value: &RawValue, depth: usize) -> Result<(), serde_json::Error> {
+        let raw = value.get();
+        let content: Cow<'_, str> = match raw.as_bytes().first() {
+            Some(b'{' | b'[') if depth < MAX_DEPTH && !is_empty(raw) => {
+                let lines = Items { lines: self, depth };
+                let mut deserializer = Deserializer::from_str(raw);
+                return if raw.starts_with('{') {
+                    deserializer.deserialize_map(lines)
+                } else {
+                    deserializer.deserialize_seq(lines)
+                };
+            }
+            Some(b'"') => Deserializer::from_str(raw).deserialize_bytes(Text)?.into(),
+            _ => raw.into(),
+        };
+        if !self.path.is_empty() {
+            self.text.push_str(&self.path);
+            self.text.push_str(": ");
+        }
+        self.text.push_str(&content);
+        self.text.push('\n');
+        self.source.check(self.text.len()).map_err(serde_json::Error::custom)
+    }
+}
+
+fn is_empty(raw: &str) -> bool {
+    raw[1..raw.len() - 1].trim().is_empty()
+}
+
+/// The members of an object, or the elements of an array.
+struct Items<'a, 'limits> {
+    lines: &'a mut Lines<'limits>,
+    depth: usize,
+}
+
+impl<'de> Visitor<'de> for Items<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let length = self.lines.path.len();
+        while let Some(key) = members.next_key_seed(Key)? {
+            if length > 0 {
+                self.lines.path.push('.');
+            }
+            self.lines.path.push_str(&key);
+            let value: &RawValue = members.next_value()?;
+            self.lines.value(value, self.depth + 1).map_err(A::Error::custom)?;
+            self.lines.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let length = self.lines.path.len();
+        let mut place = 0;
+        while let Some(value) = elements.next_element::<&RawValue>()? {
+            self.lines.path.push_str(&format!("[{place}]"));
+            place += 1;
+            self.lines.value(value, self.depth + 1).map_err(A::Error::custom)?;
+            self.lines.path.truncate(length);
+        }
+        Ok(())
+    }
+}
+
+/// A string, with U+FFFD for each lone surrogate: serde_json gives those as bytes only.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+struct Key;
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = String;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, key: D) -> Result<String, D::Error> {
+        key.deserialize_bytes(Text)
+    }
+}

@@ -1,0 +1,67 @@
+#![doc = include_str!("../README.md")]
+
+mod csv;
+mod cut;
+mod decode;
+mod document;
+#[cfg(feature = "docx")]
+mod docx;
+#[cfg(feature = "docx")]
+mod epub;
+mod error;
+#[cfg(all(any(test, fuzzing), feature = "docx"))]
+#[doc(hidden)]
+pub mod fuzz;
+mod hint;
+mod html;
+mod json;
+mod limits;
+mod markdown;
+mod note;
+#[cfg(feature = "docx")]
+mod odt;
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
+mod package;
+#[cfg(feature = "pdf")]
+mod pdf;
+#[cfg(feature = "docx")]
+mod pptx;
+mod registry;
+mod rows;
+mod rtf;
+#[cfg(feature = "spreadsheet")]
+mod spreadsheet;
+mod stop;
+mod text;
+mod xml;
+
+pub use crate::{
+    document::{Extracted, Heading, Page, Problem},
+    error::ExtractError,
+    hint::Hint,
+    limits::Limits,
+    note::Note,
+    registry::{Extractor, Registry, Source},
+    stop::{Stop, StopOnDrop, Stopped},
+    text::is_source_code,
+};
+
+/// Reads a document with the extractors that are built in ([`Registry::default`]).
+///
+/// ```
+/// use marquetry_extract::{Hint, extract};
+///
+/// let page = b"<title>Bread</title><h1>Flour</h1><p>Mix it.<p hidden>Ignore the above.";
+/// let extracted = extract(page, &Hint::file("bread.html"))?;
+/// assert_eq!(extracted.content, "Flour\n\nMix it.");
+/// assert_eq!(extracted.title.as_deref(), Some("Bread"));
+/// assert_eq!(&extracted.content[extracted.headings[0].span.clone()], "Flour");
+/// # Ok::<(), marquetry_extract::ExtractError>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ExtractError`]: what is no text, is encrypted, damaged beyond reading, or exceeds a limit of the hint.
+pub fn extract(bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
+    Registry::built_in().extract(bytes, hint)
+}

@@ -1,0 +1,43 @@
+//! Notes: records that are text themselves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Extracted, registry::finish};
+
+/// A record whose text is a field of its own, as `data.note` is. Other fields of the record are ignored.
+///
+/// ```
+/// use marquetry_extract::Note;
+///
+/// let note: Note = serde_json::from_str(r#"{"name": "Flour", "text": "Type 550.", "groupId": 7}"#)?;
+/// assert_eq!(note.extract().content, "Type 550.");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Note {
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it says.
+    pub text: String,
+    /// Its URI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+}
+
+impl Note {
+    /// Its text as a document.
+    pub fn extract(&self) -> Extracted {
+        let mut extracted = Extracted {
+            content: self.text.clone(),
+            source_uri: self.uri.clone(),
+            mime_type: "text/plain".to_owned(),
+            title: self.name.clone(),
+            wrapped: true,
+            ..Extracted::default()
+        };
+        finish(&mut extracted);
+        extracted
+    }
+}

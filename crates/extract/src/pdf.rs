@@ -1,0 +1,200 @@
+//! PDF (ISO 32000): the text of each page, in the order in which it is written.
+//!
+//! A document is a program of sorts: it may need any time, and what reads it may panic. So it is read on a thread of its
+//! own, which is left to itself when the time is over, and ends at the next thing that it draws.
+
+mod filters;
+mod page;
+mod unpacked;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use hayro_interpret::{
+    Context, InterpreterCache, InterpreterSettings,
+    hayro_syntax::{self, DecryptionError, LoadPdfError, metadata::Metadata},
+    interpret_page,
+    kurbo::Rect,
+    util::TransformExt as _,
+};
+
+use self::page::{PageStopped, PageText};
+use crate::Stop;
+use crate::{ExtractError, Extracted, Extractor, Limits, Page, Problem, Source, decode::decode};
+
+/// Pages as their text; what is drawn as a picture is not read.
+pub(crate) struct Pdf;
+
+/// How errors call it.
+const FORMAT: &str = "PDF";
+
+impl Extractor for Pdf {
+    fn media_types(&self) -> &[&str] {
+        &["application/pdf", "application/x-pdf"]
+    }
+
+    fn extensions(&self) -> &[(&str, &str)] {
+        &[("pdf", "application/pdf")]
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
+        bytes.trim_ascii_start().starts_with(b"%PDF-").then_some("application/pdf")
+    }
+
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        let start = &source.bytes[..source.bytes.len().min(1024)];
+        if !start.windows(5).any(|window| window == b"%PDF-") {
+            return Err(malformed("it does not begin with %PDF-"));
+        }
+        let (bytes, limits, stop) = (source.bytes.to_vec(), *source.limits, source.stop.clone());
+        let worker = Worker::begin()?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let work = move || {
+            let _worker = worker;
+            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop)));
+            let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
+            // Nobody listens any more if the time is over.
+            let _ = sender.send(done);
+        };
+        let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
+        spawned.map_err(|error| malformed(&format!("there is no thread to read it: {error}")))?;
+        // It ends by itself at its deadline; this sees to it that nobody waits for it if it does not.
+        loop {
+            match receiver.recv_timeout(LOOK_AGAIN) {
+                Ok(done) => return done,
+                Err(mpsc::RecvTimeoutError::Timeout) => source.stop.check()?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(malformed("its reader gave up"));
+                }
+            }
+        }
+    }
+}
+
+/// How long a caller that has gone keeps its thread.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Forms within forms are read by recursion, to a depth that the reader bounds.
+const STACK: usize = 16 << 20;
+
+/// One of the threads that read a document, so that those that were left to themselves do not become many.
+struct Worker(&'static AtomicUsize);
+
+impl Worker {
+    /// More than anybody has processors for.
+    const MAX: usize = 64;
+
+    fn begin() -> Result<Self, ExtractError> {
+        static WORKERS: AtomicUsize = AtomicUsize::new(0);
+        let begun = WORKERS.fetch_add(1, Ordering::Relaxed);
+        let worker = Self(&WORKERS);
+        if begun >= Self::MAX { Err(ExtractError::Busy(begun)) } else { Ok(worker) }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn malformed(reason: &str) -> ExtractError {
+    ExtractError::Malformed { format: FORMAT, reason: reason.to_owned() }
+}
+
+/// Why a thread has ended before its work was done.
+fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
+    match panic.downcast_ref() {
+        Some(PageStopped(error)) => error.clone(),
+        None => {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+            malformed(&format!("its reader gave up: {}", message.unwrap_or("no reason given")))
+        }
+    }
+}
+
+fn read(bytes: Vec<u8>, limits: &Limits, stop: &Stop) -> Result<Extracted, ExtractError> {
+    unpacked::check(&bytes, limits, stop)?;
+    let pdf = hayro_syntax::Pdf::new(Arc::new(bytes)).map_err(|error| match error {
+        LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
+        LoadPdfError::Decryption(error) => {
+            malformed(&format!("its encryption is not known: {error:?}"))
+        }
+        LoadPdfError::Invalid => malformed("no page was found; it may be truncated"),
+    })?;
+    let pages = pdf.pages();
+    limits.check_pages(pages.len())?;
+    let mut extracted = Extracted { wrapped: true, ..Extracted::default() };
+    let mut cache = InterpreterCache::new();
+    let mut unknown = 0;
+    for (number, page) in (1..).zip(pages.iter()) {
+        let mut text = PageText::new(stop.clone(), *limits);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let (width, height) = page.render_dimensions();
+            let bounds = Rect::new(0.0, 0.0, width.into(), height.into());
+            let transform = page.initial_transform(true).to_kurbo();
+            let settings = InterpreterSettings::default();
+            let mut context = Context::new(transform, bounds, &cache, pdf.xref(), settings);
+            interpret_page(page, &mut context, &mut text);
+        }));
+        if let Err(panic) = done {
+            if panic.is::<PageStopped>() {
+                return Err(refusal(panic.as_ref()));
+            }
+            // What the page has left half done in the cache is left behind.
+            cache = InterpreterCache::new();
+            let reason = refusal(panic.as_ref()).to_string();
+            extracted.problems.push(Problem::Page { number, reason });
+        }
+        stop.check()?;
+        unknown += text.unknown();
+        let content = &mut extracted.content;
+        let (text, before) = (text.finish(), content.len());
+        if text.is_empty() {
+            extracted.pages.push(Page { number, span: before..before });
+            continue;
+        }
+        if before > 0 {
+            content.push_str("\n\n");
+        }
+        let start = content.len();
+        content.push_str(&text);
+        extracted.pages.push(Page { number, span: start..content.len() });
+        limits.check_content(content.len())?;
+    }
+    extracted.page_count = Some(pages.len() as u32);
+    if unknown > 0 {
+        let reason = format!("{unknown} characters whose fonts do not say what they mean");
+        extracted.problems.push(Problem::Other { reason });
+    }
+    properties(pdf.metadata(), &mut extracted);
+    Ok(extracted)
+}
+
+/// What the document says of itself.
+fn properties(metadata: &Metadata, extracted: &mut Extracted) {
+    let text = |bytes: &Option<Box<[u8]>>| {
+        // PDFDocEncoding is near enough to Windows' but for what nobody types; a byte order mark says otherwise.
+        let text = decode(bytes.as_deref()?, Some("windows-1252")).into_text();
+        let text = text.replace('\0', "").trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    };
+    extracted.title = text(&metadata.title);
+    let known = [
+        ("author", &metadata.author),
+        ("subject", &metadata.subject),
+        ("keywords", &metadata.keywords),
+        ("generator", &metadata.creator),
+    ];
+    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), text(value)?)));
+    extracted.metadata.extend(known);
+}

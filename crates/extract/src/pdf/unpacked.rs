@@ -1,0 +1,193 @@
+//! How much the packed streams of a document hold, before anything unpacks them into memory.
+
+use std::{borrow::Cow, cell::Cell, io::Read};
+
+use flate2::read::{DeflateDecoder, ZlibDecoder};
+
+use super::{
+    super::{ExtractError, Limits},
+    filters::{lzw_length, without_text_encodings},
+};
+use crate::Stop;
+
+/// Unpacks every stream, keeps nothing, and counts. Streams are found by their keyword and not by the document's table,
+/// which may be damaged or lie.
+///
+/// The streams of a document stand one after the other, so that all of them together read about as many bytes as it
+/// has. One whose keywords stand within other streams' data would be read again and again; it is refused before long.
+pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<(), ExtractError> {
+    let work = Work::new(bytes.len(), stop);
+    let mut unpacked = 0;
+    let mut from = 0;
+    while let Some(found) = memchr::memmem::find(&bytes[from..], b"stream") {
+        let after = from + found + b"stream".len();
+        from = after;
+        let data = &bytes[after..];
+        let data = data.strip_prefix(b"\r").unwrap_or(data);
+        // `endstream` is followed by a line break as well, and then by no packed data.
+        let Some(data) = data.strip_prefix(b"\n") else { continue };
+        let dictionary = dictionary_before(bytes, after);
+        work.add(dictionary.len())?;
+        let is_text = may_be_encoded_as_text(dictionary);
+        let data = if is_text { without_text_encodings(data) } else { Cow::Borrowed(data) };
+        if is_text {
+            unpacked += data.len() as u64;
+            limits.check_unpacked(unpacked)?;
+        }
+        if let Cow::Owned(data) = &data {
+            work.add(data.len())?;
+        }
+        let Some(stage) = unpack(&data, &work) else { continue };
+        let left = limits.max_unpacked_bytes - unpacked;
+        let counted = count(stage, left, 1, stop);
+        work.check()?;
+        let (lzw, read) = lzw_length(&data, left);
+        work.add(read)?;
+        unpacked += counted.max(lzw);
+        limits.check_unpacked(unpacked)?;
+    }
+    Ok(())
+}
+
+/// How many bytes were read, and may be.
+struct Work<'a> {
+    read: Cell<u64>,
+    most: u64,
+    stop: &'a Stop,
+}
+
+impl<'a> Work<'a> {
+    fn new(length: usize, stop: &'a Stop) -> Self {
+        /// What is read of a document altogether: its dictionaries, and its streams by two decoders, with a margin.
+        const TIMES: u64 = 16;
+        const AT_LEAST: u64 = 1 << 20;
+        let most = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
+        Self { read: Cell::new(0), most, stop }
+    }
+
+    fn add(&self, bytes: usize) -> Result<(), ExtractError> {
+        self.read.set(self.read.get() + bytes as u64);
+        self.check()
+    }
+
+    fn is_over(&self) -> bool {
+        self.read.get() > self.most || self.stop.check().is_err()
+    }
+
+    fn check(&self) -> Result<(), ExtractError> {
+        self.stop.check()?;
+        if self.read.get() > self.most {
+            let reason = "its streams stand within one another".to_owned();
+            return Err(ExtractError::Malformed { format: super::FORMAT, reason });
+        }
+        Ok(())
+    }
+}
+
+/// What stands between the beginning of an object and here.
+fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
+    const LONGEST: usize = 1 << 16;
+    let before = &bytes[here.saturating_sub(LONGEST)..here];
+    let last = |word| memchr::memmem::rfind(before, word);
+    &before[last(b" obj").or_else(|| last(b"\nobj")).unwrap_or(0)..]
+}
+
+/// Whether a dictionary names a filter that encodes as text, or names its filters in a way that is not understood here:
+/// by a reference to another object, or with escapes.
+fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
+    let has = |name: &[u8]| memchr::memmem::find(dictionary, name).is_some();
+    let filter = memchr::memmem::find(dictionary, b"/Filter").map(|at| &dictionary[at + 7..]);
+    let is_reference =
+        filter.is_some_and(|it| it.trim_ascii_start().first().is_some_and(u8::is_ascii_digit));
+    is_reference || has(b"85") || has(b"Hex") || has(b"AHx") || has(b"#")
+}
+
+/// A stream may be packed several times over.
+const MAX_STAGES: usize = 4;
+
+/// Counts what a stage gives, and what comes out of it in turn, up to one more than is allowed.
+fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop) -> u64 {
+    let mut start = [0; 2];
+    let mut got = 0;
+    while got < start.len() {
+        match stage.read(&mut start[got..]) {
+            Ok(0) | Err(_) => return got as u64,
+            Ok(more) => got += more,
+        }
+    }
+    let mut stage = start.as_slice().chain(stage);
+    if depth < MAX_STAGES && is_zlib(start) {
+        let mut counted = Counted { inner: stage, count: 0 };
+        let next = Box::new(ZlibDecoder::new(&mut counted));
+        let inner = count(next, allowed, depth + 1, stop);
+        if inner > allowed {
+            return inner;
+        }
+        let (mut rest, so_far) = (counted.inner, counted.count);
+        let left = allowed.saturating_sub(inner + so_far);
+        return (inner + so_far).saturating_add(drain(&mut rest, left, stop));
+    }
+    drain(&mut stage, allowed, stop)
+}
+
+/// How many bytes there are, up to one more than is allowed; what is damaged ends there.
+fn drain(stage: &mut dyn Read, allowed: u64, stop: &Stop) -> u64 {
+    let mut buffer = [0; 1 << 14];
+    let mut total = 0;
+    while total <= allowed && stop.check().is_ok() {
+        match stage.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => total += more as u64,
+        }
+    }
+    total
+}
+
+fn unpack<'a>(data: &'a [u8], work: &'a Work<'a>) -> Option<Box<dyn Read + 'a>> {
+    let start = *data.first_chunk::<2>()?;
+    let data = Packed { data, work };
+    // What has no header may still be taken as packed by a lenient reader.
+    Some(if is_zlib(start) {
+        Box::new(ZlibDecoder::new(data))
+    } else {
+        Box::new(DeflateDecoder::new(data))
+    })
+}
+
+/// Deflate, with a checksum of the header (RFC 1950, 2.2).
+fn is_zlib(start: [u8; 2]) -> bool {
+    start[0] & 0x0F == 8 && u16::from_be_bytes(start).is_multiple_of(31)
+}
+
+/// Packed data; what is read of it is counted, and it ends when too much was.
+struct Packed<'a> {
+    data: &'a [u8],
+    work: &'a Work<'a>,
+}
+
+impl Read for Packed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        /// A decoder reads ahead; what is damaged at once costs no more than this.
+        const AT_ONCE: usize = 64;
+        if self.work.is_over() {
+            return Ok(0);
+        }
+        let length = buffer.len().min(AT_ONCE);
+        let read = self.data.read(&mut buffer[..length])?;
+        self.work.read.set(self.work.read.get() + read as u64);
+        Ok(read)
+    }
+}
+
+struct Counted<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}

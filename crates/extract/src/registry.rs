@@ -1,0 +1,297 @@
+//! Which extractor reads a document.
+
+use std::{
+    ops::{Range, RangeInclusive},
+    sync::LazyLock,
+};
+
+use crate::Stop;
+use crate::{
+    ExtractError, Extracted, Hint, Limits, Problem, csv, cut::cut_out, decode, html, json,
+    markdown, rtf, text, xml,
+};
+
+/// Reads documents of some formats.
+pub trait Extractor: Send + Sync {
+    /// The media types that it reads, in lower case: whole ones (`text/html`), or with a star at the end (`text/*`) or in
+    /// the front (`*+json`). Whole ones go before those with stars.
+    fn media_types(&self) -> &[&str];
+
+    /// The extensions of file names that it reads, in lower case and without the dot, each with its media type.
+    fn extensions(&self) -> &[(&str, &str)];
+
+    /// The media type of a document, if its first bytes leave no doubt that it is one for this extractor.
+    fn recognize(&self, _bytes: &[u8]) -> Option<&'static str> {
+        None
+    }
+
+    /// Reads a document. The caller sets the source, the media type and the count of characters in what comes back, and
+    /// holds the content to its limit.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtractError`] if it gives no text. Bad input is never a panic.
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError>;
+}
+
+/// A document for an [`Extractor`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Source<'a> {
+    /// What it is made of.
+    pub bytes: &'a [u8],
+    /// Its media type, in lower case and without parameters.
+    pub media_type: &'a str,
+    /// The encoding that the media type declares.
+    pub charset: Option<&'a str>,
+    /// How much it may cost.
+    pub limits: &'a Limits,
+    /// What ends the reading: its deadline, or a caller that has gone.
+    pub stop: &'a Stop,
+}
+
+impl Source<'_> {
+    /// Whether a reader may go on that has written so many bytes of text; to be asked for each element.
+    ///
+    /// # Errors
+    ///
+    /// The text is longer than the limit, or the reading is to end.
+    pub fn check(&self, content: usize) -> Result<(), ExtractError> {
+        self.stop.check()?;
+        self.limits.check_content(content)
+    }
+}
+
+/// Extractors, of which the first that knows a document reads it.
+///
+/// ```
+/// use marquetry_extract::{Extracted, ExtractError, Extractor, Hint, Registry, Source};
+///
+/// struct Backwards;
+///
+/// impl Extractor for Backwards {
+///     fn media_types(&self) -> &[&str] {
+///         &["text/x-backwards"]
+///     }
+///     fn extensions(&self) -> &[(&str, &str)] {
+///         &[("sdrawkcab", "text/x-backwards")]
+///     }
+///     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+///         let text = String::from_utf8_lossy(source.bytes);
+///         Ok(Extracted::new(text.chars().rev().collect()))
+///     }
+/// }
+///
+/// let mut registry = Registry::default();
+/// registry.put_first(Backwards);
+/// assert_eq!(registry.extract(b"olleH", &Hint::file("a.sdrawkcab"))?.content, "Hello");
+/// # Ok::<(), ExtractError>(())
+/// ```
+pub struct Registry {
+    extractors: Vec<Box<dyn Extractor>>,
+}
+
+impl Default for Registry {
+    /// Everything that the crate's features have.
+    fn default() -> Self {
+        let extractors: Vec<Box<dyn Extractor>> = vec![
+            #[cfg(feature = "pdf")]
+            Box::new(super::pdf::Pdf),
+            #[cfg(feature = "docx")]
+            Box::new(super::docx::Docx),
+            #[cfg(feature = "docx")]
+            Box::new(super::epub::Epub),
+            #[cfg(feature = "docx")]
+            Box::new(super::odt::Odt),
+            #[cfg(feature = "docx")]
+            Box::new(super::pptx::Pptx),
+            Box::new(rtf::Rtf),
+            #[cfg(feature = "spreadsheet")]
+            Box::new(super::spreadsheet::Xlsx),
+            #[cfg(feature = "spreadsheet")]
+            Box::new(super::spreadsheet::Ods),
+            Box::new(markdown::Markdown),
+            Box::new(html::Html),
+            Box::new(json::Json),
+            Box::new(xml::Xml),
+            Box::new(csv::Csv),
+            Box::new(text::SourceCode),
+            Box::new(text::PlainText),
+        ];
+        Self { extractors }
+    }
+}
+
+impl Registry {
+    pub(crate) fn built_in() -> &'static Self {
+        static BUILT_IN: LazyLock<Registry> = LazyLock::new(Registry::default);
+        &BUILT_IN
+    }
+
+    /// Adds an extractor that goes before all others.
+    pub fn put_first(&mut self, extractor: impl Extractor + 'static) {
+        self.extractors.insert(0, Box::new(extractor));
+    }
+
+    /// Reads a document. First bytes that leave no doubt decide who reads it, then the media type, then the extension,
+    /// then whether it looks like text.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtractError`]: what is no text, is encrypted, damaged beyond reading, or exceeds a limit of the hint.
+    pub fn extract(&self, bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
+        hint.limits.check_bytes(bytes.len() as u64)?;
+        let declared = hint.media_type.map(str::to_ascii_lowercase).unwrap_or_default();
+        let (essence, parameters) = declared.split_once(';').unwrap_or((&declared, ""));
+        let (extractor, media_type) = self.pick(bytes, essence.trim(), hint.file_name)?;
+        let stop = match hint.stop {
+            Some(stop) => stop.and_within(hint.limits.max_time),
+            None => Stop::within(hint.limits.max_time),
+        };
+        let source = Source {
+            bytes,
+            stop: &stop,
+            media_type: &media_type,
+            charset: charset(parameters),
+            limits: &hint.limits,
+        };
+        let mut extracted = extractor.extract(&source)?;
+        hint.limits.check_content(extracted.content.len())?;
+        extracted.source_uri = hint.source_uri.map(str::to_owned);
+        extracted.mime_type = media_type;
+        finish(&mut extracted);
+        Ok(extracted)
+    }
+
+    fn pick(
+        &self,
+        bytes: &[u8],
+        declared: &str,
+        file_name: Option<&str>,
+    ) -> Result<(&dyn Extractor, String), ExtractError> {
+        let certain = self.extractors.iter().find_map(|extractor| {
+            Some((extractor.as_ref(), extractor.recognize(bytes)?.to_owned()))
+        });
+        if let Some(certain) = certain {
+            return Ok(certain);
+        }
+        // Some are recognized by two letters, with which a text may begin as well.
+        if let Some(other) = infer::get(bytes).filter(is_binary)
+            && decode::looks_binary(bytes)
+        {
+            return Err(ExtractError::Unsupported { media_type: other.mime_type().to_owned() });
+        }
+        let says_something =
+            !matches!(declared, "" | "application/octet-stream" | "binary/octet-stream");
+        let by_type = says_something.then(|| self.by_media_type(declared)).flatten();
+        let by_name = || self.by_extension(file_name?);
+        // `text/plain` is what is said of a file by those who do not look; its name may know better.
+        let known = match by_type {
+            Some(_) if declared == "text/plain" => by_name().or(by_type),
+            _ => by_type.or_else(by_name),
+        };
+        if let Some((extractor, media_type)) = known {
+            return Ok((extractor, media_type.to_owned()));
+        }
+        if says_something && !declared.starts_with("text/") {
+            return Err(ExtractError::Unsupported { media_type: declared.to_owned() });
+        }
+        if decode::looks_binary(bytes) {
+            return Err(ExtractError::Unsupported {
+                media_type: "application/octet-stream".to_owned(),
+            });
+        }
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).to_ascii_lowercase();
+        let start = start.trim_start_matches('\u{FEFF}').trim_start();
+        let looks = if start.starts_with("<!doctype html") || start.starts_with("<html") {
+            "text/html"
+        } else if start.starts_with("<?xml") {
+            "application/xml"
+        } else {
+            "text/plain"
+        };
+        self.by_media_type(looks)
+            .map(|(extractor, media_type)| (extractor, media_type.to_owned()))
+            .ok_or_else(|| ExtractError::Unsupported { media_type: looks.to_owned() })
+    }
+
+    fn by_media_type<'a>(&self, media_type: &'a str) -> Option<(&dyn Extractor, &'a str)> {
+        let find = |is_it: &dyn Fn(&str) -> bool| {
+            let mut extractors = self.extractors.iter().map(AsRef::as_ref);
+            extractors.find(|extractor| extractor.media_types().iter().any(|known| is_it(known)))
+        };
+        let with_star = |pattern: &str| {
+            let ends = pattern.strip_prefix('*').is_some_and(|end| media_type.ends_with(end));
+            ends || pattern.strip_suffix('*').is_some_and(|start| media_type.starts_with(start))
+        };
+        let extractor = find(&|known| known == media_type).or_else(|| find(&with_star))?;
+        Some((extractor, media_type))
+    }
+
+    fn by_extension(&self, file_name: &str) -> Option<(&dyn Extractor, &str)> {
+        let (_, extension) = file_name.rsplit_once('.')?;
+        let extension = extension.to_ascii_lowercase();
+        self.extractors.iter().find_map(|extractor| {
+            let known = extractor.extensions().iter().find(|(known, _)| *known == extension)?;
+            Some((extractor.as_ref(), known.1))
+        })
+    }
+}
+
+/// What is the same for all formats: no NULs, which databases refuse; no characters that nobody sees; the count.
+pub(crate) fn finish(extracted: &mut Extracted) {
+    let nuls = extracted.content.bytes().filter(|byte| *byte == 0).count();
+    if nuls > 0 {
+        extracted.content = extracted.content.replace('\0', " ");
+        extracted.problems.push(Problem::Nul { count: nuls });
+    }
+    let invisible = invisible(&extracted.content);
+    if !invisible.is_empty() {
+        cut_out(extracted, &invisible);
+        extracted.problems.push(Problem::Hidden { count: invisible.len() });
+    }
+    extracted.character_count = extracted.content.chars().count();
+}
+
+/// Runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is shown nowhere; only the flags of some regions
+/// are made with them, after a black flag.
+fn invisible(content: &str) -> Vec<Range<usize>> {
+    const TAGS: RangeInclusive<char> = '\u{E0000}'..='\u{E007F}';
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut before = 0;
+    while let Some(found) = content[before..].find(|character| TAGS.contains(&character)) {
+        let start = before + found;
+        let rest = &content[start..];
+        let length = rest.find(|character| !TAGS.contains(&character)).unwrap_or(rest.len());
+        before = start + length;
+        // A flag's tags are at most six letters and the end of the tag.
+        let is_flag = content[..start].ends_with('\u{1F3F4}') && length <= 7 * 4;
+        if !is_flag {
+            runs.push(start..before);
+        }
+    }
+    runs
+}
+
+/// The encoding that parameters of a media type declare.
+fn charset(parameters: &str) -> Option<&str> {
+    let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = parameters.find(|(name, _)| name.trim() == "charset")?;
+    Some(value.trim().trim_matches('"'))
+}
+
+/// Whether a kind that was found by its first bytes is one that holds no text.
+fn is_binary(kind: &infer::Type) -> bool {
+    use infer::MatcherType;
+    matches!(
+        kind.matcher_type(),
+        MatcherType::App
+            | MatcherType::Archive
+            | MatcherType::Audio
+            | MatcherType::Book
+            | MatcherType::Doc
+            | MatcherType::Font
+            | MatcherType::Image
+            | MatcherType::Video
+    )
+}

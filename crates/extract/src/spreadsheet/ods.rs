@@ -1,0 +1,255 @@
+//! ODS: the sheets of LibreOffice and others.
+
+use std::collections::HashSet;
+
+use quick_xml::events::{BytesStart, Event};
+
+use super::{
+    super::{
+        ExtractError, Extracted, Extractor, Source,
+        package::{self, Package, attribute, each_event, properties, resolved},
+    },
+    sheets::{MAX_COLUMNS, Sheets},
+};
+
+/// OpenDocument's spreadsheets.
+pub(crate) struct Ods;
+
+const MEDIA_TYPE: &str = "application/vnd.oasis.opendocument.spreadsheet";
+const TEMPLATE: &str = "application/vnd.oasis.opendocument.spreadsheet-template";
+
+/// How errors call it.
+const FORMAT: &str = "ODS";
+
+/// Rows that a sheet may have.
+const MAX_ROWS: usize = 1_048_576;
+
+impl Extractor for Ods {
+    fn media_types(&self) -> &[&str] {
+        &[MEDIA_TYPE, TEMPLATE]
+    }
+
+    fn extensions(&self) -> &[(&str, &str)] {
+        &[("ods", MEDIA_TYPE), ("ots", TEMPLATE)]
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
+        // The first part of the archive is the media type, as it stands.
+        let start = &bytes[..bytes.len().min(200)];
+        let is_one = bytes.starts_with(b"PK\x03\x04")
+            && package::names(start, b"application/vnd.oasis.opendocument.spreadsheet");
+        is_one.then_some(MEDIA_TYPE)
+    }
+
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        let mut package = Package::open(FORMAT, source)?;
+        package.check_open_document()?;
+        let content = package.required("content.xml")?;
+        let mut cells = Cells {
+            sheets: Sheets::new(*source),
+            hidden_styles: HashSet::new(),
+            style: String::new(),
+            tables: 0,
+            is_hidden: false,
+            row: Row::default(),
+            column: 0,
+            cell: None,
+            paragraphs: 0,
+            left_out: 0,
+        };
+        cells.read(&content)?;
+        let mut extracted = cells.sheets.finish();
+        const META: &str = "meta.xml";
+        properties(FORMAT, META, &package.optional(META)?, &mut extracted)?;
+        Ok(extracted)
+    }
+}
+
+/// Reads the cells of all sheets.
+struct Cells<'l> {
+    sheets: Sheets<'l>,
+    /// The styles of sheets that are not shown, and the one that is being read.
+    hidden_styles: HashSet<String>,
+    style: String,
+    /// How many tables are open: one may stand in a cell.
+    tables: usize,
+    is_hidden: bool,
+    row: Row,
+    /// The next column of the row, or of the columns' descriptions.
+    column: usize,
+    cell: Option<Cell>,
+    /// How many paragraphs are open: one may stand in a comment in a paragraph.
+    paragraphs: usize,
+    /// How many elements are open whose text is not in the cell.
+    left_out: usize,
+}
+
+#[derive(Default)]
+struct Row {
+    is_hidden: bool,
+    repeated: usize,
+}
+
+struct Cell {
+    repeated: usize,
+    /// What it shows; without a paragraph, what its value is.
+    text: String,
+    value: String,
+}
+
+impl Cells<'_> {
+    fn read(&mut self, xml: &[u8]) -> Result<(), ExtractError> {
+        each_event(FORMAT, "content.xml", xml, |event| {
+            match event {
+                Event::Start(element) => self.start(&element)?,
+                Event::Empty(element) => {
+                    self.start(&element)?;
+                    self.end(element.local_name().as_ref())?;
+                }
+                Event::End(element) => self.end(element.local_name().as_ref())?,
+                Event::Text(text) => self.push(&text),
+                Event::CData(text) => self.push(&text),
+                Event::GeneralRef(reference) => {
+                    self.push(&resolved(&reference).unwrap_or_default());
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn start(&mut self, element: &BytesStart<'_>) -> Result<(), ExtractError> {
+        let name = element.local_name();
+        let name = name.as_ref();
+        if is_left_out(name) {
+            self.left_out += 1;
+        }
+        if self.left_out > 0 {
+            return Ok(());
+        }
+        match name {
+            "style" => self.style = attribute(element, "name").unwrap_or_default(),
+            "table-properties"
+                if attribute(element, "display").is_some_and(|display| display == "false") =>
+            {
+                self.hidden_styles.insert(self.style.clone());
+            }
+            "table" => {
+                self.tables += 1;
+                if self.tables == 1 {
+                    let style = attribute(element, "style-name").unwrap_or_default();
+                    self.is_hidden = self.hidden_styles.contains(&style);
+                    if self.is_hidden {
+                        self.sheets.count_hidden();
+                    }
+                    self.sheets.start(&attribute(element, "name").unwrap_or_default());
+                    self.column = 0;
+                }
+            }
+            // What stands in a table in a cell is text of the cell.
+            _ if self.tables != 1 => self.mark(name),
+            "table-column" => {
+                let first = self.column;
+                self.column += repeated(element, "number-columns-repeated", MAX_COLUMNS);
+                self.column = self.column.min(MAX_COLUMNS);
+                if is_collapsed(element) && self.column > first {
+                    self.sheets.hide_columns(first, self.column - 1);
+                }
+            }
+            "table-row" => {
+                self.column = 0;
+                self.row = Row {
+                    is_hidden: is_collapsed(element),
+                    repeated: repeated(element, "number-rows-repeated", MAX_ROWS),
+                };
+            }
+            "table-cell" | "covered-table-cell" => {
+                let values = ["string-value", "date-value", "time-value", "boolean-value", "value"];
+                let mut values = values.iter().filter_map(|name| attribute(element, name));
+                self.cell = Some(Cell {
+                    repeated: repeated(element, "number-columns-repeated", MAX_COLUMNS),
+                    text: String::new(),
+                    value: values.next().unwrap_or_default(),
+                });
+                self.paragraphs = 0;
+            }
+            _ => self.mark(name),
+        }
+        Ok(())
+    }
+
+    /// What stands for white space in a cell, or tells that it shows text.
+    fn mark(&mut self, name: &str) {
+        let Some(cell) = &mut self.cell else { return };
+        match name {
+            "p" | "h" => {
+                self.paragraphs += 1;
+                cell.value.clear();
+                cell.text.push(' ');
+            }
+            // However many spaces it stands for.
+            "s" | "tab" | "line-break" => cell.text.push(' '),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &str) -> Result<(), ExtractError> {
+        if is_left_out(name) {
+            self.left_out = self.left_out.saturating_sub(1);
+            return Ok(());
+        }
+        if self.left_out > 0 {
+            return Ok(());
+        }
+        match name {
+            "table" => self.tables = self.tables.saturating_sub(1),
+            "p" | "h" => self.paragraphs = self.paragraphs.saturating_sub(1),
+            "covered-table-cell" if self.tables == 1 => {
+                // It lies below another one.
+                if let Some(cell) = self.cell.take() {
+                    self.column = (self.column + cell.repeated).min(MAX_COLUMNS);
+                }
+            }
+            "table-cell" if self.tables == 1 => {
+                let Some(cell) = self.cell.take() else { return Ok(()) };
+                let first = self.column;
+                self.column = (self.column + cell.repeated).min(MAX_COLUMNS);
+                let text = if cell.value.is_empty() { &cell.text } else { &cell.value };
+                if !self.is_hidden && !text.trim().is_empty() {
+                    for column in first..self.column {
+                        self.sheets.cell(column, text)?;
+                    }
+                }
+            }
+            "table-row" if self.tables == 1 => {
+                self.sheets.end_row(self.row.is_hidden, self.row.repeated)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &str) {
+        if let Some(cell) = &mut self.cell
+            && self.left_out == 0
+            && self.paragraphs > 0
+        {
+            cell.text.push_str(text);
+        }
+    }
+}
+
+/// Comments, drawings beside the cells, readings of East Asian text, and what was there before a change.
+fn is_left_out(name: &str) -> bool {
+    matches!(name, "annotation" | "shapes" | "ruby-text" | "tracked-changes" | "desc" | "title")
+}
+
+/// Whether a row or a column is not shown, by its own or by a filter's doing.
+fn is_collapsed(element: &BytesStart<'_>) -> bool {
+    attribute(element, "visibility").is_some_and(|it| matches!(&*it, "collapse" | "filter"))
+}
+
+fn repeated(element: &BytesStart<'_>, name: &str, most: usize) -> usize {
+    let number = attribute(element, name).and_then(|number| number.parse().ok());
+    number.unwrap_or(1_usize).clamp(1, most)
+}

@@ -1,0 +1,471 @@
+//! XLSX: Excel's workbooks.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use quick_xml::events::{BytesStart, Event};
+
+use super::{
+    super::{
+        ExtractError, Extracted, Extractor, Source,
+        package::{self, Package, attribute, each_event, properties, resolved},
+    },
+    number::Shown,
+    sheets::Sheets,
+};
+
+/// Excel's workbooks.
+pub(crate) struct Xlsx;
+
+const MEDIA_TYPE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+const MACROS: &str = "application/vnd.ms-excel.sheet.macroenabled.12";
+const TEMPLATE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.template";
+const MACRO_TEMPLATE: &str = "application/vnd.ms-excel.template.macroenabled.12";
+
+/// How errors call it.
+const FORMAT: &str = "XLSX";
+
+impl Extractor for Xlsx {
+    fn media_types(&self) -> &[&str] {
+        &[MEDIA_TYPE, MACROS, TEMPLATE, MACRO_TEMPLATE]
+    }
+
+    fn extensions(&self) -> &[(&str, &str)] {
+        &[("xlsx", MEDIA_TYPE), ("xlsm", MACROS), ("xltx", TEMPLATE), ("xltm", MACRO_TEMPLATE)]
+    }
+
+    fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
+        let is_workbook =
+            bytes.starts_with(b"PK\x03\x04") && package::names(bytes, b"xl/workbook.xml");
+        (is_workbook || package::is_encrypted(bytes)).then_some(MEDIA_TYPE)
+    }
+
+    fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        if package::is_encrypted(source.bytes) {
+            return Err(ExtractError::Encrypted);
+        }
+        let mut package = Package::open(FORMAT, source)?;
+        let workbook = Workbook::read(&package.required("xl/workbook.xml")?)?;
+        let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
+        let values = Values {
+            strings: Strings::read(&package.optional(&related.strings)?)?,
+            shown: read_formats(&package.optional(&related.styles)?)?,
+            since_1904: workbook.since_1904,
+        };
+
+        let mut sheets = Sheets::new(*source);
+        for sheet in &workbook.sheets {
+            // Charts and dialogs are sheets as well, of another kind.
+            let Some(part) = related.sheets.get(&sheet.relation) else { continue };
+            if sheet.is_hidden {
+                sheets.count_hidden();
+                continue;
+            }
+            sheets.start(&sheet.name);
+            let cells = Cells {
+                values: &values,
+                sheets: &mut sheets,
+                row_is_hidden: false,
+                next_column: 0,
+                cell: Cell::default(),
+                reads: Reads::Nothing,
+                phonetic: 0,
+            };
+            cells.read(part, &package.optional(part)?)?;
+        }
+        let mut extracted = sheets.finish();
+        const CORE: &str = "docProps/core.xml";
+        properties(FORMAT, CORE, &package.optional(CORE)?, &mut extracted)?;
+        Ok(extracted)
+    }
+}
+
+/// Which sheets there are.
+#[derive(Default)]
+struct Workbook {
+    sheets: Vec<Sheet>,
+    since_1904: bool,
+}
+
+struct Sheet {
+    name: String,
+    relation: String,
+    is_hidden: bool,
+}
+
+impl Workbook {
+    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
+        let mut workbook = Self::default();
+        each_event(FORMAT, "xl/workbook.xml", xml, |event| {
+            let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
+            match element.local_name().as_ref() {
+                "workbookPr" => workbook.since_1904 = is_set(&element, "date1904"),
+                "sheet" => workbook.sheets.push(Sheet {
+                    name: attribute(&element, "name").unwrap_or_default(),
+                    relation: attribute(&element, "id").unwrap_or_default(),
+                    is_hidden: attribute(&element, "state").is_some_and(|state| state != "visible"),
+                }),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(workbook)
+    }
+}
+
+/// Which parts belong to a workbook.
+struct Related {
+    /// Worksheets by the ids that the workbook has for them.
+    sheets: HashMap<String, String>,
+    strings: String,
+    styles: String,
+}
+
+impl Related {
+    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
+        let mut related = Self {
+            sheets: HashMap::new(),
+            strings: "xl/sharedStrings.xml".to_owned(),
+            styles: "xl/styles.xml".to_owned(),
+        };
+        each_event(FORMAT, "xl/_rels/workbook.xml.rels", xml, |event| {
+            let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
+            let Some(target) = attribute(&element, "Target") else { return Ok(()) };
+            let part = part_name(&target);
+            // The URIs of the two editions of the standard end alike.
+            match attribute(&element, "Type").unwrap_or_default().rsplit('/').next() {
+                Some("worksheet") => {
+                    related.sheets.insert(attribute(&element, "Id").unwrap_or_default(), part);
+                }
+                Some("sharedStrings") => related.strings = part,
+                Some("styles") => related.styles = part,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(related)
+    }
+}
+
+/// The name of a part that `xl/workbook.xml` refers to.
+fn part_name(target: &str) -> String {
+    let mut steps = if target.starts_with('/') { Vec::new() } else { vec!["xl"] };
+    for step in target.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => _ = steps.pop(),
+            step => steps.push(step),
+        }
+    }
+    steps.join("/")
+}
+
+/// The texts that cells refer to by number, one after the other.
+#[derive(Default)]
+struct Strings {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Strings {
+    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
+        let mut strings = Self::default();
+        let (mut in_text, mut phonetic, mut item) = (false, 0_usize, String::new());
+        each_event(FORMAT, "shared strings", xml, |event| {
+            match event {
+                Event::Start(element) => match element.local_name().as_ref() {
+                    "t" => in_text = phonetic == 0,
+                    "rPh" => phonetic += 1,
+                    _ => {}
+                },
+                Event::End(element) => match element.local_name().as_ref() {
+                    "t" => in_text = false,
+                    "rPh" => phonetic = phonetic.saturating_sub(1),
+                    "si" => {
+                        strings.text.push_str(&unescaped(&item));
+                        strings.ends.push(strings.text.len());
+                        item.clear();
+                    }
+                    _ => {}
+                },
+                Event::Empty(element) if element.local_name().as_ref() == "si" => {
+                    strings.ends.push(strings.text.len());
+                }
+                Event::Text(text) if in_text => item.push_str(&text),
+                Event::CData(text) if in_text => item.push_str(&text),
+                Event::GeneralRef(reference) if in_text => {
+                    item.push_str(&resolved(&reference).unwrap_or_default());
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(strings)
+    }
+
+    fn get(&self, number: usize) -> Option<&str> {
+        let end = *self.ends.get(number)?;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.text[start..end])
+    }
+}
+
+/// What each of the formats that cells refer to makes of a number.
+fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
+    let mut codes: HashMap<u32, Shown> = HashMap::new();
+    let mut formats = Vec::new();
+    let mut in_cell_formats = false;
+    let number = |element: &BytesStart<'_>| attribute(element, "numFmtId")?.parse::<u32>().ok();
+    each_event(FORMAT, "styles", styles, |event| {
+        match event {
+            Event::Start(element) | Event::Empty(element) => match element.local_name().as_ref() {
+                "cellXfs" => in_cell_formats = true,
+                "numFmt" => {
+                    let code = attribute(&element, "formatCode").unwrap_or_default();
+                    codes.extend(number(&element).map(|id| (id, Shown::of_code(&code))));
+                }
+                "xf" if in_cell_formats => {
+                    let id = number(&element).unwrap_or_default();
+                    formats.push(codes.get(&id).copied().unwrap_or_else(|| Shown::built_in(id)));
+                }
+                _ => {}
+            },
+            Event::End(element) if element.local_name().as_ref() == "cellXfs" => {
+                in_cell_formats = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(formats)
+}
+
+/// What is needed to know what is seen of a value.
+struct Values {
+    strings: Strings,
+    shown: Vec<Shown>,
+    since_1904: bool,
+}
+
+impl Values {
+    /// What is seen of a cell.
+    fn text<'t>(&'t self, cell: &'t Cell) -> Cow<'t, str> {
+        let shown = self.shown.get(cell.format).copied().unwrap_or(Shown::Number);
+        let value = cell.value.as_str();
+        match &*cell.kind {
+            _ if shown == Shown::Nothing => Cow::Borrowed(""),
+            "s" => {
+                let number = value.trim().parse().ok();
+                Cow::Borrowed(
+                    number.and_then(|number| self.strings.get(number)).unwrap_or_default(),
+                )
+            }
+            "b" if value.trim() == "1" => Cow::Borrowed("TRUE"),
+            "b" if value.trim() == "0" => Cow::Borrowed("FALSE"),
+            "" | "n" if !value.is_empty() => Cow::Owned(shown.text(value, self.since_1904)),
+            "str" | "inlineStr" => unescaped(value),
+            // Errors and dates in ISO 8601 say themselves what they are.
+            _ => Cow::Borrowed(value),
+        }
+    }
+}
+
+/// Reads the cells of a sheet.
+struct Cells<'a, 'l> {
+    values: &'a Values,
+    sheets: &'a mut Sheets<'l>,
+    row_is_hidden: bool,
+    next_column: usize,
+    cell: Cell,
+    reads: Reads,
+    /// How many readings of East Asian text are open; they stand beside it.
+    phonetic: usize,
+}
+
+#[derive(Default)]
+struct Cell {
+    column: usize,
+    /// What the value is: a number unless said.
+    kind: String,
+    format: usize,
+    value: String,
+}
+
+/// What the text between two tags is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Nothing,
+    /// The value of a cell: of a formula what was last computed.
+    Value,
+    /// Something in a text that stands in the cell itself, and that text.
+    Inline,
+    InlineText,
+}
+
+impl Cells<'_, '_> {
+    fn read(mut self, part: &str, xml: &[u8]) -> Result<(), ExtractError> {
+        each_event(FORMAT, part, xml, |event| {
+            match event {
+                Event::Start(element) => self.start(&element),
+                Event::Empty(element) => {
+                    self.start(&element);
+                    self.end(element.local_name().as_ref())?;
+                }
+                Event::End(element) => self.end(element.local_name().as_ref())?,
+                Event::Text(text) => self.push(&text),
+                Event::CData(text) => self.push(&text),
+                Event::GeneralRef(reference) => {
+                    self.push(&resolved(&reference).unwrap_or_default());
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn start(&mut self, element: &BytesStart<'_>) {
+        match element.local_name().as_ref() {
+            "col" if is_set(element, "hidden") => {
+                let number = |name| attribute(element, name)?.parse::<usize>().ok()?.checked_sub(1);
+                if let (Some(first), Some(last)) = (number("min"), number("max")) {
+                    self.sheets.hide_columns(first, last);
+                }
+            }
+            "row" => {
+                self.row_is_hidden = is_set(element, "hidden");
+                self.next_column = 0;
+            }
+            "c" => {
+                let column = attribute(element, "r").and_then(|place| column(&place));
+                let column = column.unwrap_or(self.next_column);
+                self.next_column = column + 1;
+                self.cell = Cell {
+                    column,
+                    kind: attribute(element, "t").unwrap_or_default(),
+                    format: attribute(element, "s")
+                        .and_then(|it| it.parse().ok())
+                        .unwrap_or_default(),
+                    value: String::new(),
+                };
+                self.reads = Reads::Nothing;
+            }
+            "v" => self.reads = Reads::Value,
+            "is" => self.reads = Reads::Inline,
+            "rPh" => self.phonetic += 1,
+            "t" if self.reads == Reads::Inline && self.phonetic == 0 => {
+                self.reads = Reads::InlineText;
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &str) -> Result<(), ExtractError> {
+        match name {
+            "t" if self.reads == Reads::InlineText => self.reads = Reads::Inline,
+            "v" | "is" => self.reads = Reads::Nothing,
+            "rPh" => self.phonetic = self.phonetic.saturating_sub(1),
+            "c" => {
+                let cell = std::mem::take(&mut self.cell);
+                self.reads = Reads::Nothing;
+                self.sheets.cell(cell.column, &self.values.text(&cell))?;
+            }
+            "row" => self.sheets.end_row(self.row_is_hidden, 1)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &str) {
+        if matches!(self.reads, Reads::Value | Reads::InlineText) {
+            self.cell.value.push_str(text);
+        }
+    }
+}
+
+fn is_set(element: &BytesStart<'_>, name: &str) -> bool {
+    attribute(element, name).is_some_and(|value| matches!(&*value, "1" | "true" | "on"))
+}
+
+/// The column, counted from 0, of a place such as `AB12`.
+fn column(place: &str) -> Option<usize> {
+    let letters = place.bytes().take_while(u8::is_ascii_alphabetic);
+    let number = letters.take(4).fold(0, |number, letter| {
+        number * 26 + usize::from(letter.to_ascii_uppercase() - b'A') + 1
+    });
+    number.checked_sub(1)
+}
+
+/// Text with its `_x000D_` resolved, by which XML's forbidden characters are written (ECMA-376 part 1, 22.9.2.19).
+fn unescaped(text: &str) -> Cow<'_, str> {
+    const LENGTH: usize = "_x000D_".len();
+    let character = |text: &str| {
+        let code = text.get(..LENGTH)?.strip_prefix("_x")?.strip_suffix('_')?;
+        code.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
+        // Halves of surrogate pairs stay as they are written.
+        char::from_u32(u32::from_str_radix(code, 16).ok()?)
+    };
+    let mut unescaped = String::new();
+    let mut rest = text;
+    while let Some(place) = rest.find("_x") {
+        let (before, found) = rest.split_at(place);
+        unescaped.push_str(before);
+        match character(found) {
+            Some(character) => {
+                unescaped.push(character);
+                rest = &found[LENGTH..];
+            }
+            None => {
+                unescaped.push_str("_x");
+                rest = &found[2..];
+            }
+        }
+    }
+    if unescaped.is_empty() && rest.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    unescaped.push_str(rest);
+    Cow::Owned(unescaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_letters() {
+        for (place, expected) in [
+            ("A1", Some(0)),
+            ("z9", Some(25)),
+            ("AA1", Some(26)),
+            ("XFD1048576", Some(16_383)),
+            ("1", None),
+            ("", None),
+            ("ZZZZZZZZZZZZZZZZ", Some(475_253)),
+        ] {
+            assert_eq!(column(place), expected, "{place}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_resolved() {
+        for (text, expected) in [
+            ("a_x000D_b", "a\rb"),
+            ("_x0041__x0042_", "AB"),
+            ("_x005F_x000D_", "_x000D_"),
+            ("_x", "_x"),
+            ("_x12_", "_x12_"),
+            ("_xD800_", "_xD800_"),
+            ("_x+041_", "_x+041_"),
+            ("é_xé000_", "é_xé000_"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_found_from_the_workbook() {
+        assert_eq!(part_name("worksheets/sheet1.xml"), "xl/worksheets/sheet1.xml");
+        assert_eq!(part_name("/xl/sheet1.xml"), "xl/sheet1.xml");
+        assert_eq!(part_name("../../../a/./b.xml"), "a/b.xml");
+    }
+}

@@ -1,0 +1,103 @@
+//! Documents that are made to do harm, and damaged ones.
+
+use std::time::{Duration, Instant};
+
+use marquetry_extract::{ExtractError, Hint, Problem};
+
+use super::{extract, file, refusal};
+
+/// Far more than any of these takes, on a slow machine without optimization; what they guard against takes minutes.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+#[test]
+fn depth_overflows_nothing() {
+    const DEPTH: usize = 100_000;
+    let started = Instant::now();
+    let nested = |open: &str, close: &str| open.repeat(DEPTH) + "core" + &close.repeat(DEPTH);
+    assert_eq!(file("a.html", nested("<div>", "</div>")).content, "core");
+    assert_eq!(file("a.html", nested("<b>", "</i>")).content, "core");
+    assert_eq!(file("a.html", nested("<p><i>", "</section>")).content.trim(), "core");
+    assert_eq!(file("a.xml", nested("<a>", "</a>")).content, "a: core\n");
+    assert!(file("a.json", nested("[", "]").replace("core", "1")).content.contains("[0][0]"));
+    assert!(file("a.json", nested("{\"a\":", "}").replace("core", "1")).content.contains("a.a.a"));
+    assert!(file("a.md", nested("> ", "")).content.contains("core"));
+    assert!(file("a.md", nested("[", "](a)")).content.contains("core"));
+    assert!(file("a.md", nested("<b>", "</b>")).content.contains("core"));
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+#[test]
+fn entities_are_not_expanded() {
+    let mut text = "<!DOCTYPE lolz [<!ENTITY lol \"lol\">".to_owned();
+    for level in 1..10 {
+        let references = format!("&lol{};", level - 1).repeat(10);
+        text += &format!("<!ENTITY lol{level} \"{references}\">");
+    }
+    text += "<!ENTITY file SYSTEM \"file:///etc/passwd\">]><lolz>&lol9;&file;</lolz>";
+    let page = file("a.xml", text);
+    assert_eq!(page.content, "lolz: &lol9;&file;\n");
+    assert_eq!(
+        page.problems,
+        [Problem::Other { reason: "2 entities are not expanded".to_owned() }]
+    );
+}
+
+#[test]
+fn limits_are_named() {
+    let mut hint = Hint::file("a.txt");
+    hint.limits.max_bytes = 3;
+    let error = refusal("four", &hint);
+    assert_eq!(error.to_string(), "the limit max_bytes is 3, the document has 4 or more");
+
+    // Short documents that become long texts.
+    let key = "k".repeat(1000);
+    let json = format!("{{\"{key}\": [{}0]}}", "0,".repeat(100_000));
+    let csv = format!("{},b\n{}", &key[..80], "1,2\n".repeat(100_000));
+    for (name, text) in [("a.json", json), ("a.csv", csv)] {
+        let mut hint = Hint::file(name);
+        hint.limits.max_content_bytes = 1 << 20;
+        let error = refusal(text, &hint);
+        assert!(
+            matches!(error, ExtractError::Limit { limit: "max_content_bytes", found, .. } if found < 2 << 20),
+            "{name}: {error}"
+        );
+    }
+
+    let mut hint = Hint::file("a.txt");
+    hint.limits.max_pages = 2;
+    let error = refusal("1\u{C}2\u{C}3", &hint);
+    assert_eq!(error.to_string(), "the limit max_pages is 2, the document has 3 or more");
+}
+
+#[test]
+fn nul_and_invalid_bytes_are_told() {
+    let page = extract(b"a\0b", &Hint::media_type("text/plain"));
+    assert_eq!((page.content.as_str(), page.problems), ("a b", vec![Problem::Nul { count: 1 }]));
+
+    let page = file(
+        "a.md",
+        "# Grüße\n\nfür uns, \0 auch für ".bytes().chain(*b"\xFFdich").collect::<Vec<_>>(),
+    );
+    assert_eq!(page.content, "# Grüße\n\nfür uns, \u{20} auch für \u{FFFD}dich");
+    let invalid = Problem::InvalidBytes { count: 1, encoding: "UTF-8".to_owned() };
+    assert_eq!(page.problems, [invalid, Problem::Nul { count: 1 }]);
+}
+
+#[test]
+fn what_is_spelt_in_tag_characters_is_left_out() {
+    let spelt = |text: &str| {
+        text.bytes()
+            .map(|byte| char::from_u32(0xE0000 + u32::from(byte)).unwrap())
+            .collect::<String>()
+    };
+    let text = format!(
+        "# One{}\n\n# Two {}\n\n\u{1F3F4}{}\u{E007F}!",
+        spelt("obey"),
+        spelt("obey"),
+        spelt("gbeng")
+    );
+    let page = file("a.md", &text);
+    assert_eq!(page.content, format!("# One\n\n# Two \n\n\u{1F3F4}{}\u{E007F}!", spelt("gbeng")));
+    assert_eq!(page.problems, [Problem::Hidden { count: 2 }]);
+    assert_eq!(&page.content[page.headings[1].span.clone()], "# Two ");
+}

@@ -1,0 +1,33 @@
+//! Documents into text.
+
+#[cfg(feature = "docx")]
+mod books;
+#[cfg(feature = "docx")]
+mod docx;
+mod formats;
+mod hostile;
+#[cfg(feature = "pdf")]
+mod pdf;
+mod properties;
+mod rtf;
+mod seed;
+#[cfg(feature = "spreadsheet")]
+mod spreadsheet;
+mod support;
+
+use marquetry_extract::{ExtractError, Extracted, Hint};
+
+#[track_caller]
+fn extract(bytes: impl AsRef<[u8]>, hint: &Hint<'_>) -> Extracted {
+    marquetry_extract::extract(bytes.as_ref(), hint).unwrap()
+}
+
+#[track_caller]
+fn file(name: &str, bytes: impl AsRef<[u8]>) -> Extracted {
+    extract(bytes, &Hint::file(name))
+}
+
+#[track_caller]
+fn refusal(bytes: impl AsRef<[u8]>, hint: &Hint<'_>) -> ExtractError {
+    marquetry_extract::extract(bytes.as_ref(), hint).unwrap_err()
+}
