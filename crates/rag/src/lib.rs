@@ -43,7 +43,6 @@
 
 mod chunk;
 mod cite;
-mod embed;
 #[cfg(feature = "files")]
 mod files;
 mod label;
@@ -55,13 +54,6 @@ mod record;
 mod search;
 mod store;
 
-pub use crate::embed::Prefixed;
-#[cfg(feature = "builtin-model")]
-pub use crate::embed::StaticModel;
-#[cfg(feature = "remote")]
-pub use crate::embed::{ApiKey, EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions};
-#[cfg(feature = "transformer")]
-pub use crate::embed::{Transformer, TransformerOptions};
 #[cfg(feature = "files")]
 pub use crate::files::{
     FILE_MEDIA_TYPE, FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport, Indexer,
@@ -69,7 +61,6 @@ pub use crate::files::{
 };
 pub use crate::{
     chunk::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, chunk, count_words},
-    embed::{EmbedError, Embedder},
     quotes::straighten_quotes,
     record::{
         AtMost, AttributeKind, AttributeType, Caller, ContentChange, Expected, MemoryRecords,
@@ -79,8 +70,7 @@ pub use crate::{
     },
     search::{Fusion, Hit, Matching, SearchRequest, highlights},
     store::{
-        ChunkId, ChunkStore, Document, EmbeddingModel, Filter, MemoryStore, NewChunk, StoreError,
-        StoredChunk,
+        ChunkId, ChunkStore, Document, Filter, MemoryStore, NewChunk, StoreError, StoredChunk,
     },
 };
 pub use crate::{
@@ -100,6 +90,15 @@ pub use crate::{
     record::{LibsqlRecords, LibsqlRecordsOptions},
     store::{LibsqlOptions, LibsqlStore},
 };
+#[cfg(feature = "builtin-model")]
+pub use marquetry_embed::builtin::StaticModel;
+#[cfg(feature = "remote")]
+pub use marquetry_embed::remote::{
+    ApiKey, EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions,
+};
+#[cfg(feature = "transformer")]
+pub use marquetry_embed::transformer::{Transformer, TransformerOptions};
+pub use marquetry_embed::{EmbedError, Embedder, EmbeddingModel, Prefixed};
 pub use marquetry_extract::{
     ExtractError, Extracted, Extractor, Heading, Hint, Limits as ExtractLimits, Note, Page,
     Problem, Registry, Source, extract,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use marquetry_extract::{Extracted, Hint};
-use proptest::{prelude::*, sample::select, strategy::Strategy as _};
+use proptest::{prelude::*, sample::select};
 
 const NAMES: [&str; 18] = [
     "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.tsv", "a.rs", "a.docx",

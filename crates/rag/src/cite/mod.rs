@@ -10,6 +10,7 @@ mod search;
 use std::collections::BTreeSet;
 
 use marquetry_context_blocks::Builder;
+use marquetry_embed::EmbedError;
 
 pub use self::{
     block::{CitationBlock, Cited, CitedMessage, Offsets, Passage},
@@ -18,7 +19,6 @@ pub use self::{
 };
 use self::{known::Known, reference::Reference, search::Search};
 use crate::{
-    embed::EmbedError,
     pipeline::{Pipeline, PipelineError},
     record::{Caller, Record, RecordError, Records},
     store::StoreError,

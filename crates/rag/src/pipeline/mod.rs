@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use marquetry_embed::{EmbedError, Embedder};
 use marquetry_extract::{Extracted, Stop};
 
 use crate::{
     chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until},
-    embed::{EmbedError, Embedder},
     search::{Hit, SearchRequest},
     store::{ChunkStore, Document, NewChunk, StoreError, blocking},
 };

@@ -30,6 +30,7 @@ pub use self::{
     memory::MemoryStore,
 };
 use crate::search::{Hit, SearchRequest};
+pub(crate) use marquetry_embed::EmbeddingModel;
 
 /// A place that keeps documents with their chunks, and finds chunks by vector and by words.
 ///
@@ -108,30 +109,6 @@ pub trait ChunkStore: Send + Sync + 'static {
     /// [`StoreError::Busy`] if others are still at it, so that not all was moved; nothing is lost.
     async fn checkpoint(&self) -> Result<(), StoreError> {
         Ok(())
-    }
-}
-
-/// Which model made the vectors; those of two models are never compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmbeddingModel {
-    /// The model's name and version.
-    pub identity: String,
-    /// How many numbers a vector has.
-    pub dimension: usize,
-}
-
-impl EmbeddingModel {
-    /// A model by name and dimension.
-    pub fn new(identity: impl Into<String>, dimension: usize) -> Self {
-        Self { identity: identity.into(), dimension }
-    }
-}
-
-#[cfg(feature = "builtin-model")]
-impl Default for EmbeddingModel {
-    /// The built-in model.
-    fn default() -> Self {
-        Self::new(crate::StaticModel::IDENTITY, crate::StaticModel::DIMENSION)
     }
 }
 

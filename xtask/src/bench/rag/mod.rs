@@ -22,7 +22,7 @@ pub(crate) struct Options {
     /// speed is measured.
     #[arg(long, value_name = "FOLDER")]
     collection: Option<PathBuf>,
-    /// A sentence transformer that looks through the collection, too; may be given several times. `crates/rag/tests/embedding/install`
+    /// A sentence transformer that looks through the collection, too; may be given several times. `crates/embed/tests/embedding/install`
     /// gets one into `target/models/all-MiniLM-L6-v2`.
     #[arg(long, value_name = "FOLDER", requires = "collection")]
     model: Vec<PathBuf>,

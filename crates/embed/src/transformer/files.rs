@@ -7,7 +7,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use tokenizers::{Tokenizer, TruncationParams};
 
 use super::TransformerOptions;
-use crate::embed::EmbedError;
+use crate::EmbedError;
 
 /// How the vectors of a text's tokens become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

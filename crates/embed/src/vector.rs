@@ -1,10 +1,9 @@
 //! What is asked of every vector that does not come from the crate itself.
 
-use super::EmbedError;
-use crate::store::EmbeddingModel;
+use crate::{EmbedError, EmbeddingModel};
 
 /// Makes a vector's length 1, and holds it to its model. One of zeros stays.
-pub(super) fn normalized(
+pub(crate) fn normalized(
     model: &EmbeddingModel,
     mut vector: Vec<f32>,
 ) -> Result<Vec<f32>, EmbedError> {

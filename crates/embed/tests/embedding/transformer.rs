@@ -2,7 +2,10 @@
 
 use std::{fs, io::Write as _, path::Path};
 
-use marquetry_rag::{EmbedError, Embedder, Transformer, TransformerOptions};
+use marquetry_embed::{
+    EmbedError, Embedder,
+    transformer::{Transformer, TransformerOptions},
+};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -190,7 +193,7 @@ async fn minilm_gives_the_vectors_that_it_should() {
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/all-MiniLM-L6-v2");
     if !folder.join("version").exists() {
-        let missing = "all-MiniLM-L6-v2 not found; run crates/rag/tests/embedding/install";
+        let missing = "all-MiniLM-L6-v2 not found; run crates/embed/tests/embedding/install";
         assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{missing}");
         // Not `eprintln!`, whose output the test harness keeps to itself when a test passes.
         let _ = std::io::stderr().write_all(format!("SKIPPED (1): {missing}\n").as_bytes());

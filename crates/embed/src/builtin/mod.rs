@@ -1,23 +1,24 @@
-//! The model in the crate: one vector for each token, whose weighted mean is the vector of a text.
+//! The built-in model: one vector for each token, whose weighted mean is the vector of a text.
+
+mod wordpiece;
 
 use std::{ops::Range, sync::LazyLock};
 
 use async_trait::async_trait;
 use serde::Deserialize;
 
-use super::{
-    EmbedError, Embedder,
+use self::wordpiece::WordPiece;
+use crate::{
+    EmbedError, Embedder, EmbeddingModel,
     turns::{blocking, turn},
-    wordpiece::WordPiece,
 };
-use crate::store::EmbeddingModel;
 
 /// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million tokens a second.
 ///
 /// It was distilled from all-MiniLM-L6-v2; `model/README.md` in the crate says how, and under which licences.
 ///
 /// ```
-/// use marquetry_rag::StaticModel;
+/// use marquetry_embed::builtin::StaticModel;
 ///
 /// let model = StaticModel::built_in();
 /// let [cat, kitten, engine] =
@@ -31,6 +32,13 @@ pub struct StaticModel {
     rows: &'static [u8],
     /// What each row is multiplied by.
     weights: Vec<f32>,
+}
+
+impl Default for EmbeddingModel {
+    /// The built-in model.
+    fn default() -> Self {
+        Self::new(StaticModel::IDENTITY, StaticModel::DIMENSION)
+    }
 }
 
 impl StaticModel {
@@ -83,7 +91,7 @@ impl StaticModel {
         if all == 0 { 0.0 } else { known as f32 / all as f32 }
     }
 
-    /// How many tokens a text has, for [`ChunkOptions::max_tokens`](crate::ChunkOptions::max_tokens).
+    /// How many tokens a text has, as [`Embedder::count_tokens`] returns it.
     pub fn count_tokens(&self, text: &str) -> usize {
         let mut ids = Vec::new();
         self.tokens.tokenize(text, &mut ids);

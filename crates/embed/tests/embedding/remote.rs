@@ -6,9 +6,9 @@ use std::{
 };
 
 use axum::response::Response;
-use marquetry_rag::{
-    EmbedError, Embedder, EmbeddingApi, EmbeddingModel, EndpointFailure, RemoteEmbedder,
-    RemoteOptions,
+use marquetry_embed::{
+    EmbedError, Embedder, EmbeddingModel,
+    remote::{EmbeddingApi, EndpointFailure, RemoteEmbedder, RemoteOptions},
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -395,26 +395,4 @@ async fn a_place_that_cannot_be_right_is_refused_at_once() {
     options.base_url = Some("http://embeddings.example/v1".to_owned());
     let error = RemoteEmbedder::open(options).await.err().unwrap();
     assert!(error.to_string().contains("allow_plain_http"), "{error}");
-}
-
-#[tokio::test]
-async fn a_store_of_another_model_says_what_to_do() {
-    use std::sync::Arc;
-
-    use marquetry_rag::{MemoryStore, Pipeline};
-
-    let endpoint = Endpoint::new(EmbeddingApi::OpenAi, []);
-    let mut options = endpoint.options().await;
-    options.identity = Some("new-model".to_owned());
-    let embedder = Arc::new(RemoteEmbedder::open(options).await.unwrap());
-    // By name, and by dimension alone.
-    for (name, dimension) in [("old-model", DIMENSION), ("new-model", DIMENSION + 1)] {
-        let store = Arc::new(MemoryStore::new(EmbeddingModel::new(name, dimension)));
-        let error = Pipeline::new(store, Arc::clone(&embedder) as _).err().unwrap().to_string();
-        for part in [&format!("{name:?} ({dimension} numbers)"), "index the documents again"] {
-            assert!(error.contains(part), "{error}");
-        }
-    }
-    let store = Arc::new(MemoryStore::new(embedder.model().clone()));
-    assert!(Pipeline::new(store, embedder).is_ok());
 }

@@ -19,8 +19,8 @@ use self::{
     answer::{Question, message, shortened},
     retry::{retried, wanted_wait},
 };
-use super::{EmbedError, Embedder, error::EndpointFailure, vector::normalized};
-use crate::store::EmbeddingModel;
+pub use crate::error::EndpointFailure;
+use crate::{EmbedError, Embedder, EmbeddingModel, vector::normalized};
 
 /// A model behind OpenAI's `/v1/embeddings`, or what speaks like it, or Ollama's `/api/embed`.
 ///
@@ -29,9 +29,9 @@ use crate::store::EmbeddingModel;
 /// which endpoints refuse, gets a vector of zeros.
 ///
 /// ```no_run
-/// use marquetry_rag::{Embedder, EmbeddingApi, RemoteEmbedder, RemoteOptions};
+/// use marquetry_embed::{Embedder, remote::{EmbeddingApi, RemoteEmbedder, RemoteOptions}};
 ///
-/// # async fn run() -> Result<(), marquetry_rag::EmbedError> {
+/// # async fn run() -> Result<(), marquetry_embed::EmbedError> {
 /// let model = RemoteEmbedder::open(RemoteOptions::new(EmbeddingApi::Ollama, "all-minilm")).await?;
 /// assert_eq!(model.model().identity, "ollama:all-minilm@http://127.0.0.1:11434");
 /// let vectors = model.embed(&["Bread is made of flour and water.".to_owned()]).await?;
@@ -302,8 +302,8 @@ mod tests {
     #[cfg(feature = "builtin-model")]
     #[test]
     fn tokens_are_rarely_estimated_too_few() {
-        let model = crate::StaticModel::built_in();
-        let text = include_str!("../../../model/README.md");
+        let model = crate::builtin::StaticModel::built_in();
+        let text = include_str!("../../model/README.md");
         let paragraphs = || text.split("\n\n").filter(|text| text.split_whitespace().count() > 5);
         assert!(paragraphs().count() > 3);
         for text in paragraphs() {

@@ -7,7 +7,8 @@ use std::{
 
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
-use super::{super::error::EndpointFailure, RemoteOptions};
+use super::RemoteOptions;
+use crate::error::EndpointFailure;
 
 /// Does it again while it fails for a while only, with longer and longer waits, or those that the endpoint asks for.
 pub(super) async fn retried<T, F: Future<Output = Result<T, EndpointFailure>>>(

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-use super::super::EmbedError;
+use crate::EmbedError;
 
 /// Which of two languages an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

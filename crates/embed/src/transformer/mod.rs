@@ -12,8 +12,7 @@ use tokenizers::Tokenizer;
 use tokio::sync::Semaphore;
 
 use self::files::{Files, Pooling};
-use super::{EmbedError, Embedder, turns::blocking, vector::normalized};
-use crate::store::EmbeddingModel;
+use crate::{EmbedError, Embedder, EmbeddingModel, turns::blocking, vector::normalized};
 
 /// Where a model lies, and how much may be worked on at once.
 #[derive(Clone, Debug)]
@@ -42,9 +41,9 @@ impl TransformerOptions {
 /// they lie.
 ///
 /// ```no_run
-/// use marquetry_rag::{Embedder, Transformer, TransformerOptions};
+/// use marquetry_embed::{Embedder, transformer::{Transformer, TransformerOptions}};
 ///
-/// # async fn run() -> Result<(), marquetry_rag::EmbedError> {
+/// # async fn run() -> Result<(), marquetry_embed::EmbedError> {
 /// let model = Transformer::open(TransformerOptions::new("models/all-MiniLM-L6-v2")).await?;
 /// assert!(model.model().identity.starts_with("bert-6x384#"));
 /// let vectors = model.embed(&["Bread is made of flour and water.".to_owned()]).await?;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use marquetry_rag::Embedder;
+use marquetry_embed::Embedder;
 
 /// How often another task had its turn while these texts were embedded.
 async fn turns_of_others(model: &impl Embedder, texts: &[String]) -> u32 {
@@ -34,7 +34,7 @@ async fn turns_of_others(model: &impl Embedder, texts: &[String]) -> u32 {
 #[cfg(feature = "builtin-model")]
 #[tokio::test(flavor = "current_thread")]
 async fn the_built_in_model_holds_nobody_up() {
-    let model = marquetry_rag::StaticModel::built_in();
+    let model = marquetry_embed::builtin::StaticModel::built_in();
     let texts = vec!["Bread is made of flour and water. ".repeat(100); 400];
     let turns = turns_of_others(&model, &texts).await;
     assert!(turns >= 5, "others had {turns} turns");
@@ -45,8 +45,8 @@ async fn the_built_in_model_holds_nobody_up() {
 async fn a_transformer_holds_nobody_up() {
     let folder = tempfile::TempDir::new().unwrap();
     super::folder::write(folder.path(), 1);
-    let options = marquetry_rag::TransformerOptions::new(folder.path());
-    let model = marquetry_rag::Transformer::open(options).await.unwrap();
+    let options = marquetry_embed::transformer::TransformerOptions::new(folder.path());
+    let model = marquetry_embed::transformer::Transformer::open(options).await.unwrap();
     let texts = vec!["Bread is made of flour and water. ".repeat(10); 2_000];
     let turns = turns_of_others(&model, &texts).await;
     assert!(turns >= 5, "others had {turns} turns");

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{EmbedError, Embedder};
-use crate::store::EmbeddingModel;
+use crate::{EmbedError, Embedder, EmbeddingModel};
 
 /// A model that wants something said before each text, such as `query: ` and `passage: ` (E5) or `search_query: ` and
 /// `search_document: ` (nomic-embed-text); its model card says what.
@@ -15,7 +14,7 @@ use crate::store::EmbeddingModel;
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use std::sync::Arc;
-/// use marquetry_rag::{Embedder, Prefixed, StaticModel};
+/// use marquetry_embed::{Embedder, Prefixed, builtin::StaticModel};
 ///
 /// let model = Prefixed::new(Arc::new(StaticModel::built_in()), "query: ", "passage: ");
 /// assert_eq!(model.model().identity, r#"minilm-static-256-i8 with "query: " and "passage: ""#);
@@ -81,12 +80,7 @@ impl Embedder for Prefixed {
 #[cfg(all(test, feature = "builtin-model"))]
 mod tests {
     use super::*;
-    use crate::{
-        embed::StaticModel,
-        pipeline::Pipeline,
-        search::SearchRequest,
-        store::{Document, MemoryStore, NewChunk},
-    };
+    use crate::builtin::StaticModel;
 
     fn model(query: &str, passage: &str) -> Prefixed {
         Prefixed::new(Arc::new(StaticModel::built_in()), query, passage)
@@ -101,13 +95,6 @@ mod tests {
         assert_eq!(passages, [built_in.embed("answer bread"), built_in.embed("answer ")]);
         assert_eq!(model.embed_query("bread").await.unwrap(), built_in.embed("question bread"));
         assert_eq!(model.count_tokens("bread"), 2);
-        // A search asks as for a question.
-        let store = Arc::new(MemoryStore::new(model.model().clone()));
-        let pipeline = Pipeline::new(store, Arc::new(model)).unwrap();
-        let chunk = NewChunk::of_text("…", built_in.embed("question bread"));
-        pipeline.store().replace(Document::new("a"), vec![chunk]).await.unwrap();
-        let hits = pipeline.search(SearchRequest::new("bread", None)).await.unwrap();
-        assert!(hits[0].similarity.is_some_and(|cosine| cosine > 0.999), "{hits:?}");
     }
 
     #[test]

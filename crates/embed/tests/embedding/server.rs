@@ -13,7 +13,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use marquetry_rag::{ApiKey, EmbeddingApi, RemoteOptions};
+use marquetry_embed::remote::{ApiKey, EmbeddingApi, RemoteOptions};
 use serde_json::{Value, json};
 
 /// A key that no message may hold.
