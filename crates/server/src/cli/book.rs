@@ -196,6 +196,22 @@ fn server_files_are_accepted() {
     assert!(count > 5, "only {count} files of servers were found");
 }
 
+/// A scenario that a page shows is one that `cargo xtask test-scenarios` runs.
+#[test]
+fn scenarios_are_those_of_the_tests() {
+    let blocks = blocks();
+    let shown: Vec<_> = blocks.iter().filter(|it| it.text.contains("\nsteps:\n")).collect();
+    assert!(!shown.is_empty(), "no page shows a scenario");
+    for block in shown {
+        let id = block.text.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+        let id = id.split_whitespace().next().unwrap();
+        let folders = fs::read_dir(root().join("tests/scenarios")).unwrap();
+        let files = folders.map(|folder| folder.unwrap().path().join(format!("{id}.yaml")));
+        let found: Vec<_> = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
+        assert_eq!(found, [block.text.as_str()], "{}: scenario {id}", block.place);
+    }
+}
+
 #[test]
 fn links_lead_to_files() {
     for (path, text) in pages() {
@@ -210,6 +226,30 @@ fn links_lead_to_files() {
             assert!(folder.join(file).exists(), "{}: no file {target}", path.display());
         }
     }
+}
+
+/// A path of this repository that a page names in code style exists, so that a page is noticed when files move.
+#[test]
+fn named_files_exist() {
+    let mut pages = pages();
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        pages.push((name.into(), fs::read_to_string(root().join(name)).unwrap()));
+    }
+    let mut count = 0;
+    for (page, text) in pages {
+        let prose = text.split("```").step_by(2);
+        for code in prose.flat_map(|prose| prose.split('`').skip(1).step_by(2)) {
+            let is_ours = ["bench/", "crates/", "docs/", "fuzz/", "packaging/", "tests/", "xtask/"]
+                .iter()
+                .any(|folder| code.starts_with(folder));
+            let is_path = !code.contains(|c: char| c.is_whitespace() || "<>{}*…".contains(c));
+            if is_ours && is_path {
+                assert!(root().join(code).exists(), "{}: no file {code}", page.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 10, "only {count} files are named");
 }
 
 #[test]
