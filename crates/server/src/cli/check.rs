@@ -179,14 +179,23 @@ fn auth(auth: &AuthConfig) -> String {
     }
 }
 
+/// A number of things, in words.
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 fn line(upstream: &UpstreamConfig) -> String {
     let what = match &upstream.transport {
         Transport::Stdio { command, args, env, .. } => {
-            format!("stdio  {command}, {} arguments, {} variables", args.len(), env.len())
+            format!(
+                "stdio  {command}, {}, {}",
+                count(args.len(), "argument"),
+                count(env.len(), "environment variable")
+            )
         }
         Transport::Http { url, headers, .. } => {
             let kind = upstream.transport.kind();
-            format!("{kind:5}  {}, {} headers", without_secrets(url), headers.len())
+            format!("{kind:5}  {}, {}", without_secrets(url), count(headers.len(), "header"))
         }
         Transport::Unusable { kind, problem } => format!("{kind:5}  not started: {problem}"),
         Transport::Elsewhere => "not reached".to_owned(),
@@ -223,7 +232,10 @@ mod tests {
         assert!(summary.contains(auth), "{summary}");
         let knowledge = "\nknowledge  postgres://h:2/k\n  vectors  m of ollama at http://h:3/\n  chat     c of openai\n";
         assert!(summary.contains(knowledge), "{summary}");
-        assert!(summary.contains("  fs      stdio  npx, 1 arguments, 1 variables\n"), "{summary}");
+        assert!(
+            summary.contains("  fs      stdio  npx, 1 argument, 1 environment variable\n"),
+            "{summary}"
+        );
         assert!(
             summary.contains("  remote  http   http://h:1/mcp, 0 headers (disabled)\n"),
             "{summary}"

@@ -8,7 +8,7 @@ use std::{
 use super::printable_line;
 use crate::{config::Input, logging};
 
-/// What is typed; nothing where there is no terminal, or an empty line and no default.
+/// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {
     // A question is no JSON.
     if logging::is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -16,7 +16,14 @@ pub(super) fn ask(input: &Input) -> Option<String> {
     }
     let what = printable_line(input.description.as_deref().unwrap_or(&input.id));
     let default = input.default.as_ref().map(|default| format!(" [{}]", printable_line(default)));
-    eprint!("{what} (${{input:{}}}){}: ", printable_line(&input.id), default.unwrap_or_default());
+    let options: Vec<String> =
+        input.options.iter().map(|option| printable_line(option.value())).collect();
+    let options = match options.is_empty() {
+        true => String::new(),
+        false => format!(", one of {}", options.join(", ")),
+    };
+    let id = printable_line(&input.id);
+    eprint!("{what} (${{input:{id}}}{options}){}: ", default.unwrap_or_default());
     _ = io::stderr().flush();
     let line = if input.password { read_hidden() } else { read() };
     line.filter(|line| !line.is_empty())

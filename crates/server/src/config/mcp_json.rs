@@ -40,6 +40,25 @@ pub(crate) struct Input {
     pub(crate) password: bool,
     #[serde(deserialize_with = "lenient")]
     pub(crate) default: Option<String>,
+    /// The values to choose from (`pickString`).
+    #[serde(deserialize_with = "lenient_list")]
+    pub(crate) options: Vec<PickOption>,
+}
+
+/// One value of a `pickString` input: a string, or an object with a label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum PickOption {
+    Value(String),
+    Labelled { value: String },
+}
+
+impl PickOption {
+    pub(crate) fn value(&self) -> &str {
+        match self {
+            Self::Value(value) | Self::Labelled { value } => value,
+        }
+    }
 }
 
 /// Where the servers stand: a path of keys from the root. VS Code writes `mcp.servers` as one key or as two.
@@ -100,7 +119,10 @@ pub(crate) fn parse(
     let reader = Reader { text, file };
     let mut warnings = Vec::new();
     let root: IndexMap<String, &RawValue> = serde_json::from_str(text).map_err(|error| {
-        let problem = json_problem(&error, "an object with \"mcpServers\"");
+        let mut problem = json_problem(&error, "an object with \"mcpServers\"");
+        if looks_like_toml(text) {
+            problem.push_str("; this looks like TOML: give a marquetry.toml with --config");
+        }
         ConfigError { place: Some(place_of(&error)), ..ConfigError::of_file(file, problem) }
     })?;
     let Some((section, servers)) =
@@ -127,15 +149,49 @@ pub(crate) fn parse(
         answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
     };
 
+    for other in SECTIONS.into_iter().filter(|path| path.join(".") != section) {
+        if find(&root, other).is_some() {
+            let other = other.join(".");
+            warnings
+                .push(format!("{file}: {other:?} is not used; servers are read from {section:?}"));
+        }
+    }
+    if root.contains_key("projects") {
+        warnings.push(format!(
+            "{file}: \"projects\" is not used; copy the servers of a project to {section:?}"
+        ));
+    }
+
     let mut servers = IndexMap::new();
     for (name, entry) in entries.0 {
         let server = ServerReader { reader, section: &section, name: &name };
-        let upstream = server.read(entry, variables, disabled(&name), &mut warnings)?;
+        let upstream = match server.read(entry, variables, disabled(&name), &mut warnings) {
+            Ok(upstream) => upstream,
+            // A mistake in one entry costs that server alone.
+            Err(error) => {
+                warnings.push(not_started(&name, &error));
+                UpstreamConfig::new(Transport::Unusable {
+                    kind: "invalid",
+                    problem: error.to_string(),
+                })
+            }
+        };
         if servers.insert(name.clone(), upstream).is_some() {
             warnings.push(format!("{file}: server {name:?} is defined twice; the later counts"));
         }
     }
     Ok(McpJson { servers, warnings })
+}
+
+/// Whether the first line with text opens a table or sets a key of TOML.
+fn looks_like_toml(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    let Some(line) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
+        return false;
+    };
+    let is_table = line.starts_with('[') && line[1..].starts_with(|c: char| c.is_ascii_lowercase());
+    let is_key = line.starts_with(|c: char| c.is_ascii_lowercase()) && line.contains(" = ");
+    is_table || is_key
 }
 
 /// The value at a path of keys.
@@ -193,6 +249,16 @@ fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
     Ok(serde_json::from_str::<Scalar>(value.get()).ok().map(|scalar| scalar.0))
 }
 
+/// A list; anything else counts as empty.
+fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let value = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(value.get()).unwrap_or_default())
+}
+
 #[derive(Clone, Copy)]
 struct Reader<'t> {
     text: &'t str,
@@ -222,6 +288,9 @@ impl<'t> ServerReader<'t> {
     ) -> Result<UpstreamConfig, ConfigError> {
         let Reader { file, .. } = self.reader;
         let key = [self.section, self.name];
+        if self.name.is_empty() {
+            return Err(self.reader.error(&key, entry, "expected a name for the server"));
+        }
         let members = json_members(entry.get()).ok_or_else(|| {
             self.reader.error(&key, entry, "expected an object with \"command\" or \"url\"")
         })?;
@@ -528,10 +597,13 @@ mod tests {
         parse(text, "mcp.json", &variables, &|name| name == "known-off", ask)
     }
 
-    /// One line an error, in the order of `texts`.
+    /// One line an error, in the order of `texts`. The mistake of one server is a warning.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
-        let error = |text: &&str| parsed(text).unwrap_err();
+        let error = |text: &&str| match parsed(text) {
+            Ok(McpJson { warnings, .. }) => warnings.join("; "),
+            Err(error) => error.to_string(),
+        };
         want.assert_eq(&texts.iter().map(|text| format!("{}\n", error(text))).collect::<String>());
     }
 
@@ -600,6 +672,7 @@ mod tests {
             &[
                 "{\n \"mcpServers\": {\"a\"}}",
                 "[]",
+                "# A comment.\n[gateway]\n",
                 r#"{"mcpServer": {}}"#,
                 r#"{"mcpServers": []}"#,
                 "{\"mcpServers\": {\n  \"a\": \"x\"}}",
@@ -608,20 +681,53 @@ mod tests {
                 r#"{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "127.0.0.1:80/mcp"}}}"#,
                 r#"{"mcpServers": {"a": {"url": "http://x", "headers": {"a b": "c"}}}}"#,
+                r#"{"mcpServers": {"": {"command": "x"}}}"#,
             ],
             expect![[r#"
                 mcp.json:2:20: not valid JSON: expected `:`
                 mcp.json:1:1: expected an object with "mcpServers"
+                mcp.json:1:1: not valid JSON: expected value; this looks like TOML: give a marquetry.toml with --config
                 mcp.json: expected "mcpServers" instead of "mcpServer"
                 mcp.json:1:16: mcpServers: expected an object by server name
-                mcp.json:2:8: mcpServers.a: expected an object with "command" or "url"
-                mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
-                mcp.json:1:47: mcpServers.a.args: expected an array of strings
-                mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
-                mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
-                mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
+                server "a" is not started: mcp.json:2:8: mcpServers.a: expected an object with "command" or "url"
+                server "a" is not started: mcp.json:1:22: mcpServers.a: expected "command" (a program) or "url" (a server)
+                server "a" is not started: mcp.json:1:47: mcpServers.a.args: expected an array of strings
+                server "a" is not started: mcp.json:1:22: mcpServers.a: both "command" and "url" are given; expected one of them
+                server "a" is not started: mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
+                server "a" is not started: mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
+                server "" is not started: mcp.json:1:21: mcpServers."": expected a name for the server
             "#]],
         );
+    }
+
+    #[test]
+    fn a_mistake_in_one_entry_costs_that_server_alone() {
+        let text = r#"{"mcpServers": {"a": null, "b": {"command": "x", "disabledTools": "t"}, "c": {"command": "x"}}}"#;
+        let McpJson { servers, warnings } = parsed(text).unwrap();
+        let kinds: Vec<_> = servers.values().map(|server| server.transport.kind()).collect();
+        assert_eq!(kinds, ["invalid", "invalid", "stdio"]);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+    }
+
+    #[test]
+    fn servers_at_a_second_place_are_a_warning() {
+        let text = r#"{"mcpServers": {}, "servers": {"a": {}}, "projects": {"/x": {}}}"#;
+        let warnings = parsed(text).unwrap().warnings.join("\n");
+        expect![[r#"
+            mcp.json: "servers" is not used; servers are read from "mcpServers"
+            mcp.json: "projects" is not used; copy the servers of a project to "mcpServers""#]]
+        .assert_eq(&warnings);
+    }
+
+    #[test]
+    fn the_options_of_an_input_are_read() {
+        let text = r#"{"inputs": [{"id": "k", "type": "pickString", "options": ["a", {"label": "B", "value": "b"}]}],
+            "servers": {"a": {"command": "${input:k}"}}}"#;
+        let ask = |input: &Input| {
+            let options: Vec<_> = input.options.iter().map(PickOption::value).collect();
+            Some(options.join("-"))
+        };
+        assert_eq!(shown(&parsed_asking(text, &ask).unwrap().servers["a"]), "a-b []");
     }
 
     #[test]

@@ -409,7 +409,10 @@ fn toml_error(text: &str, file: &str, error: &toml::de::Error) -> ConfigError {
             Some(&"auth") => true,
             _ => false,
         };
-    let problem = problem(&if is_secret { without_value(message) } else { message.to_owned() });
+    let mut problem = problem(&if is_secret { without_value(message) } else { message.to_owned() });
+    if text.trim_start().starts_with('{') {
+        problem.push_str("; this looks like JSON: give an mcp.json with --mcp-config");
+    }
     ConfigError::of_key(file, text, error.span().map(|span| span.start), &path, problem)
 }
 

@@ -68,10 +68,10 @@ pub enum Transport {
         /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). What it speaks is found out in any case.
         is_sse: bool,
     },
-    /// In a way that this machine or this program does not have: an environment variable is not set, or only other clients know the
-    /// transport. The upstream is listed as failed, and stops no other.
+    /// Cannot be started here: its entry is malformed, an environment variable is not set, or only other clients know the transport.
+    /// The upstream is listed as failed, and stops no other.
     Unusable {
-        /// `stdio`, `http`, `sse` or `unsupported`.
+        /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
         kind: &'static str,
         /// What is missing or not supported.
         problem: String,
