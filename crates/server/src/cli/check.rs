@@ -171,7 +171,7 @@ fn auth(auth: &AuthConfig) -> String {
         many => who.push(format!("{many} fixed tokens")),
     }
     if who.is_empty() {
-        return "none; whoever reaches it comes in".to_owned();
+        return "none; every caller that can connect is accepted".to_owned();
     }
     match auth.required_scopes.as_slice() {
         [] => who.join(", "),
@@ -220,7 +220,10 @@ mod tests {
         let text = "[mcp_servers.fs]\ncommand = 'npx'\nargs = ['--token=hush']\nenv = { K = 'hush' }\n\
                     [mcp_servers.remote]\nurl = 'http://me:hush@h:1/mcp?key=hush#hush'\ndisabled = true\n";
         let mut config = Config::from_toml(text, "t").unwrap();
-        assert!(summary(&config).contains("\nauth       none; whoever reaches it comes in\n"));
+        assert!(
+            summary(&config)
+                .contains("\nauth       none; every caller that can connect is accepted\n")
+        );
         let auth = "issuer = 'https://login.example'\nrequired_scopes = ['tools']\ntokens = { hush = { env = 'T' } }";
         config.auth = toml::from_str(auth).unwrap();
         let knowledge = "database = 'postgres://me:hush@h:2/k?password=hush'\n[embedding]\nprovider = 'ollama'\nmodel = 'm'\n\

@@ -243,7 +243,11 @@ fn admitted(auth: &AuthConfig) -> String {
     };
     let issued = auth.issuer.as_ref().map(|issuer| format!("whom {issuer} gives tokens"));
     let admitted: Vec<String> = [tokens, issued].into_iter().flatten().collect();
-    if admitted.is_empty() { "everybody who reaches it".to_owned() } else { admitted.join(", ") }
+    if admitted.is_empty() {
+        "every caller that can connect".to_owned()
+    } else {
+        admitted.join(", ")
+    }
 }
 
 /// What a person has to know once the server listens.
@@ -358,7 +362,7 @@ mod tests {
     #[test]
     fn the_greeting_says_who_may_come_in() {
         let of = |toml: &str| admitted(&toml::from_str(toml).unwrap());
-        assert_eq!(of(""), "everybody who reaches it");
+        assert_eq!(of(""), "every caller that can connect");
         assert_eq!(of("tokens = { a = { env = 'A' } }"), "the holder of 1 token");
         assert_eq!(
             of(

@@ -11,48 +11,48 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct GatewayConfig {
-    /// What stands between an upstream's prefix and the tool's own name.
+    /// Text between the prefix of an upstream and the name of its tool.
     pub separator: Separator,
-    /// How long one start of an upstream may take, from the process or connection to its list of tools, in milliseconds; programs that `npx` or
-    /// `uvx` download first take long. Each of its other lists may take as long again, and is left out when it takes longer.
+    /// Time limit of one start of an upstream, from the process or connection to its list of tools, in milliseconds. Downloads by `npx` or
+    /// `uvx` take long. Each of its other lists may take as long again, and is left out if it takes longer.
     pub start_timeout_ms: u64,
-    /// How long one call may take, in milliseconds; 0 is no limit.
+    /// Time limit of one call, in milliseconds; 0 is no limit.
     pub call_timeout_ms: u64,
-    /// After a call without an answer in its time: how long the upstream may take to answer a ping before it is started again, in
-    /// milliseconds.
+    /// Time that an upstream gets to answer a ping after a call has exceeded its time limit, in milliseconds. Without an answer it is
+    /// restarted.
     pub ping_timeout_ms: u64,
-    /// How long after the server's start lists wait for upstreams that are still starting, in milliseconds, since not every client asks again
-    /// when tools arrive later; when absent, up to the `start_timeout_ms` of each. An upstream that has failed once is not waited for. Set less
-    /// than a client's own time-out where an upstream may hang; 0 answers at once. A call of a tool that is not known yet waits as long for the
-    /// upstream of that prefix.
+    /// Time after the server's start during which lists wait for upstreams that are still starting, in milliseconds; 0 answers at once.
+    /// Not every client asks again when tools arrive later. Without it, lists wait up to the `start_timeout_ms` of each upstream. Set it
+    /// below the client's own time limit if an upstream may hang. A failed upstream is not waited for. A call of an unknown tool waits as
+    /// long for the upstream with that prefix.
     #[schemars(example = 3_000)]
     pub list_wait_ms: Option<u64>,
-    /// The least time between two fetches of a list of one upstream because the time is over for which it is good (`ttlMs`), in milliseconds.
-    /// That a list has changed is always heard at once.
+    /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in milliseconds. An announced change is fetched at
+    /// once.
     pub list_refetch_ms: u64,
-    /// Pause before the first restart of an upstream that ended, in milliseconds; doubled after every failure in a row.
+    /// Pause before the first restart of a failed upstream, in milliseconds. It doubles with every further failure.
     pub restart_delay_ms: u64,
     /// Longest pause between restarts, in milliseconds.
     pub restart_max_delay_ms: u64,
-    /// Failures in a row after which an upstream is given up; 0 never gives up.
+    /// Consecutive failures after which an upstream is not restarted any more; 0 is no limit.
     pub restart_max_failures: u32,
-    /// How long a child process may take to end after its input was closed, and again after SIGTERM, in milliseconds.
+    /// Time that a child process gets to end after its input was closed, and again after SIGTERM, in milliseconds.
     pub stop_grace_ms: u64,
-    /// Environment variables that child processes see beside PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG, LC_*, TZ, TMPDIR, TMP, TEMP, XDG_*,
-    /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in small letters), NODE_EXTRA_CA_CERTS and SSL_CERT_*; a `*` at the end stands for
-    /// any rest, as in "NVM_*". What one server alone needs belongs in its `env`.
+    /// Environment variables that child processes see besides PATH, HOME, USER, LOGNAME, SHELL, TERM, LANG, LC_*, TZ, TMPDIR, TMP, TEMP, XDG_*,
+    /// HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY (also in lower case), NODE_EXTRA_CA_CERTS and SSL_CERT_*. A name may end with `*`,
+    /// as in "NVM_*". Variables for one server belong in its `env`.
     pub pass_env: Vec<String>,
-    /// Where the tokens of `marquetry login` are kept, readable by this user alone; when absent, `marquetry/credentials` in
+    /// Directory for the tokens of `marquetry login`, readable by this user only. Without it, `marquetry/credentials` in
     /// `$XDG_STATE_HOME` or `~/.local/state`.
     #[schemars(example = &"/var/lib/marquetry/credentials")]
     pub credentials_directory: Option<PathBuf>,
-    /// The HTTP proxy by which upstreams over HTTP, and the authorization servers that they name, are reached; it is asked for a tunnel
-    /// (`CONNECT`). User and password may stand before the host.
+    /// HTTP proxy for upstreams over HTTP and their authorization servers. It is asked for a tunnel (`CONNECT`). The URL may contain user
+    /// and password.
     #[schemars(example = &"http://proxy.example:3128")]
     pub proxy: Option<String>,
-    /// Hosts that are reached without the proxy: names, addresses, or with a leading dot a whole domain.
+    /// Hosts that are reached without the proxy: names, addresses, or a whole domain with a leading dot.
     pub no_proxy: Vec<String>,
-    /// A file with certificate authorities in PEM that are trusted beside Mozilla's, for upstreams with certificates of an organisation's own.
+    /// File with certificate authorities (PEM) that are trusted besides Mozilla's, for upstreams with certificates of your organisation.
     #[schemars(example = &"/etc/ssl/certs/organisation.pem")]
     pub ca_file: Option<PathBuf>,
     /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's program, and ends what that

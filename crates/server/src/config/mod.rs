@@ -82,27 +82,27 @@ use self::{
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Config {
-    /// How the server is reached.
+    /// The address of the server, and who may call it.
     pub server: ServerConfig,
-    /// Who may come in over HTTP: with neither `issuer` nor `tokens`, everybody who reaches the server.
-    /// It applies to `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`; `/`, `/livez`, `/readyz`, the one word of `/healthz` and the metadata
-    /// for clients stay open. The whole of `/healthz` is for tokens with the scope `admin`.
+    /// Who may call the server over HTTP. Without `issuer` and `tokens`, every caller that can connect.
+    /// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata
+    /// for clients need no token; the details of `/healthz` need the scope `admin`.
     pub auth: AuthConfig,
-    /// What is written to standard error.
+    /// The log, which is written to standard error.
     pub log: LogConfig,
-    /// How upstreams are named, started and watched.
+    /// How upstreams are named, started and supervised.
     pub gateway: GatewayConfig,
-    /// What becomes of large and binary tool answers.
+    /// How large and binary tool answers become artifacts.
     pub artifacts: ArtifactsConfig,
-    /// This server's own tools, by groups. What is listed costs every conversation some thousand tokens; a tool that is not listed cannot be called.
+    /// This server's own tools, by groups. Listed tools cost every conversation some thousand tokens. A tool of a group that is off cannot be called.
     pub tools: ToolsConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
-    /// Documents that are found by what they say, and other records: the tools `am7_*` and resources `am7://…`.
+    /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
     pub knowledge: KnowledgeConfig,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
-    /// What makes a run repeatable; for tests only.
+    /// Settings that make a run repeatable; for tests only.
     pub testing: TestingConfig,
     /// The upstreams by name. When two offer the same name or resource, the first in this order keeps it.
     #[serde(skip_serializing)]

@@ -247,13 +247,13 @@ fn check_says_what_would_be_started() {
     expect![[r#"
         settings   k.toml
         listen     http://127.0.0.1:3001/mcp
-        auth       none; whoever reaches it comes in
+        auth       none; every caller that can connect is accepted
         artifacts  memory; saved above 32768 bytes, shown up to 65536 bytes
         knowledge  new/k.db, not there yet
           vectors  by the model in this program
           chat     none
         servers    1
-          fs  stdio  sh, 2 arguments, 0 variables
+          fs  stdio  sh, 2 arguments, 0 environment variables
     "#]]
     .assert_eq(&String::from_utf8(output.stdout).unwrap());
     expect![[r#"
