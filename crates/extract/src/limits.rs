@@ -15,7 +15,7 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Bytes of the text that comes out; 64 MiB by default.
     pub max_content_bytes: u64,
-    /// Bytes that packed parts (of DOCX, spreadsheets, PDF) may have unpacked, all together; 512 MiB by default.
+    /// Bytes that packed parts (of DOCX, spreadsheets, PDF) may have unpacked, all together; 256 MiB by default.
     pub max_unpacked_bytes: u64,
     /// Pages; 10,000 by default.
     pub max_pages: u32,
@@ -29,7 +29,7 @@ impl Default for Limits {
         Self {
             max_bytes: 256 * MIB,
             max_content_bytes: 64 * MIB,
-            max_unpacked_bytes: 512 * MIB,
+            max_unpacked_bytes: 256 * MIB,
             max_pages: 10_000,
             max_time: Duration::from_secs(60),
         }

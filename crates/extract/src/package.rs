@@ -1,6 +1,9 @@
 //! The zip archive that an office document is, and the XML of its parts.
 
-use std::io::{Cursor, Read as _};
+use std::{
+    borrow::Cow,
+    io::{Cursor, Read as _},
+};
 
 use quick_xml::{
     Reader, XmlVersion,
@@ -98,7 +101,7 @@ pub(crate) fn each_event(
     xml: &[u8],
     mut see: impl FnMut(Event<'_>) -> Result<(), ExtractError>,
 ) -> Result<(), ExtractError> {
-    let xml = decode(xml, None).into_text();
+    let xml = text_of(xml);
     let mut reader = Reader::from_str(&xml);
     loop {
         match reader.read_event() {
@@ -109,6 +112,15 @@ pub(crate) fn each_event(
                 return Err(ExtractError::Malformed { format, reason });
             }
         }
+    }
+}
+
+/// Decodes a part. UTF-8 is borrowed: a copy of the largest part would double the memory that it takes.
+fn text_of(xml: &[u8]) -> Cow<'_, str> {
+    let is_utf_16 = xml.iter().take(2).any(|byte| *byte == 0);
+    match std::str::from_utf8(xml) {
+        Ok(text) if !is_utf_16 => Cow::Borrowed(text.trim_start_matches('\u{FEFF}')),
+        _ => Cow::Owned(decode(xml, None).into_text()),
     }
 }
 
@@ -143,8 +155,15 @@ pub(crate) fn gather(
                 text.end(element.local_name().as_ref());
             }
             Event::End(element) => text.end(element.local_name().as_ref()),
-            Event::Text(characters) if text.is_in_text() => text.push(&characters),
-            Event::CData(characters) if text.is_in_text() => text.push(&characters),
+            // The limit holds before the copy: one event may be as large as the part.
+            Event::Text(characters) if text.is_in_text() => {
+                source.check(before + text.len() + characters.len())?;
+                text.push(&characters);
+            }
+            Event::CData(characters) if text.is_in_text() => {
+                source.check(before + text.len() + characters.len())?;
+                text.push(&characters);
+            }
             Event::GeneralRef(reference) if text.is_in_text() => {
                 text.push(&resolved(&reference).unwrap_or_default());
             }
@@ -215,4 +234,53 @@ pub(crate) fn properties(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, Stop};
+
+    #[test]
+    fn utf_8_is_not_copied() {
+        assert!(matches!(text_of(b"<a>\xC3\xBC</a>"), Cow::Borrowed("<a>\u{fc}</a>")));
+        assert!(matches!(text_of(b"\xEF\xBB\xBF<a/>"), Cow::Borrowed("<a/>")));
+    }
+
+    #[test]
+    fn other_encodings_are_decoded() {
+        let little: Vec<u8> = "<a>\u{fc}</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let with_mark = [&b"\xFF\xFE"[..], &little].concat();
+        assert_eq!(text_of(&with_mark), "<a>\u{fc}</a>");
+        assert!(matches!(text_of(&little), Cow::Owned(_)));
+    }
+
+    #[test]
+    fn an_event_above_the_limit_is_not_copied() {
+        #[derive(Default)]
+        struct Longest(usize);
+        impl TextElements for Longest {
+            fn start(&mut self, _: &BytesStart<'_>) {}
+            fn end(&mut self, _: &str) {}
+            fn is_in_text(&self) -> bool {
+                true
+            }
+            fn push(&mut self, text: &str) {
+                self.0 = self.0.max(text.len());
+            }
+            fn len(&self) -> usize {
+                0
+            }
+        }
+        let limits = Limits { max_content_bytes: 10, ..Limits::default() };
+        let stop = Stop::default();
+        let source =
+            Source { bytes: b"", media_type: "", charset: None, limits: &limits, stop: &stop };
+        let mut text = Longest::default();
+        for xml in ["<a>12345678901</a>", "<a><![CDATA[12345678901]]></a>"] {
+            let error = gather("DOCX", "p", xml.as_bytes(), &source, 0, &mut text).unwrap_err();
+            assert!(matches!(error, ExtractError::Limit { found: 11, .. }), "{error}");
+        }
+        assert_eq!(text.0, 0);
+    }
 }

@@ -36,8 +36,13 @@ impl Target {
         }
     }
 
-    /// Opens what is at a path, if it lies within one of `within`, or `within` is empty.
+    /// Opens a file or folder, if it lies within one of `within`, or `within` is empty. A link to a folder is followed. A link to a
+    /// file is not: the shell names links as well for `docs/*`, and their targets may lie anywhere.
     pub(super) fn open(path: &Path, within: &[PathBuf]) -> Result<Self, FileProblem> {
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        if is_link && path.metadata().is_ok_and(|target| !target.is_dir()) {
+            return Err(FileProblem::Link);
+        }
         let path = path.canonicalize().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileProblem::Missing,
             _ => error.into(),

@@ -17,8 +17,8 @@ pub enum FileProblem {
     /// A URI, but none of a file of this machine.
     #[error("no file URI of this machine: {0}")]
     Uri(&'static str),
-    /// It was found inside a folder, and its target may lie anywhere.
-    #[error("a symbolic link: what it points to is indexed where it lies")]
+    /// A symbolic link, whose target may lie anywhere.
+    #[error("a symbolic link: index its target by the target's own path")]
     Link,
     /// Nothing that ends when it is read.
     #[error("a {0}, and no file")]

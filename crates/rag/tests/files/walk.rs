@@ -81,7 +81,13 @@ async fn links_lead_nowhere() {
     assert_eq!(report.skipped["link"], 5);
     assert_eq!(report.failed, 0);
 
-    // Who names a link means what it points to.
+    // `in/*` in a shell names the links in the folder, too.
+    let named = ["in/file.txt", "in/b.md"].map(|path| world.path(path).into());
+    let named = world.index_these(&named, FileOptions::default()).await;
+    assert_eq!((named.indexed, named.failed, named.skipped["link"]), (0, 0, 2));
+    assert_eq!(world.names().await, ["in/a.md"]);
+
+    // A named link to a folder means the folder.
     symlink(world.path("in"), world.path("named")).unwrap();
     let named = world.index_these(&[world.path("named").into()], FileOptions::default()).await;
     assert_eq!((named.indexed, named.unchanged), (0, 1));
