@@ -1,4 +1,4 @@
-//! The step after each tool call: save what is large or not text, and make an answer that fits.
+//! Captures the answers of tool calls: saves large and binary items, and builds an answer that fits.
 
 use std::{ops::Range, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::{
     plan::{Call, Plan, PlannedStructured, RawPlan, Show, StructuredTask, plan, text_item},
     redact,
     report::{
-        ItemReport, MAX_LISTED_ITEMS, Outcome, Report, Save, SaveStatus, SavedArtifact, Status,
-        StructuredReport, StructuredShown,
+        ItemReport, MAX_LISTED_ITEMS, META_KEY, Outcome, Report, Save, SaveStatus, SavedArtifact,
+        Status, StructuredReport, StructuredShown,
     },
     settings::{Oversize, Settings},
     shape::Shown,
@@ -21,14 +21,11 @@ use crate::{
     store::{ArtifactStore, NewArtifact, Scope, Version},
 };
 
-/// Where the report stands: this key in the answer's `_meta`, and in `structuredContent` when that was replaced.
-pub const META_KEY: &str = "marquetry/capture";
-
-/// Answers up to this many bytes are worked on at once, for some milliseconds if they look like YAML; larger ones on a
-/// thread for blocking work.
+/// Answers up to this many bytes are processed on the caller's thread, in some milliseconds if they look like YAML; larger
+/// ones on the blocking pool.
 const INLINE_BYTES: usize = 8 * 1024;
 
-/// Turns tool answers into artifacts and what a model is shown instead. Cheap to clone; one serves all calls.
+/// Saves tool answers as artifacts and builds the answers that models see. Clones are cheap; one capturer serves all calls.
 ///
 /// See the [crate's documentation](crate) for an example.
 #[derive(Clone)]
@@ -40,64 +37,64 @@ pub struct Capturer {
     read_tool: Arc<str>,
 }
 
-/// A tool call, as far as its answer's artifacts tell of it.
+/// A tool call whose answer is captured.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ToolCall<'a> {
-    /// Whose artifacts these are.
+    /// The scope of the artifacts.
     pub scope: &'a Scope,
-    /// The tool's name, the server's included.
+    /// Name of the tool, with the server's name.
     pub tool: &'a str,
-    /// Its arguments. Secrets in them are replaced before anything is kept.
+    /// Arguments of the call. Secrets are replaced before they are saved.
     pub arguments: Option<&'a RawValue>,
-    /// Its output schema, which `structuredContent` still satisfies when it is shortened. Without one, a note stands in
-    /// the place of `structuredContent` that does not fit.
+    /// Output schema of the tool, which shortened `structuredContent` still satisfies. Without one, a note replaces
+    /// `structuredContent` that does not fit.
     pub output_schema: Option<&'a Value>,
 }
 
 impl<'a> ToolCall<'a> {
-    /// A call of this tool, whose artifacts go to this scope.
+    /// Creates a call of this tool. Its artifacts go to `scope`.
     #[must_use]
     pub fn new(scope: &'a Scope, tool: &'a str) -> Self {
         Self { scope, tool, arguments: None, output_schema: None }
     }
 
-    /// The same with these arguments.
+    /// Sets the arguments.
     #[must_use]
     pub fn with_arguments(self, arguments: Option<&'a RawValue>) -> Self {
         Self { arguments, ..self }
     }
 
-    /// The same for a tool with this output schema.
+    /// Sets the output schema.
     #[must_use]
     pub fn with_output_schema(self, output_schema: Option<&'a Value>) -> Self {
         Self { output_schema, ..self }
     }
 }
 
-/// What became of an answer.
+/// A captured answer.
 #[derive(Clone, Debug)]
 pub enum Captured {
-    /// The answer as it came in, byte for byte.
+    /// The original answer, byte for byte.
     Unchanged(Box<RawValue>),
-    /// Another answer in its place.
+    /// A new answer.
     Changed {
-        /// A `CallToolResult`; the report stands in its `_meta` too.
+        /// A `CallToolResult` with the report in its `_meta`.
         result: Box<RawValue>,
-        /// What was done.
+        /// The report.
         report: Box<Report>,
     },
 }
 
 impl Captured {
-    /// The answer for the client.
+    /// Returns the answer for the client.
     pub fn into_result(self) -> Box<RawValue> {
         match self {
             Self::Unchanged(result) | Self::Changed { result, .. } => result,
         }
     }
 
-    /// What was done, if anything was.
+    /// Returns the report, if the answer was changed.
     pub fn report(&self) -> Option<&Report> {
         match self {
             Self::Unchanged(_) => None,
@@ -107,8 +104,8 @@ impl Captured {
 }
 
 impl Capturer {
-    /// A capturer that keeps artifacts in this store, with random names and the system's clock, and that tells models
-    /// of the tools `list_artifacts` and `read_artifact`.
+    /// Creates a capturer with this store, random ids and the system clock. Its notices name the tools `list_artifacts` and
+    /// `read_artifact`.
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
         Self {
             store,
@@ -119,19 +116,19 @@ impl Capturer {
         }
     }
 
-    /// Takes the random parts of names from here.
+    /// Sets the source of the random parts of names.
     #[must_use]
     pub fn ids(self, ids: Arc<dyn Ids>) -> Self {
         Self { ids, ..self }
     }
 
-    /// Takes the time from here.
+    /// Sets the clock.
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The names of the tools that list and read artifacts; an empty name is not mentioned.
+    /// Sets the names of the tools that list and read artifacts. Notices do not mention an empty name.
     #[must_use]
     pub fn tools(self, list: &str, read: &str) -> Self {
         Self { list_tool: list.into(), read_tool: read.into(), ..self }
@@ -139,12 +136,11 @@ impl Capturer {
 
     /// Captures one answer: the `result` of a `tools/call`.
     ///
-    /// It never fails: what goes wrong is told to the model and in the report, and an answer that could not be saved
-    /// is still shown as far as the limit allows. Anything that is not a finished answer is left alone.
+    /// It never fails: the notice and the report name every failed save, and an answer that could not be saved is still shown
+    /// up to the limit. Unfinished answers pass through unchanged.
     ///
-    /// Must run within a tokio runtime. Answers of more than 8 KiB are taken apart, judged and hashed on its threads
-    /// for blocking work, not on the caller's. All artifacts of one answer are in memory at once: at most about twice
-    /// the answer's size.
+    /// Needs a tokio runtime. Answers of more than 8 KiB are processed on its blocking pool. All artifacts of one answer are
+    /// in memory at once: about twice the size of the answer at most.
     pub async fn capture(
         &self,
         call: ToolCall<'_>,
@@ -187,7 +183,7 @@ impl Capturer {
         .await
     }
 
-    /// Stores what the plan says, item after item, then the whole answer if it comes to that.
+    /// Saves the items of the plan in order, then the whole answer if the plan says so.
     async fn save(
         &self,
         call: ToolCall<'_>,
@@ -242,7 +238,7 @@ impl Capturer {
         saved
     }
 
-    /// Finds artifacts of this very answer that the store has removed for the sake of the later ones.
+    /// Finds artifacts of this answer that the store has removed to make room for later ones.
     async fn find_evicted(&self, scope: &Scope, saved: &mut Saved) {
         const REASON: &str = "the store had to make room for the rest of the answer";
         let is_there = async |artifact: &SavedArtifact| {
@@ -316,19 +312,19 @@ impl Capturer {
     }
 }
 
-/// Runs heavy work where it holds nobody up.
+/// Runs long work on Tokio's blocking pool.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down, and the caller's task with it: there is nobody to answer.
+            // The runtime is shutting down, and the caller's task with it.
             Err(_) => std::future::pending().await,
         },
     }
 }
 
-/// The answer's bytes, shared with the store instead of copied.
+/// The bytes of the answer, shared with the store instead of copied.
 struct Whole(Arc<Box<RawValue>>);
 
 impl AsRef<[u8]> for Whole {
@@ -337,14 +333,14 @@ impl AsRef<[u8]> for Whole {
     }
 }
 
-/// What became of one item or of `structuredContent`.
+/// Outcome of one item or of `structuredContent`.
 struct Done {
     outcome: Outcome,
     reason: Option<String>,
     artifact: Option<SavedArtifact>,
-    /// Whether it is saved together with other items.
+    /// It shares an artifact with other items.
     is_together: bool,
-    /// The address of the artifact that it shares with them.
+    /// URI of the shared artifact.
     shared_uri: Option<String>,
 }
 
@@ -359,7 +355,7 @@ impl Done {
         }
     }
 
-    /// Takes over the outcome of the artifact that it shares with other items.
+    /// Copies the outcome of the shared artifact.
     fn share(&mut self, together: &Self) {
         self.outcome = together.outcome;
         self.shared_uri = together.uri();
@@ -378,11 +374,11 @@ impl Done {
     }
 }
 
-/// A plan that was carried out.
+/// An executed plan.
 struct Saved {
     plan: Plan,
     outcomes: Vec<Done>,
-    /// The artifact that several items share.
+    /// The artifact shared by several items.
     together: Option<Done>,
     structured: Option<Done>,
     whole: Option<SavedArtifact>,
@@ -390,12 +386,12 @@ struct Saved {
 }
 
 impl Saved {
-    /// All that was attempted.
+    /// All outcomes of saves.
     fn all(&self) -> impl Iterator<Item = &Done> {
         self.outcomes.iter().chain(&self.structured)
     }
 
-    /// The artifacts that were made, but for the whole answer.
+    /// The saved artifacts without that of the whole answer.
     fn artifacts(&self) -> impl Iterator<Item = &SavedArtifact> {
         let own = self.outcomes.iter().chain(&self.together).chain(&self.structured);
         own.filter(|done| done.outcome == Outcome::Saved).filter_map(|done| done.artifact.as_ref())
@@ -461,7 +457,7 @@ impl Saved {
         (result, report)
     }
 
-    /// Without intelligent processing each item shares the fate of the whole.
+    /// Without intelligent processing, each item has the outcome of the whole answer.
     fn tell_items_of_the_whole(&mut self) {
         let (outcome, error) = match &self.whole {
             Some(_) => (Outcome::Saved, None),
@@ -474,7 +470,7 @@ impl Saved {
         }
     }
 
-    /// What was to become a link and has no artifact is shown as far as the limit allows.
+    /// Shows items whose artifact is missing up to the limit, instead of links.
     fn show_texts_without_artifacts(&mut self) {
         let Plan { items, budget, oversize, .. } = &mut self.plan;
         for (planned, done) in items.iter_mut().zip(&self.outcomes) {
@@ -495,7 +491,7 @@ impl Saved {
         }
     }
 
-    /// The artifact that holds all of the structured content.
+    /// Returns the artifact with the whole structured content.
     fn whole_structured(&self) -> Option<&SavedArtifact> {
         self.structured.as_ref().and_then(|done| done.artifact.as_ref()).or(self.whole.as_ref())
     }
@@ -571,7 +567,7 @@ impl Saved {
             .collect()
     }
 
-    /// Whether something is neither shown nor kept.
+    /// Says whether a part of the answer is neither shown nor saved.
     fn is_lossy(&self) -> bool {
         if self.whole.is_some() {
             return false;
@@ -596,7 +592,7 @@ impl Saved {
             || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
     }
 
-    /// The new answer: the upstream's members in their order, with what has to change.
+    /// Builds the new answer: the upstream's members in their order, with changes.
     fn result(&self, answer: &RawValue, report: &Report, notice: &str) -> Box<RawValue> {
         let mut members = Vec::new();
         for (key, span) in &self.plan.members {
@@ -645,7 +641,7 @@ impl Saved {
         format!("[{}]", items.join(","))
     }
 
-    /// The upstream's `_meta` with the report in it.
+    /// Builds `_meta`: the upstream's members and the report.
     fn meta_with(&self, answer: &RawValue, report: &Report) -> String {
         let report = serde_json::to_string(report).expect("a report has only text keys");
         let kept = self.plan.meta.iter();
@@ -671,14 +667,14 @@ impl Saved {
     }
 }
 
-/// A JSON object of values that are JSON already.
+/// Writes a JSON object of values that are JSON already.
 fn object(members: &[(&str, String)]) -> Box<RawValue> {
     let members = members.iter().map(|(key, value)| format!("{}:{value}", Value::from(*key)));
     let json = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     RawValue::from_string(json).expect("members are valid JSON")
 }
 
-/// The link that stands where an item was.
+/// The link that replaces an item.
 fn link_item(artifact: &SavedArtifact) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

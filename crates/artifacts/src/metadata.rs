@@ -1,41 +1,45 @@
-//! What is kept about an artifact beside its bytes.
+//! Facts about an artifact beside its bytes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    detect::{Detected, Table, TextFormat},
+    detect::Detected,
     settings::Settings,
-    structure::{Inspection, Node, Structure, inspect_json, inspect_yaml},
+    structure::{Inspection, Node, inspect_json},
 };
+#[cfg(feature = "detection")]
+use crate::{detect::Table, structure::inspect_yaml};
+pub use crate::{detect::TextFormat, structure::Structure};
 
-/// The largest JSON or CSV text that is looked into, in bytes.
+/// The largest JSON or CSV text that is summarised, in bytes.
 const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
-/// The largest YAML text that is looked into, in bytes; YAML is read some fifty times slower than JSON.
+/// The largest YAML text that is summarised, in bytes. Parsing YAML is some fifty times slower than JSON.
 const MAX_PARSED_YAML_BYTES: usize = 256 * 1024;
-/// The most columns that a schema names.
+/// Columns that a schema lists.
+#[cfg(feature = "detection")]
 const MAX_COLUMNS: usize = 256;
 
-/// Where an artifact came from and what it holds.
+/// Origin and content of an artifact.
 ///
-/// Every member may be absent. Sizes are bytes. Nothing here is secret: arguments are redacted before they are kept.
+/// Every member may be absent. Sizes are in bytes. Arguments are redacted before they are saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// One line for people and models.
+    /// Description in one line, for people and models.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The tool that answered.
+    /// Name of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_tool_name: Option<String>,
-    /// Its arguments: secrets replaced, long values cut, 2 KiB or less.
+    /// Arguments of the call: secrets replaced, long values cut, 2 KiB or less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_tool_args: Option<Value>,
-    /// What kind of item it was.
+    /// Kind of item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<ContentType>,
-    /// Its position in the answer, from 0.
+    /// Position in the answer, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_index: Option<usize>,
     /// `raw_fallback` for an answer that was saved as a whole.
@@ -44,34 +48,34 @@ pub struct Metadata {
     /// The MIME type that the server declared, cut at 256 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub original_mime_type: Option<String>,
-    /// The MIME type that the bytes show by themselves.
+    /// The MIME type detected from the bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sniffed_mime: Option<String>,
-    /// What was odd about the item.
+    /// Oddities of the item.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The format that text turned out to have.
+    /// The detected format of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detected_format: Option<TextFormat>,
-    /// How sure that format is, in per cent.
+    /// Confidence of the detected format, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detection_confidence: Option<u8>,
-    /// Whether the whole text could be read in that format.
+    /// Says whether the whole text could be parsed in that format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format_parse_success: Option<bool>,
-    /// The outline of JSON, NDJSON, CSV or YAML.
+    /// Summary of JSON, NDJSON, CSV or YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parsed_data_summary: Option<Summary>,
-    /// The inferred schema of JSON, NDJSON, CSV or YAML.
+    /// Inferred schema of JSON, NDJSON, CSV or YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
-    /// Size of an image, decoded.
+    /// Size of an image after decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_size_bytes: Option<u64>,
-    /// Size of a sound, decoded.
+    /// Size of audio after decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audio_size_bytes: Option<u64>,
-    /// What is known only of a resource.
+    /// Facts about a resource.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetadata>,
     /// The item's annotations as sent: audience, priority, last change. Left out beyond 1 KiB.
@@ -82,7 +86,7 @@ pub struct Metadata {
     pub meta: Option<Value>,
 }
 
-/// What kind of item an artifact was made of.
+/// Kind of item that an artifact was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -105,19 +109,19 @@ pub enum ContentType {
     Raw,
 }
 
-/// What is known of an artifact that was a resource.
+/// Facts about an artifact of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceMetadata {
     /// Its URI as sent, cut at 2 KiB.
     pub resource_uri: String,
-    /// It came with text.
+    /// The resource had text.
     pub has_text_content: bool,
-    /// It came with bytes in base64.
+    /// The resource had base64.
     pub has_blob_content: bool,
-    /// The artifact holds text.
+    /// The artifact is text.
     pub is_text_based: bool,
-    /// It came with neither, and the artifact only names the URI.
+    /// The resource had neither, and the artifact has only the URI.
     pub is_placeholder: bool,
     /// The artifact was decoded from base64.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -130,7 +134,7 @@ pub struct ResourceMetadata {
     pub decoded_size_bytes: Option<u64>,
 }
 
-/// The outline of structured text.
+/// Summary of structured text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -143,30 +147,30 @@ pub struct Summary {
     /// The first 10 keys of an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
-    /// All keys of an object, counted.
+    /// Number of keys of an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_count: Option<u64>,
-    /// Elements of an array.
+    /// Number of elements of an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
     /// The first 5 keys of the first element or line, when it is an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_item_keys: Option<Vec<String>>,
-    /// Rows of a table, its header among them, or lines.
+    /// Number of rows of a table with its header, or of lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
-    /// Cells of a table's first row.
+    /// Number of cells in a table's first row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<u64>,
-    /// The first 5 of them.
+    /// The first 5 cells of a table's first row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<Vec<String>>,
-    /// What stands between cells.
+    /// The delimiter between cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delimiter: Option<char>,
 }
 
-/// The shape of structured text, inferred from one document.
+/// Schema of structured text, inferred from one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -174,11 +178,11 @@ pub struct Schema {
     /// The artifact's MIME type.
     #[serde(rename = "type")]
     pub mime_type: String,
-    /// Whether the text could be read.
+    /// Says whether the text could be parsed.
     pub inferred: bool,
-    /// Why not.
+    /// The error, if it could not.
     pub error: Option<String>,
-    /// The first row of a table; beyond 256 cells the last entry counts the rest.
+    /// The first row of a table. Above 256 cells, the last entry counts the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<Vec<String>>,
     /// Keys and types of JSON and YAML.
@@ -186,14 +190,14 @@ pub struct Schema {
     pub structure: Option<Structure>,
 }
 
-/// What looking into a text gave.
+/// Summary and schema of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) summary: Option<Summary>,
     pub(crate) schema: Option<Schema>,
 }
 
-/// Looks into a text of known format, as far as the settings and the budget allow.
+/// Summarises a text of known format, within the settings and limits.
 pub(crate) fn outline(
     text: &str,
     detected: Detected,
@@ -207,7 +211,7 @@ pub(crate) fn outline(
         if detected.format == TextFormat::Yaml { MAX_PARSED_YAML_BYTES } else { MAX_PARSED_BYTES };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (keys, levels) = (settings.schema_max_keys, settings.schema_inference_depth.levels());
-    // The summary names 10 keys, and keys one level down, whatever the schema is allowed to name.
+    // The summary lists 10 keys, and keys one level down, whatever the limits of the schema.
     let inspect = |text: &str, read: fn(&str, usize, usize) -> Result<Inspection, String>| {
         read(text, keys.max(10), levels.max(2))
     };
@@ -219,6 +223,9 @@ pub(crate) fn outline(
             TextFormat::Json => {
                 inspect(text, inspect_json).map(|found| of_document(&found, "json", keys, levels))
             }
+            #[cfg(not(feature = "detection"))]
+            TextFormat::Yaml | TextFormat::Csv => return Outline::default(),
+            #[cfg(feature = "detection")]
             TextFormat::Yaml => {
                 inspect(text, inspect_yaml).map(|found| of_document(&found, "yaml", keys, levels))
             }
@@ -227,6 +234,7 @@ pub(crate) fn outline(
                 let first = inspect(lines.next().unwrap_or_default(), inspect_json);
                 first.map(|found| of_lines(&found, 1 + lines.count() as u64, keys, levels))
             }
+            #[cfg(feature = "detection")]
             TextFormat::Csv => {
                 let delimiter = detected.delimiter.unwrap_or(b',');
                 Table::read(text, delimiter, MAX_COLUMNS).map(|table| of_table(table, delimiter))
@@ -284,6 +292,7 @@ fn of_lines(first: &Inspection, rows: u64, keys: usize, levels: usize) -> (Summa
     (summary, Schema { structure: Some(structure), ..Schema::default() })
 }
 
+#[cfg(feature = "detection")]
 fn of_table(table: Table, delimiter: u8) -> (Summary, Schema) {
     let mut columns = table.headers;
     let headers = columns.iter().take(5).cloned().collect();
@@ -307,13 +316,13 @@ fn first_keys(members: &[(String, Node)], count: usize) -> Vec<String> {
     members.iter().take(count).map(|(key, _)| key.clone()).collect()
 }
 
-/// A value that is kept beside an artifact only when it is small.
+/// Keeps a small value, and drops a large one.
 pub(crate) fn small(raw: Option<&RawValue>) -> Option<Value> {
     let raw = raw.filter(|raw| raw.get().len() <= 1024 && raw.get() != "null")?;
     serde_json::from_str(raw.get()).ok()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "detection"))]
 mod tests {
     use expect_test::{Expect, expect};
 

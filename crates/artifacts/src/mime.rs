@@ -45,7 +45,7 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
 /// Whether content of this MIME type is text, as far as the type tells; case and parameters do not matter.
 ///
 /// ```
-/// use marquetry_artifacts::is_text;
+/// use marquetry_artifacts::mime::is_text;
 ///
 /// assert!(is_text("text/csv; charset=utf-8") && is_text("image/svg+xml"));
 /// assert!(!is_text("image/png") && !is_text("application/octet-stream"));

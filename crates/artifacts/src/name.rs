@@ -1,4 +1,4 @@
-//! Names of artifacts, safe by construction, and the URIs made of them.
+//! Safe names of artifacts, and their `artifact://` URIs.
 
 use std::{fmt, str::FromStr};
 
@@ -8,9 +8,9 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 /// The name of an artifact.
 ///
-/// Every value is fit to be a file name on any system and to be shown to a model or a person: 1 to 150 bytes of NFC
-/// text without control, invisible or direction-changing characters, without `< > : " / \ | ? *`, no dot or space in
-/// front, none at the end, no device name of Windows, and not ending in `.metadata.json`.
+/// A name is a valid file name on every system and safe to show to models and people: 1 to 150 bytes of NFC text without
+/// control, invisible or direction-changing characters and without `< > : " / \ | ? *`. It does not begin or end with a
+/// dot or a space, is no device name of Windows, and does not end in `.metadata.json`.
 ///
 /// ```
 /// use marquetry_artifacts::ArtifactName;
@@ -23,32 +23,32 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 #[serde(try_from = "String", into = "String")]
 pub struct ArtifactName(String);
 
-/// Why some text is not an [`ArtifactName`].
+/// Error for text that is not an [`ArtifactName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Nothing is no name.
+    /// The name is empty.
     #[error("name is empty")]
     Empty,
-    /// Longer than [`ArtifactName::MAX_BYTES`].
+    /// The name is longer than [`ArtifactName::MAX_BYTES`].
     #[error("name is {bytes} bytes, more than {}", ArtifactName::MAX_BYTES)]
     TooLong {
-        /// The length that was given.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// A separator, a reserved, a control or an invisible character.
+    /// The name contains a separator, or a reserved, control or invisible character.
     #[error("name contains {0:?}, which is not allowed in a name")]
     Character(char),
-    /// The same text has another spelling in Unicode's composed form.
+    /// The name is not in Unicode's composed form.
     #[error("name is not in the composed form of Unicode (NFC)")]
     NotComposed,
-    /// A dot or space in front, or at the end.
+    /// The name begins or ends with a dot or a space.
     #[error("name begins or ends with a dot or a space")]
     Edge,
-    /// `CON`, `NUL`, `COM1`, …
+    /// The name is a device of Windows: `CON`, `NUL`, `COM1`, …
     #[error("name is a device on Windows")]
     Device,
-    /// The end that other systems give to their metadata files.
+    /// The name ends like the metadata files of other systems.
     #[error("name ends with \".metadata.json\", which is kept for metadata")]
     Metadata,
 }
@@ -57,20 +57,20 @@ impl ArtifactName {
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 150;
 
-    /// The text as a name, unchanged.
+    /// Checks a name.
     ///
     /// # Errors
-    /// When the text breaks one of the rules above.
+    /// When the text breaks a rule of the type.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         check(text).map(|()| Self(text.to_owned()))
     }
 
-    /// A name made of any text: what is not allowed is dropped or becomes `_`, a long stem is cut, the extension stays.
+    /// Makes a name of any text: other characters are dropped or become `_`, and a long stem is cut before the extension.
     pub fn sanitised(text: &str) -> Self {
         Self::build(text, "")
     }
 
-    /// `{tool}_{prefix}_{index}_{8 hex digits}{extension}`; a long tool name is cut.
+    /// Returns `{tool}_{prefix}_{index}_{8 hex digits}{extension}`. A long tool name is cut.
     pub(crate) fn of_item(
         tool: &str,
         prefix: &str,
@@ -81,12 +81,12 @@ impl ArtifactName {
         Self::build(tool_part(tool), &format!("_{prefix}_{index}_{id:08x}{extension}"))
     }
 
-    /// `{tool}_{prefix}_{8 hex digits}{extension}`, for what is not one item of a list.
+    /// Returns `{tool}_{prefix}_{8 hex digits}{extension}`, for artifacts that are no single item.
     pub(crate) fn of_answer(tool: &str, prefix: &str, id: u32, extension: &str) -> Self {
         Self::build(tool_part(tool), &format!("_{prefix}_{id:08x}{extension}"))
     }
 
-    /// `{tool}_resource_{index}_{file name}`; both are cut when they are long, the extension stays.
+    /// Returns `{tool}_resource_{index}_{file name}`. Long names are cut before the extension.
     pub(crate) fn of_resource(tool: &str, index: usize, file_name: &str) -> Self {
         let tool = Self::build(tool_part(tool), "");
         let tool = cut(&tool.0, Self::MAX_BYTES / 3);
@@ -94,20 +94,20 @@ impl ArtifactName {
         Self::sanitised(&format!("{tool}_resource_{index}_{file_name}"))
     }
 
-    /// The name itself.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The part behind the last dot, when it has 1 to 16 letters and digits of ASCII.
+    /// Returns the part after the last dot, if it is 1 to 16 ASCII letters and digits.
     pub fn extension(&self) -> Option<&str> {
         extension(&self.0)
     }
 
-    /// `text` made safe, then `tail`, which is safe already; the sum is cut in `text`.
+    /// Makes `text` safe, and appends `tail`, which is safe already. A long result is cut in `text`.
     fn build(text: &str, tail: &str) -> Self {
         let mut name = text.to_owned();
-        // One rule's repair can break another rule, as when cutting uncovers a trailing dot. Two rounds settle nearly all.
+        // Repairing one rule can break another, as when cutting uncovers a trailing dot. Two rounds repair nearly every name.
         for _ in 0..4 {
             name = repair(&name, tail);
             let whole = format!("{name}{tail}");
@@ -147,7 +147,7 @@ impl From<ArtifactName> for String {
     }
 }
 
-/// The address of an artifact: `artifact://<name>?version=<n>`, or without a version for the latest.
+/// URI of an artifact: `artifact://<name>?version=<n>`, or without a version for the latest.
 ///
 /// ```
 /// use marquetry_artifacts::{ArtifactName, ArtifactUri};
@@ -159,26 +159,26 @@ impl From<ArtifactName> for String {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArtifactUri {
-    /// Which artifact.
+    /// Name of the artifact.
     pub name: ArtifactName,
-    /// Which version; none for the latest.
+    /// Version; none for the latest.
     pub version: Option<u64>,
 }
 
-/// Why some text is not an [`ArtifactUri`].
+/// Error for text that is not an [`ArtifactUri`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UriError {
-    /// Another scheme, or none.
+    /// The scheme is missing or another one.
     #[error("uri does not begin with \"artifact://\"")]
     Scheme,
-    /// Its name part does not decode to UTF-8.
+    /// The percent-decoded name is not UTF-8.
     #[error("name in the uri is not UTF-8")]
     Encoding,
-    /// Its name part is no name.
+    /// The name is not an [`ArtifactName`].
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Something other than one `version=<number>` behind the question mark.
+    /// The query is not one `version=<number>`.
     #[error("query of the uri is not \"version=<number>\"")]
     Query,
 }
@@ -215,11 +215,11 @@ impl FromStr for ArtifactUri {
     }
 }
 
-/// Everything but the unreserved characters of RFC 3986.
+/// All but the unreserved characters of RFC 3986.
 const URI_ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The last segment of the URI's path, decoded once; else its host; none when it has neither.
+/// Returns the last segment of the URI's path, decoded once; without a path the host, if there is one.
 pub(crate) fn file_name_of(uri: &str) -> Option<String> {
     let rest = uri.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = match rest.split_once(':') {
@@ -234,7 +234,7 @@ pub(crate) fn file_name_of(uri: &str) -> Option<String> {
         path.rsplit('/').find(|segment| !segment.is_empty() && *segment != "." && *segment != "..");
     match segment {
         Some(segment) => {
-            // The decoded text may hold separators again; only what is behind the last of them is the file's name.
+            // The decoded text may contain separators; the file name follows the last one.
             let decoded = percent_decode_str(segment).decode_utf8_lossy();
             let last =
                 decoded.rsplit(['/', '\\']).find(|part| !part.trim_matches(['.', ' ']).is_empty());
@@ -291,7 +291,7 @@ fn check(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// One pass over the rules, in an order in which a later repair seldom undoes an earlier one.
+/// Repairs each rule once, in an order in which a later repair seldom breaks an earlier rule.
 fn repair(name: &str, tail: &str) -> String {
     let clean: String = name.chars().filter(|&char| !is_deceptive(char)).map(replaced).collect();
     let mut name: String = clean.nfc().collect();
@@ -321,19 +321,19 @@ fn repair(name: &str, tail: &str) -> String {
     name
 }
 
-/// As much of the front of the text as fits in this many bytes, whole characters only.
+/// Returns as many whole characters from the start of the text as fit in this many bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Where the dot before `metadata.json` is, if the name ends so.
+/// Returns the position of the dot before `metadata.json`, if the name ends so.
 fn metadata_dot(name: &str) -> Option<usize> {
     const END: &str = ".metadata.json";
     let at = name.len().checked_sub(END.len())?;
     name.get(at..).filter(|end| end.eq_ignore_ascii_case(END)).map(|_| at)
 }
 
-/// Whether Windows takes the name for a device, whatever its extension.
+/// Says whether Windows treats the name as a device, whatever its extension.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
     if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") {
@@ -348,7 +348,7 @@ fn is_allowed(char: char) -> bool {
     !is_deceptive(char) && replaced(char) == char
 }
 
-/// Characters that nobody sees, or that change how others are seen. A name that carries them is made to deceive.
+/// Says whether a character is invisible or changes how others are shown, which can deceive readers of a name.
 pub(crate) fn is_deceptive(char: char) -> bool {
     char.is_control()
         || matches!(char,
@@ -502,7 +502,7 @@ mod tests {
         }
     }
 
-    /// Text in which the troublesome is common.
+    /// Text with many forbidden characters.
     fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             "\\PC{0,20}",

@@ -6,11 +6,10 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    capture::META_KEY,
     item::{Item, Kind, Maker, Task},
     json::{self, Members, Tail},
     measure, redact,
-    report::{LeftOut, StructuredShown, Truncated},
+    report::{LeftOut, META_KEY, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
     shorten::shorten,

@@ -1,4 +1,4 @@
-//! The machine-readable account of one capture.
+//! The report of one capture, for programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,43 +8,45 @@ use crate::{
     store::{ContentHash, Record},
 };
 
-/// The most items that a report names one by one.
+/// Items that a report lists.
 pub(crate) const MAX_LISTED_ITEMS: usize = 1000;
 
-/// What a capture did, as it stands in the answer's `_meta` under [`META_KEY`](crate::META_KEY).
+/// Key of the report in the answer's `_meta`, and in `structuredContent` that was replaced.
+pub const META_KEY: &str = "marquetry/capture";
+
+/// The report of one capture, in the answer's `_meta` under [`META_KEY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The outcome in a word.
+    /// The outcome in one word.
     pub status: Status,
-    /// Size of the upstream's answer, in bytes as the settings measure it.
+    /// Size of the upstream's answer in bytes, measured by `size_measure`.
     pub size_bytes: u64,
     /// A rough estimate of the tokens that the upstream's answer would cost a model: a quarter of its size.
     pub estimated_tokens: u64,
     /// The outcome in a few sentences: the beginning of the notice that the model reads.
     pub message: String,
-    /// How much text is shown; only when the answer was over the limit.
+    /// Size of the text that is shown; only for answers over the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
-    /// What the upstream's answer had beside its content that is not in the answer now; only when the answer was over
-    /// the limit.
+    /// Members beside the content that were left out; only for answers over the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
-    /// What was saved.
+    /// The artifacts that were saved.
     pub save: Save,
-    /// One record for each item of the answer, in order; the first 1000.
+    /// Outcomes of the first 1000 items, in order.
     pub items: Vec<ItemReport>,
-    /// Items beyond these.
+    /// Number of further items.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub items_not_listed: usize,
-    /// What became of the answer's `structuredContent`, if it had one.
+    /// Outcome of `structuredContent`, if the answer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<StructuredReport>,
 }
 
-/// The outcome of a capture in a word.
+/// The outcome of a capture in one word.
 ///
-/// An answer that was not touched would be `processed`; such an answer carries no report.
+/// An unchanged answer has no report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,64 +65,64 @@ pub enum Status {
     ProcessedWithheldSaveFailed,
 }
 
-/// How much text of an answer is shown. Bytes of UTF-8, without our own marks.
+/// Size of the text of an answer and of its shown part, in bytes of UTF-8 without added marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Truncated {
-    /// All text items and texts of embedded resources together.
+    /// Size of all text items and texts of embedded resources.
     pub total_bytes: u64,
-    /// What of them is in the answer now; never more than the limit.
+    /// Size of the part in the new answer; at most the limit.
     pub shown_bytes: u64,
 }
 
-/// Members of an answer and of its `_meta` that are not in the answer now.
+/// Members of an answer and of its `_meta` that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// How many there are.
+    /// Number of members.
     pub count: usize,
-    /// Names and values together, in bytes of JSON as sent.
+    /// Size of names and values, in bytes of JSON as sent.
     pub bytes: u64,
-    /// The names of the first 8, long ones shortened; those of `_meta` begin with `_meta/`.
+    /// Names of the first 8, shortened if they are long. Names in `_meta` begin with `_meta/`.
     pub names: Vec<String>,
 }
 
 impl LeftOut {
-    /// The most names.
+    /// Number of names that are listed.
     pub(crate) const MAX_NAMES: usize = 8;
-    /// The longest name.
+    /// Longest name that is listed whole, in bytes.
     pub(crate) const MAX_NAME_BYTES: usize = 40;
 }
 
-/// What was saved.
+/// The artifacts of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Save {
-    /// Whether all of it was.
+    /// Says whether everything was saved.
     pub status: SaveStatus,
-    /// The same in a sentence, with the first error.
+    /// The status as a sentence, with the first error.
     pub message: String,
     /// The artifacts of single items and of `structuredContent`, in order.
     pub artifacts: Vec<SavedArtifact>,
-    /// The answer as a whole, if it was saved so.
+    /// The artifact of the whole answer, if it was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_artifact: Option<SavedArtifact>,
 }
 
-/// Whether everything was saved.
+/// Result of the saves of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SaveStatus {
-    /// Everything that was to be saved.
+    /// Every save succeeded.
     Success,
-    /// Some of it, or only the answer as a whole.
+    /// Some saves failed, or only the whole answer was saved.
     PartialSuccess,
-    /// Nothing.
+    /// Nothing was saved.
     Error,
 }
 
-/// An artifact that was made.
+/// A saved artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SavedArtifact {
@@ -128,15 +130,15 @@ pub struct SavedArtifact {
     pub name: ArtifactName,
     /// Its version.
     pub version: u64,
-    /// Its address, version included.
+    /// Its `artifact://` URI with the version.
     pub uri: String,
-    /// What its bytes are.
+    /// Its MIME type.
     pub mime_type: String,
-    /// How many they are.
+    /// Its size in bytes.
     pub size_bytes: u64,
-    /// Their hash.
+    /// Hash of its bytes.
     pub hash: ContentHash,
-    /// What else is known, apart from the tool's arguments: these stay in the store.
+    /// Its metadata without the tool's arguments, which only the store has.
     pub metadata: Metadata,
 }
 
@@ -149,46 +151,46 @@ impl From<Record> for SavedArtifact {
     }
 }
 
-/// What became of one item.
+/// Outcome of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ItemReport {
     /// Its position, from 0.
     pub index: usize,
-    /// Its type as sent; empty when it had none.
+    /// Its type as sent; empty without one.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why; absent for what was simply saved.
+    /// Reason of an outcome other than saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What was odd about it: it was understood all the same.
+    /// Oddities of the item that did not prevent its outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The address of its artifact.
+    /// URI of its artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
 }
 
-/// What became of `structuredContent`.
+/// Outcome of `structuredContent`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StructuredReport {
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// How much of it is in the answer now.
+    /// Part of it in the new answer.
     #[serde(default)]
     pub shown: StructuredShown,
-    /// Why; absent for what was simply saved.
+    /// Reason of an outcome other than saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The address of its artifact, or of the text item's that says the same.
+    /// URI of its artifact, or of the artifact of a text item with the same content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
 }
 
-/// How much of `structuredContent` is in the answer.
+/// Part of `structuredContent` in the new answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -196,24 +198,24 @@ pub enum StructuredShown {
     /// All of it, as sent.
     #[default]
     Whole,
-    /// A part that still satisfies the tool's output schema: shorter strings, lists and maps.
+    /// Shorter strings, lists and maps that still satisfy the tool's output schema.
     Shortened,
-    /// None of it: a note that names the artifact stands in its place.
+    /// None of it: a note with the name of the artifact replaces it.
     Replaced,
 }
 
-/// What became of something.
+/// Outcome of one item or of `structuredContent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is an artifact now.
+    /// It is an artifact.
     Saved,
-    /// It needs no artifact and stays where it was.
+    /// It stays in the answer without an artifact.
     Inlined,
-    /// It was not to be saved.
+    /// It is of a kind that is not saved, or saving is switched off.
     Skipped,
-    /// It could not be saved.
+    /// Saving it failed.
     Failed,
 }
 

@@ -1,14 +1,14 @@
-//! What an operator may choose. Every key has its default here and nowhere else.
+//! Settings of a capture, with their defaults.
 
 use serde::{Deserialize, Serialize};
 
-/// When answers are saved, how much of them the model sees, and how they are taken apart.
+/// Settings of a capture: which answers are saved, how much of them the model sees, and how they are taken apart.
 ///
-/// Unknown keys are refused. Every key may be left out. One value of this type holds for one tool call; a server
-/// that lets single upstreams or tools differ keeps a [`SettingsPatch`] for each and uses [`Settings::patched`].
+/// Unknown keys are refused; missing keys have their defaults. To let upstreams or tools differ, keep a [`SettingsPatch`] for
+/// each and call [`Settings::patched`].
 ///
 /// ```
-/// use marquetry_artifacts::{Settings, SettingsPatch};
+/// use marquetry_artifacts::{Settings, settings::SettingsPatch};
 ///
 /// let base = Settings::default();
 /// let patch: SettingsPatch = serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 100000}"#)?;
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Settings {
-    /// An answer of more bytes than this is saved. Default 32,768. An answer of exactly this size is not saved.
+    /// Answers larger than this are saved, in bytes. Default 32,768.
     pub mcp_tool_response_save_threshold_bytes: u64,
-    /// Of an answer of more bytes than this, at most this many bytes of text are shown to the model; the answer is
-    /// saved even when it is below the save threshold. Default 65,536.
+    /// Answers larger than this are saved, and their text is shown to the model up to this size, in bytes. Default 65,536.
     pub mcp_tool_llm_return_max_bytes: u64,
     /// What the model sees of an answer over that limit. Default `truncate`.
     pub oversize: Oversize,
@@ -30,52 +30,53 @@ pub struct Settings {
     pub size_measure: SizeMeasure,
     /// The MIME type that YAML text is stored with. Default `application/x-yaml`.
     pub yaml_mime_type: YamlMimeType,
-    /// How many keys of an object the inferred schema names. Default 20.
+    /// Keys of an object that the inferred schema lists. Default 20.
     pub schema_max_keys: usize,
-    /// How deep the inferred schema looks, 1 to 10. Default 4.
+    /// Levels of nesting that the inferred schema shows, 1 to 10. Default 4.
     pub schema_inference_depth: InferenceDepth,
-    /// What happens to a `resource_link` item. Default `keep`.
+    /// Handling of `resource_link` items. Default `keep`.
     pub resource_links: ResourceLinks,
     /// When the text of an embedded resource is saved. Default `as-text`.
     pub text_resources: TextResources,
-    /// A saved image of at most this many bytes also stays in the answer, for models that see. Default 1 MiB; with 0
-    /// none does.
+    /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 is none.
+    /// Default 1 MiB.
     pub inline_image_max_bytes: u64,
-    /// Images of one answer that stay in it have at most this many bytes together, in their order; later ones become links.
-    /// Default 4 MiB.
+    /// Images of one answer that stay in it have at most this many bytes together; later ones become links. Default 4 MiB.
     pub inline_images_total_max_bytes: u64,
     /// Turn the two characters `\n` into a line break in text that is CSV only after that. Default false, since it
     /// changes the data.
     pub unescape_csv_newlines: bool,
-    /// How an answer is taken apart.
+    /// Processing of the items of an answer.
     pub mcp_intelligent_processing: Processing,
 }
 
-/// How an answer is taken apart: the keys under `mcp_intelligent_processing`.
+/// How answers are taken apart: the keys under `mcp_intelligent_processing`.
+///
+/// A server's documentation of its settings can be made of these comments with the feature `schema`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Processing {
-    /// Make one artifact of each item. Default true. When false, the answer as a whole is saved as one JSON file.
+    /// One artifact an item with its own type; off saves the whole answer as one JSON artifact.
     pub enable_intelligent_processing: bool,
-    /// When no item could be saved, save the answer as a whole as one JSON file. Default true.
+    /// When nothing of an answer could be saved item by item, save the whole as one JSON artifact.
     pub fallback_to_raw_on_error: bool,
-    /// Save the answer as a whole beside the artifacts of its items. Default false.
+    /// Save the whole answer as JSON beside its items.
     pub save_raw_alongside_intelligent: bool,
-    /// Find out whether text is JSON, CSV, Markdown or YAML. Default true. When false, text is `text/plain`.
+    /// Tell JSON, YAML, CSV and Markdown from plain text.
     pub enable_text_format_detection: bool,
-    /// Look into JSON, CSV and YAML for a summary and a schema in the metadata. Default true.
+    /// Put a summary of JSON, YAML and CSV in the artifact's metadata.
     pub enable_content_parsing: bool,
-    /// Each of the first so many items becomes an artifact of its own; the items after them are saved together, in one
-    /// JSON artifact. Default 50.
+    /// Items of one answer that become artifacts of their own; further ones are saved together, in one JSON artifact.
     pub max_content_items: usize,
-    /// Items after this many are not examined one by one, so that an answer of millions of them costs no more than its
-    /// bytes; they are saved together as well. Default 4096.
+    /// Items of one answer that are examined one by one; further ones are saved with the others, unexamined.
     pub max_examined_items: usize,
-    /// An item, or a raw answer, of more mebibytes (1,048,576 bytes each) than this is not saved. Default 100.
+    /// Largest item that is saved, in MiB after decoding.
     pub max_single_item_size_mb: u64,
 }
 
-/// What the model sees of an answer that is over the limit.
+/// Part of an answer over the limit that the model sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -83,7 +84,7 @@ pub enum Oversize {
     /// The beginning, up to the limit.
     #[default]
     Truncate,
-    /// Nothing but where the answer is kept.
+    /// Only the names of the artifacts.
     Withhold,
 }
 
@@ -92,11 +93,11 @@ pub enum Oversize {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SizeMeasure {
-    /// UTF-8 bytes of the answer as compact JSON: no white space between tokens, only the escapes that JSON demands.
+    /// UTF-8 bytes of the answer as compact JSON: no white space between tokens, and only the escapes that JSON requires.
     #[default]
     Compact,
     /// As Solace Agent Mesh counts: `", "` and `": "` as separators, everything outside ASCII escaped as `\uXXXX`.
-    /// Members that are null count here, and numbers count as sent.
+    /// Null members count, and numbers count as sent.
     SamCompatible,
 }
 
@@ -104,7 +105,7 @@ pub enum SizeMeasure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum YamlMimeType {
-    /// The older name, which seed 000/2.1.4 asks for.
+    /// The unregistered name, which seed 000/2.1.4 requires.
     #[default]
     #[serde(rename = "application/x-yaml")]
     XYaml,
@@ -114,7 +115,7 @@ pub enum YamlMimeType {
 }
 
 impl YamlMimeType {
-    /// The MIME type itself.
+    /// Returns the MIME type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::XYaml => "application/x-yaml",
@@ -123,15 +124,15 @@ impl YamlMimeType {
     }
 }
 
-/// What happens to a `resource_link` item.
+/// Handling of a `resource_link` item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ResourceLinks {
-    /// It stays in the answer as sent and makes no artifact: a link holds no content, and the agent can follow it.
+    /// Leaves the link in the answer, without an artifact: it has no content, and the agent can follow it.
     #[default]
     Keep,
-    /// It stays, and an artifact `Resource reference: <uri>` is saved as well: the literal reading of seed 000/2.4.1.
+    /// Leaves the link in the answer, and saves an artifact `Resource reference: <uri>` (the literal reading of seed 000/2.4.1).
     Placeholder,
 }
 
@@ -140,10 +141,10 @@ pub enum ResourceLinks {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TextResources {
-    /// As a text item is: when the answer exceeds the save threshold. A smaller answer stays as sent.
+    /// When the answer exceeds the save threshold, as for text items.
     #[default]
     AsText,
-    /// Always, however small it is: the literal reading of seed 000/2.4.2.
+    /// Always (the literal reading of seed 000/2.4.2).
     Always,
 }
 
@@ -152,13 +153,13 @@ pub enum TextResources {
 #[serde(try_from = "u64", into = "u64")]
 pub struct InferenceDepth(u8);
 
-/// Why a number is not an [`InferenceDepth`].
+/// Error for a number that is not an [`InferenceDepth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("schema_inference_depth is {0}, not one of 1 to 10")]
 pub struct InferenceDepthError(u64);
 
 impl InferenceDepth {
-    /// The depth as a number, 1 to 10.
+    /// Returns the depth, 1 to 10.
     pub fn levels(self) -> usize {
         usize::from(self.0)
     }
@@ -223,8 +224,8 @@ impl Default for Processing {
 }
 
 impl Settings {
-    /// The settings for models with a small context: save above 2048 bytes, show 4096, replace images by links, and save
-    /// embedded resources however small they are, as seed 000 has it.
+    /// Returns the settings for models with a small context, as in seed 000: save above 2048 bytes, show 4096, replace images
+    /// by links, and save all embedded resources.
     ///
     /// The other settings are the defaults.
     #[must_use]
@@ -240,18 +241,19 @@ impl Settings {
 }
 
 impl Processing {
-    /// The largest item that is saved, in bytes.
+    /// Returns the largest item that is saved, in bytes.
     pub fn max_single_item_bytes(&self) -> u64 {
         self.max_single_item_size_mb.saturating_mul(1024 * 1024)
     }
 }
 
-/// Writes a patch type with every field optional, and what applies it, so that the two cannot differ.
+/// Defines a patch type with every field optional, and the method that applies it.
 macro_rules! patch {
     ($(#[$meta:meta])* $patch:ident for $target:ident { $($key:ident: $type:ty),* $(,)? } nested { $($inner:ident: $inner_type:ty),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
+        #[non_exhaustive]
         pub struct $patch {
             $(
                 #[doc = concat!("Replaces [`", stringify!($target), "::", stringify!($key), "`].")]
@@ -266,7 +268,7 @@ macro_rules! patch {
         }
 
         impl $target {
-            /// These settings with the keys that the patch names replaced.
+            /// Returns the settings with the keys of the patch replaced.
             #[must_use]
             pub fn patched(&self, patch: &$patch) -> Self {
                 Self {

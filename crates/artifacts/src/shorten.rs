@@ -29,7 +29,7 @@ const SHORT_FORMATS: [&str; 10] =
 /// gateway must not promise the schema.
 ///
 /// ```
-/// use marquetry_artifacts::is_shortenable;
+/// use marquetry_artifacts::shorten::is_shortenable;
 /// use serde_json::json;
 ///
 /// let schema = json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]});

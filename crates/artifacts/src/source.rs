@@ -1,13 +1,13 @@
-//! Where names' random parts and times come from: given from outside, so that tests know them.
+//! Sources of time and of random ids, which tests can replace.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
 
-/// A source of the 8 hex digits in names.
+/// Source of the 8 hex digits in names.
 pub trait Ids: Send + Sync + 'static {
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     fn next(&self) -> u32;
 }
 
@@ -17,24 +17,24 @@ pub struct RandomIds;
 
 impl Ids for RandomIds {
     fn next(&self) -> u32 {
-        // Without random numbers a name is taken twice at worst, and becomes a second version of the same artifact.
+        // Without random numbers, a name that is used twice becomes a second version of the same artifact.
         getrandom::u32().unwrap_or_default()
     }
 }
 
-/// Ids that are the same for the same seed.
+/// Reproducible ids: equal seeds give equal ids.
 #[derive(Debug)]
 pub struct SeededIds(AtomicU64);
 
 impl SeededIds {
-    /// The sequence that belongs to this seed.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 }
 
 impl Ids for SeededIds {
-    /// SplitMix64: any seed, 0 too, gives well mixed numbers.
+    /// SplitMix64: every seed, including 0, gives well mixed numbers.
     fn next(&self) -> u32 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut mixed = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -44,13 +44,13 @@ impl Ids for SeededIds {
     }
 }
 
-/// A source of the time.
+/// Source of the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> SystemTime;
 }
 
-/// The system's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -13,6 +13,7 @@ const MAX_NODES: usize = 1000;
 /// The longest key that is named whole, in bytes.
 const MAX_KEY_BYTES: usize = 100;
 /// The deepest YAML that is read.
+#[cfg(feature = "detection")]
 const MAX_YAML_DEPTH: usize = 64;
 
 /// The inferred shape of a value.
@@ -82,8 +83,9 @@ impl<'de> Deserialize<'de> for Structure {
     }
 }
 
-/// What one pass over a document found.
+/// The result of one pass over a document.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "detection"), expect(dead_code, reason = "only YAML is judged by it"))]
 pub(crate) struct Inspection {
     pub(crate) root: Node,
     /// Strings among the values, and how many of them read like sentences.
@@ -143,7 +145,8 @@ pub(crate) fn inspect_json(
     root.map(|root| cx.finish(root)).map_err(|error| error.to_string())
 }
 
-/// Looks into one YAML document.
+/// Inspects one YAML document.
+#[cfg(feature = "detection")]
 pub(crate) fn inspect_yaml(
     text: &str,
     max_keys: usize,
@@ -389,7 +392,7 @@ fn is_odd_key(key: &str) -> bool {
         || key.contains(['(', ')', '{', '}', '[', ']', '=', ';', ',', '`', '*', '#', '"', '|'])
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "detection"))]
 mod tests {
     use expect_test::{Expect, expect};
 

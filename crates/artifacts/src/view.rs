@@ -1,70 +1,70 @@
-//! Reading an artifact back in pieces that fit a model.
+//! Reads parts of an artifact that fit a model.
 //!
-//! Each view has a limit of its own, so that what was saved because it is large never comes back at once.
+//! Each view has a limit, so that an artifact that was saved for its size is never returned whole.
 
 use std::ops::Range;
 
-/// Some lines of a text.
+/// Lines of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinesView<'a> {
-    /// The lines with their ends, cut when they exceed the limit.
+    /// The lines with their line ends, cut at the limit.
     pub text: &'a str,
-    /// Number of the first line shown, from 1; one more than there are when none is shown.
+    /// Number of the first line, from 1; the number of lines plus one when there is none.
     pub first_line: u64,
-    /// Number of the last line shown, in whole or in part; one less than the first when none is shown.
+    /// Number of the last line, whole or cut; one less than the first when there is none.
     pub last_line: u64,
-    /// Lines of the whole text. A last line without an end counts, a text without a character has none.
+    /// Number of lines of the whole text. A last line without a line end counts; an empty text has none.
     pub total_lines: u64,
-    /// The last line shown is only its beginning.
+    /// The last line is cut.
     pub is_cut: bool,
-    /// What to ask for next; none when the end was reached. A cut line is never gone back to: read it by bytes.
+    /// The line to continue with; none at the end. It is never the cut line again: read that one by bytes.
     pub next_line: Option<u64>,
-    /// Where the view begins and ends in the text, in bytes.
+    /// Position of the view in the text, in bytes.
     pub bytes: Range<u64>,
 }
 
-/// Some bytes of an artifact.
+/// Bytes of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BytesView<'a> {
     /// The bytes.
     pub content: Piece<'a>,
-    /// Where they begin.
+    /// Position of the first byte.
     pub start: u64,
-    /// Where they end.
+    /// Position after the last byte.
     pub end: u64,
-    /// Bytes of the whole artifact.
+    /// Size of the whole artifact in bytes.
     pub total_bytes: u64,
-    /// What to ask for next; none when the end was reached.
+    /// The position to continue with; none at the end.
     pub next_start: Option<u64>,
 }
 
-/// A piece of an artifact.
+/// Part of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// The artifact is text, and this is a part of it in whole characters.
+    /// Whole characters of a text.
     Text(&'a str),
-    /// It is not.
+    /// Bytes of an artifact that is not text.
     Binary(&'a [u8]),
 }
 
-/// Why a view could not be made.
+/// Error of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
     /// The bytes are not UTF-8.
     #[error("artifact is not text: byte {offset} is not UTF-8")]
     NotText {
-        /// Where the first wrong byte is.
+        /// Position of the first invalid byte.
         offset: usize,
     },
-    /// Lines count from 1.
+    /// The first line was 0; lines count from 1.
     #[error("lines count from 1")]
     LineZero,
 }
 
-/// `count` lines from line `first` on, counted from 1, as far as they fit in `limit` bytes.
+/// Returns `count` lines from line `first`, which counts from 1, up to `limit` bytes.
 ///
 /// A line ends with `\n`. When not even the first line fits, its beginning is shown.
 ///
@@ -123,11 +123,11 @@ pub fn lines(
     })
 }
 
-/// The whole characters of a piece of a text, and how many bytes of a character that begins before the piece they
-/// leave out in front. None when nothing whole is left, or the piece is not of a text.
+/// Returns the whole characters in part of a text, and the number of bytes before them of a character that begins earlier.
+/// None when there is no whole character, or the part is not text.
 ///
-/// So a part of a large artifact can be shown without reading the rest of it. A piece alone does not tell what it is of:
-/// four bytes in the middle of a picture may happen to be letters, so ask [`is_text`](crate::is_text) first.
+/// This shows part of a large artifact without reading the rest. Bytes of an image may happen to be letters, so ask
+/// [`is_text`](crate::mime::is_text) first.
 ///
 /// ```
 /// use marquetry_artifacts::view;
@@ -138,11 +138,11 @@ pub fn lines(
 /// assert_eq!(view::characters(&text[2..]), Some(("€", 1)));
 /// ```
 pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
-    // No character has more than three bytes that go on one.
+    // A character has at most three continuation bytes.
     let skipped = piece.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     let text = match std::str::from_utf8(&piece[skipped..]) {
         Ok(text) => text,
-        // Only the end may be incomplete.
+        // Only the last character may be incomplete.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&piece[skipped..skipped + error.valid_up_to()]).ok()?
         }
@@ -151,10 +151,10 @@ pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
     (!text.is_empty()).then_some((text, skipped))
 }
 
-/// The bytes of `range`, as far as they are there and fit in `limit`.
+/// Returns the bytes of `range` that exist and fit in `limit`.
 ///
-/// Text comes in whole characters: one that the range begins within is shown from its start, one that it ends within
-/// is left out, and of a range that is not empty at least one character is shown, whatever the limit.
+/// Text is returned in whole characters: a character at the start of the range is included whole, one at its end is left
+/// out, and a range that is not empty gives at least one character, whatever the limit.
 ///
 /// ```
 /// use marquetry_artifacts::view::{self, Piece};

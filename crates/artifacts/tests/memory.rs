@@ -34,7 +34,7 @@ async fn memory_stays_within_what_is_charged() {
 async fn a_store_takes_what_it_charges() -> MemoryStore {
     const LIMIT: u64 = 24 << 20;
     let before = memory("VmRSS:");
-    let store = MemoryStore::new(MemoryLimits { max_total_bytes: LIMIT });
+    let store = MemoryStore::new(MemoryLimits::default().with_max_total_bytes(LIMIT));
     let scope = Scope::local();
     let arguments = json!({"list": vec!["value"; 50], "name": "x"});
     let put = async |number: u32| {
@@ -62,7 +62,7 @@ async fn a_store_takes_what_it_charges() -> MemoryStore {
 async fn scopes_are_charged(user_and_session: impl Fn(u32) -> (String, String)) -> MemoryStore {
     const LIMIT: u64 = 24 << 20;
     let before = memory("VmRSS:");
-    let store = MemoryStore::new(MemoryLimits { max_total_bytes: LIMIT });
+    let store = MemoryStore::new(MemoryLimits::default().with_max_total_bytes(LIMIT));
     let mut number = 0;
     while store.usage().evicted < 2000 {
         let (user, session) = user_and_session(number);

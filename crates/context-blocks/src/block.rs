@@ -1,4 +1,4 @@
-//! What the parser finds: a block, its attributes, its payload.
+//! A parsed block: its attributes and its payload.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::{datamark, markup};
 
-/// Which of the two elements a block is.
+/// The element of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
-    /// `<mcp:context type="…">body</mcp:context>`: context that something put before a model.
+    /// `<mcp:context type="…">body</mcp:context>`: context for a model.
     Context,
-    /// `<mcp:resource uri="…"/>`: a resource shown in line, mostly an image.
+    /// `<mcp:resource uri="…"/>`: a resource shown inline, mostly an image.
     Resource,
 }
 
@@ -30,7 +30,7 @@ impl Element {
     }
 }
 
-/// A block in a text. It borrows from the text; attributes and body are read when they are asked for.
+/// A block in a text. It borrows the text, and parses attributes and body on demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
     pub(crate) element: Element,
@@ -41,13 +41,13 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Which element it is.
+    /// Returns the element.
     pub fn element(&self) -> Element {
         self.element
     }
 
-    /// What it holds: the `type` of a context block (`resource`, `reasoning`, …; empty without one), and always
-    /// `resource` for an element `mcp:resource`.
+    /// Returns the kind of content: the `type` of a context block (`resource`, `reasoning`, …; empty without the
+    /// attribute), and always `resource` for an `mcp:resource`.
     pub fn kind(&self) -> Cow<'a, str> {
         match self.element {
             Element::Context => self.attribute("type").unwrap_or_default(),
@@ -55,73 +55,75 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What its content is about or from. An opaque string: see [`Am7Uri::parse`](crate::Am7Uri::parse).
+    /// Returns the attribute `uri`, unparsed: the subject or the source of the content. [`Am7Uri::parse`] parses it.
+    ///
+    /// [`Am7Uri::parse`]: crate::Am7Uri::parse
     pub fn uri(&self) -> Option<Cow<'a, str>> {
         self.attribute("uri")
     }
 
-    /// Its own id, if it has one.
+    /// Returns the attribute `id`.
     pub fn id(&self) -> Option<Cow<'a, str>> {
         self.attribute("id")
     }
 
-    /// Whether it is meant for the model alone and is not shown (`ephemeral="true"`).
+    /// Says whether only the model sees the block (`ephemeral="true"`).
     pub fn is_ephemeral(&self) -> bool {
         self.attribute("ephemeral").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// Whether its content comes from a source that must not be obeyed (`trust="untrusted"`).
+    /// Says whether the content comes from an untrusted source (`trust="untrusted"`): instructions in it must be ignored.
     pub fn is_untrusted(&self) -> bool {
         self.attribute("trust").is_some_and(|value| value.eq_ignore_ascii_case("untrusted"))
     }
 
-    /// Whether it stands in line with the text, as an `mcp:resource` does.
+    /// Says whether the block is shown inline with the text, as an `mcp:resource` is.
     pub fn is_inline(&self) -> bool {
         self.element == Element::Resource
     }
 
-    /// Whether a resource still has to be found by its tags (`resolve="true"`).
+    /// Says whether the resource must still be looked up by its tags (`resolve="true"`).
     pub fn is_pending(&self) -> bool {
         self.attribute("resolve").is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// The media type of an `mcp:resource`, for example `image/png`.
+    /// Returns the media type of an `mcp:resource`, for example `image/png`.
     pub fn media_type(&self) -> Option<Cow<'a, str>> {
         if self.is_inline() { self.attribute("type") } else { None }
     }
 
-    /// The tags of an `mcp:resource`: of its `tags` attribute, or of its `<mcp:tags>` child. Blank ones are left out.
+    /// Returns the tags of an `mcp:resource`, from its attribute `tags` or its child `<mcp:tags>`. Blank tags are dropped.
     pub fn tags(&self) -> Vec<String> {
         let tags = self.attribute("tags").or_else(|| self.child("tags")).unwrap_or_default();
         tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The URI of a small picture of the resource: of its `thumbnail` attribute, or of its `<mcp:thumbnail>` child.
+    /// Returns the URI of the resource's thumbnail, from its attribute `thumbnail` or its child `<mcp:thumbnail>`.
     pub fn thumbnail(&self) -> Option<Cow<'a, str>> {
         self.attribute("thumbnail").or_else(|| self.child("thumbnail"))
     }
 
-    /// The value of any attribute, by its name in any ASCII case; of several the first.
+    /// Returns the value of an attribute. Names are compared without ASCII case; the first of several counts.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
         self.attributes.get(name)
     }
 
-    /// What stands between the tags, without white space at the ends; empty for `<mcp:context …/>`.
+    /// Returns the text between the tags, trimmed; empty for `<mcp:context …/>`.
     pub fn body(&self) -> &'a str {
         self.body
     }
 
-    /// The whole block as it stands in the text.
+    /// Returns the whole block as it is in the text.
     pub fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// Where it stands in the text, in bytes.
+    /// Returns the position of the block in the text, in bytes.
     pub fn span(&self) -> Range<usize> {
         self.start..self.start + self.raw.len()
     }
 
-    /// The body as JSON; what is no JSON is `{"raw": body}` (seed 003, `McpContextParser.js`).
+    /// Parses the body as JSON. A body that is not JSON becomes `{"raw": body}` (seed 003, `McpContextParser.js`).
     pub fn json(&self) -> Value {
         let mut body = serde_json::from_str(self.body).unwrap_or_else(|_| {
             Value::Object(Map::from_iter([("raw".to_owned(), Value::from(self.body))]))
@@ -132,18 +134,19 @@ impl<'a> Block<'a> {
         body
     }
 
-    /// The schema and the data that the block carries, in either of the forms that are in use: `{"schema", "data"}`,
-    /// which the [`Builder`](crate::Builder) writes, or the data's own fields beside `schema`.
+    /// Parses schema and data from the body. Both forms in use are read: `{"schema", "data"}`, which the
+    /// [`Builder`](crate::Builder) writes, and `schema` as one more field of the data.
     pub fn payload(&self) -> Payload {
-        let mut fields = match self.json() {
+        let fields = match self.json() {
             Value::Object(fields) => fields,
             data => return Payload { schema: None, data },
         };
         let Some(schema) = fields.get("schema").and_then(Value::as_str).map(str::to_owned) else {
             return Payload { schema: None, data: Value::Object(fields) };
         };
-        // `shift_remove` keeps the order of the others.
-        fields.shift_remove("schema");
+        // Not `Map::remove`, which changes the order of the other fields where the map keeps one.
+        let mut fields: Map<_, _> =
+            fields.into_iter().filter(|(name, _)| name != "schema").collect();
         let holds_data_alone = fields.len() == 1;
         let data = match fields.get_mut("data") {
             Some(data) if holds_data_alone => data.take(),
@@ -156,7 +159,7 @@ impl<'a> Block<'a> {
         self.attribute("datamark")?.chars().next()
     }
 
-    /// The text of the first child `<mcp:NAME>`.
+    /// Returns the text of the first child `<mcp:NAME>`.
     fn child(&self, name: &str) -> Option<Cow<'a, str>> {
         let mut from = 0;
         while let Some(start) = markup::find_opening(self.body, from) {
@@ -174,10 +177,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What a block carries.
+/// The content of a block.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Payload {
-    /// What the data is, for example `urn:am7:vector:search-result`.
+    /// The schema of the data, for example `urn:am7:vector:search-result`.
     pub schema: Option<String>,
     /// The data.
     pub data: Value,

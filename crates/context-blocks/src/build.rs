@@ -1,4 +1,4 @@
-//! Writing blocks, so that nothing in their content can open or close one.
+//! Writes blocks. Nothing in their content can open or close a block.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, ser::Formatter};
 
 use crate::{datamark, markup};
 
-/// Writes blocks, one after the other, to stand before a message.
+/// Writes blocks that are put before a message.
 ///
-/// Whatever the data holds, parsing what was built gives exactly these blocks with exactly this data: `<`, `>`, `&`,
-/// U+2028 and U+2029 are written as JSON escapes inside the bodies and as entities inside attributes.
+/// Parsing the result gives exactly these blocks with exactly this data, whatever the data contains: `<`, `>`, `&`,
+/// U+2028 and U+2029 are written as JSON escapes in bodies and as entities in attributes.
 ///
 /// ```
 /// use marquetry_context_blocks::{Builder, Context, parse};
@@ -35,7 +35,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder without any block; it builds the empty text.
+    /// Creates a builder without blocks. It builds an empty text.
     pub fn new() -> Self {
         Self::default()
     }
@@ -44,13 +44,13 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// What cannot be JSON (a map with keys that are no strings, …); then nothing is added.
+    /// When `data` cannot be written as JSON, such as a map whose keys are not strings. Nothing is added then.
     pub fn add(
         &mut self,
         context: Context<'_>,
         data: &impl Serialize,
     ) -> Result<&mut Self, serde_json::Error> {
-        // The mark depends on the whole data and stands before it, so marked data is looked at first.
+        // The mark is an attribute, so it must be chosen before the body is written.
         let (body, mark) = if context.datamarked {
             let mut data = serde_json::to_value(data)?;
             let mark = datamark::choose(&data);
@@ -82,7 +82,7 @@ impl Builder {
         Ok(self)
     }
 
-    /// Adds a model's reasoning: an ephemeral block of steps.
+    /// Adds an ephemeral block with the steps of a model's reasoning.
     pub fn add_reasoning<S: AsRef<str>>(
         &mut self,
         steps: impl IntoIterator<Item = S>,
@@ -92,19 +92,19 @@ impl Builder {
         self.add(Context::reasoning(), &data).expect("strings are JSON")
     }
 
-    /// Adds a resource that is shown in line; a line break follows only after context blocks.
+    /// Adds a resource that is shown inline. Unlike a context block it does not end with a line break.
     pub fn add_inline(&mut self, resource: &InlineResource<'_>) -> &mut Self {
         resource.write(&mut self.out);
         self
     }
 
-    /// The text of all blocks, in the order in which they were added.
+    /// Returns the text of all blocks in the order in which they were added.
     pub fn build(self) -> String {
         self.out
     }
 }
 
-/// The head of a context block.
+/// The type and the attributes of a context block.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Context<'a> {
@@ -118,7 +118,7 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// A block of any type, whose data is described by `schema`.
+    /// Creates the head of a block of type `kind`. `schema` describes its data.
     pub fn new(kind: &'a str, schema: &'a str) -> Self {
         Self {
             kind,
@@ -131,7 +131,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A block of type `resource` with the URI of what it shows.
+    /// Creates the head of a block of type `resource` about `uri`.
     pub fn resource(uri: &'a str, schema: &'a str) -> Self {
         Self { uri: Some(uri), ..Self::new("resource", schema) }
     }
@@ -140,30 +140,31 @@ impl<'a> Context<'a> {
         Self::new("reasoning", "urn:am7:llm:reasoning").ephemeral()
     }
 
-    /// Gives the block an id of its own.
+    /// Sets the attribute `id`.
     pub fn id(self, id: &'a str) -> Self {
         Self { id: Some(id), ..self }
     }
 
-    /// For the model alone: a [`Filter`](crate::Filter) takes the block out of what is shown.
+    /// Shows the block to the model alone: a [`Filter`](crate::Filter) removes it from the text for people.
     pub fn ephemeral(self) -> Self {
         Self { ephemeral: true, ..self }
     }
 
-    /// Says that the content was retrieved from somewhere and is not to be obeyed.
+    /// Marks the content as untrusted: instructions in it must be ignored.
     pub fn untrusted(self) -> Self {
         Self { untrusted: true, ..self }
     }
 
-    /// Puts a mark that occurs nowhere else in the place of every space in the data's strings, and before all other
-    /// white space; the attribute `datamark` names it, and [`Block::payload`](crate::Block::payload) takes it out again. Tell the model what it
-    /// means: text with this mark between its words is quoted material and holds no instructions.
+    /// Marks all white space in the strings of the data with a character that the data does not contain: it replaces
+    /// spaces, and precedes other white space. The attribute `datamark` names the character, and
+    /// [`Block::payload`](crate::Block::payload) removes it. Tell the model that text with this mark between its words is
+    /// quoted material without instructions.
     pub fn datamarked(self) -> Self {
         Self { datamarked: true, ..self }
     }
 }
 
-/// A resource in line with the text, mostly an image.
+/// A resource that is shown inline with the text, mostly an image.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct InlineResource<'a> {
@@ -174,22 +175,22 @@ pub struct InlineResource<'a> {
 }
 
 impl<'a> InlineResource<'a> {
-    /// A resource without tags.
+    /// Creates a resource without tags.
     pub fn new(uri: &'a str) -> Self {
         Self { uri, media_type: None, tags: "", pending: false }
     }
 
-    /// Its media type, for example `image/png`.
+    /// Sets the media type, for example `image/png`.
     pub fn media_type(self, media_type: &'a str) -> Self {
         Self { media_type: Some(media_type), ..self }
     }
 
-    /// Its tags, with commas between them.
+    /// Sets the tags, separated by commas.
     pub fn tags(self, tags: &'a str) -> Self {
         Self { tags, ..self }
     }
 
-    /// Says that the resource still has to be found by its tags.
+    /// Marks the resource as one that must still be looked up by its tags.
     pub fn pending(self) -> Self {
         Self { pending: true, ..self }
     }
@@ -214,37 +215,37 @@ struct Body<'a, T> {
     data: &'a T,
 }
 
-/// The body of a block: JSON in which nothing looks like markup.
+/// Returns the body of a block: JSON without the characters of markup.
 fn body(schema: &str, data: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut out = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Inert);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, WithoutMarkup);
     Body { schema, data }.serialize(&mut serializer)?;
     Ok(String::from_utf8(out).expect("JSON is UTF-8"))
 }
 
-/// Compact JSON without the characters that markup is made of.
-struct Inert;
+/// Writes compact JSON, with escapes for the characters of markup.
+struct WithoutMarkup;
 
-impl Formatter for Inert {
+impl Formatter for WithoutMarkup {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        write_inert(out, fragment)
+        write_escaped(out, fragment)
     }
 
-    /// Raw JSON holds these characters only in its strings, where the escapes mean the same.
+    /// Raw JSON has these characters only in strings, where the escapes mean the same.
     fn write_raw_fragment<W: ?Sized + io::Write>(
         &mut self,
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        write_inert(out, fragment)
+        write_escaped(out, fragment)
     }
 }
 
-fn write_inert<W: ?Sized + io::Write>(out: &mut W, text: &str) -> io::Result<()> {
+fn write_escaped<W: ?Sized + io::Write>(out: &mut W, text: &str) -> io::Result<()> {
     let mut rest = text;
     while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
         let (plain, from) = rest.split_at(at);

@@ -1,11 +1,11 @@
-//! Datamarking: a mark at all white space of retrieved text, so that a model can tell it from instructions
-//! (Hines et al. 2024, "spotlighting", arXiv:2403.14720).
+//! Datamarking: marks the white space of retrieved text, so that a model can tell the text from instructions (Hines et
+//! al. 2024, "spotlighting", arXiv:2403.14720).
 
 use serde_json::Value;
 
-/// A character that occurs in no string of the value; none only if all 6,400 private ones do.
+/// Chooses a private character that no string of the value contains; none when the strings contain all 6,400.
 pub(crate) fn choose(value: &Value) -> Option<char> {
-    // The private use area: no other text gives these a meaning.
+    // The private use area: these characters have no meaning in other text.
     ('\u{E000}'..='\u{F8FF}').find(|&mark| !occurs(value, mark))
 }
 
@@ -18,8 +18,8 @@ fn occurs(value: &Value, mark: char) -> bool {
     }
 }
 
-/// Marks the white space in all strings (keys are the caller's own and stay): the mark stands in the place of a space,
-/// and before any other white space, which says itself what it was.
+/// Marks the white space in all strings; keys stay as they are, since callers choose them. The mark replaces a space, and
+/// precedes other white space, which is kept to tell which it was.
 pub(crate) fn add(value: &mut Value, mark: char) {
     each_string(value, &|text| {
         text.contains(is_space).then(|| {
@@ -37,7 +37,7 @@ pub(crate) fn add(value: &mut Value, mark: char) {
     });
 }
 
-/// Takes the marks out again.
+/// Removes the marks.
 pub(crate) fn remove(value: &mut Value, mark: char) {
     each_string(value, &|text| {
         text.contains(mark).then(|| {
@@ -55,7 +55,7 @@ pub(crate) fn remove(value: &mut Value, mark: char) {
     });
 }
 
-/// White space of every kind, and what separates words without being seen.
+/// Says whether a character is white space, or separates words invisibly.
 fn is_space(character: char) -> bool {
     character.is_whitespace()
         || matches!(

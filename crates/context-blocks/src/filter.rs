@@ -1,16 +1,16 @@
-//! What a person is shown of a text with blocks, and the blocks sorted by what they are about.
+//! Removes blocks from text for people, and groups them by subject.
 
 use std::borrow::Cow;
 
 use crate::{
     block::Block,
     markup::{attribute_into, find_opening},
-    neutralize::push_between,
     parse::blocks,
+    splice::push_between,
     uri::Am7Uri,
 };
 
-/// Takes out of a text what is not for a person, and renders what is.
+/// Removes from a text the blocks that people should not see, and renders inline resources.
 ///
 /// ```
 /// use marquetry_context_blocks::Filter;
@@ -23,13 +23,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filter {
-    /// Whether ephemeral blocks stay; off by default.
+    /// Keeps ephemeral blocks; off by default.
     pub show_ephemeral: bool,
-    /// Whether reasoning stays; off by default.
+    /// Keeps reasoning; off by default.
     pub show_reasoning: bool,
-    /// Whether inline media resources become HTML images; on by default.
+    /// Renders inline media resources as HTML images; on by default.
     pub render_resources: bool,
-    /// What stands before `/media/ORGANISATION/TYPE/ID` in the source of an image; empty by default.
+    /// Prefix of `/media/ORGANISATION/TYPE/ID` in the source of an image; empty by default.
     pub media_base: String,
 }
 
@@ -45,10 +45,10 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Filters a text. Without any block the text is only trimmed, and nothing is allocated.
+    /// Filters a text. A text without blocks is only trimmed, without allocation.
     ///
-    /// The content that comes out holds exactly the blocks that were kept: no tag that is left over, and none that
-    /// comes into being where something was taken out.
+    /// The result contains exactly the kept blocks: no unmatched tag remains, and text that comes together where a block was
+    /// removed never forms a new one.
     pub fn apply<'a>(&self, text: &'a str) -> Filtered<'a> {
         let mut contexts = Contexts::default();
         if find_opening(text, 0).is_none() {
@@ -63,7 +63,7 @@ impl Filter {
             if !self.hides(&block) {
                 self.show(&block, &mut content);
             }
-            contexts.sort_in(block);
+            contexts.add(block);
         }
         push_between(&text[from..], &mut content);
         content.truncate(content.trim_end().len());
@@ -84,7 +84,7 @@ impl Filter {
         }
     }
 
-    /// Writes an image. It has a source only if the URI names a medium; one that is pending has none yet.
+    /// Writes an image. It has a source only if the URI names media; a pending resource has none.
     fn render(&self, block: &Block<'_>, out: &mut String) {
         let uri = block.uri().unwrap_or_default();
         out.push_str("<img");
@@ -107,36 +107,36 @@ impl Filter {
     }
 }
 
-/// What [`Filter::apply`] gives.
+/// The result of [`Filter::apply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Filtered<'a> {
-    /// The text to show, without white space at its ends.
+    /// The text to show, trimmed.
     pub content: Cow<'a, str>,
-    /// All blocks of the text, shown or not.
+    /// All blocks of the text, kept or removed.
     pub contexts: Contexts<'a>,
 }
 
-/// Blocks by what they are about, each list in the order of the text. A block whose URI says none of it (and that is
-/// no reasoning) is in none.
+/// Blocks by subject, in the order of the text. The first rule that fits decides; a block that fits none is in no list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contexts<'a> {
-    /// `/citations/` or `/vector/` in the URI.
+    /// The URI contains `/citations/` or `/vector/`.
     pub citations: Vec<Block<'a>>,
-    /// `/reminder/` in the URI.
+    /// The URI contains `/reminder/`.
     pub reminders: Vec<Block<'a>>,
-    /// `/keyframe/` in the URI.
+    /// The URI contains `/keyframe/`.
     pub keyframes: Vec<Block<'a>>,
-    /// `/metrics/` in the URI.
+    /// The URI contains `/metrics/`.
     pub metrics: Vec<Block<'a>>,
-    /// `type="reasoning"`.
+    /// The type is `reasoning`.
     pub reasoning: Vec<Block<'a>>,
-    /// `/media/` in the URI.
+    /// The URI contains `/media/`.
     pub resources: Vec<Block<'a>>,
 }
 
 impl<'a> Contexts<'a> {
-    fn sort_in(&mut self, block: Block<'a>) {
+    fn add(&mut self, block: Block<'a>) {
         let uri = block.uri().unwrap_or_default();
         let is_about = |part: &str| uri.contains(part);
         let list = if is_about("/citations/") || is_about("/vector/") {

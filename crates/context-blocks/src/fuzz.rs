@@ -1,17 +1,17 @@
-//! What the fuzz targets of `fuzz/` do with their input, one function each. Built for them and for the test that
-//! replays their corpus; no part of the crate otherwise.
+//! The checks of the fuzz targets in `fuzz/`, one function for each. Compiled only for them and for the test that replays
+//! their corpus.
 
 use serde_json::Value;
 
 use crate::{Am7Uri, Builder, Context, Filter, downgrade, neutralize, parse, upgrade};
 
-/// What is done with an input.
+/// Checks the properties of one input.
 pub type Target = fn(&[u8]);
 
-/// Every target, by the name of its corpus.
+/// All targets by the name of their corpus.
 pub const TARGETS: &[(&str, Target)] = &[("blocks", blocks), ("uri", uri)];
 
-/// Any text is read; what it carries can be built anew; nothing comes into being where something is taken out.
+/// Every text can be parsed, its payloads can be built again, and removing blocks never forms new ones.
 pub fn blocks(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let parsed = parse(text);
@@ -43,7 +43,7 @@ pub fn blocks(data: &[u8]) {
         assert!(left.blocks.iter().map(|block| block.raw()).eq(kept), "{content}");
         assert_eq!(left.problems, []);
         assert_eq!(filter.apply(&content).content, content);
-        // An image is no block, so that rendering only takes blocks away.
+        // An image is not a block, so rendering can only remove blocks.
         filter.render_resources = true;
         assert!(parse(&filter.apply(text).content).blocks.len() <= left.blocks.len());
     }
@@ -65,7 +65,7 @@ pub fn blocks(data: &[u8]) {
 }
 
 fn is_built_again(kind: &str, uri: &str, data: Value) {
-    // The reader of JSON goes no deeper than 128, and the block's own object is around what is built.
+    // serde_json parses at most 128 levels, and the object of the block is one.
     if depth(&data) > 120 {
         return;
     }
@@ -91,7 +91,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Any text is a URI that is written and read again as the same, or an error; so are any three parts.
+/// Every text, and every three parts, is an error or a URI that parses as itself after it is written.
 pub fn uri(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     if let Ok(uri) = Am7Uri::parse(text) {
@@ -125,7 +125,7 @@ fn comes_again(uri: &Am7Uri) {
 
 #[cfg(test)]
 mod tests {
-    /// What a target once choked on, it must not choke on again, whatever the compiler.
+    /// Inputs that once failed must not fail again, whatever the compiler.
     #[test]
     fn the_corpus_is_replayed() {
         test_corpus::replay(super::TARGETS);

@@ -1,4 +1,4 @@
-//! The forms in which context was written before blocks: recognised, turned into blocks, and (images) back.
+//! Converts the older forms of context into blocks, and images back.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::{
     block::{Block, Element},
     build::{Builder, Context, InlineResource},
-    neutralize::push_between,
     parse::blocks,
+    splice::push_between,
 };
 
-/// Turns the older forms of context into blocks, in text that the system itself stored:
+/// Converts the older forms of context into blocks:
 ///
 /// | form | becomes |
 /// |---|---|
@@ -20,9 +20,10 @@ use crate::{
 /// | `(Reminder: {…})`, `(KeyFrame: {…})`, `(Metrics: {…})` | ephemeral, of `am7://reminder/legacy` and so on |
 /// | `<think>…</think>`, `<thought>…</thought>` | ephemeral reasoning |
 ///
-/// The first group of an image is an id if tags follow it and it holds no comma; alone it is an id only if it is a
-/// UUID. What is inside a block already is left alone, and so is what is not complete. Text of users does not belong
-/// here but in [`neutralize`](crate::neutralize).
+/// The first group of an image is an id if tags follow it and it has no comma. A group alone is an id only if it is a
+/// UUID. Forms inside of a block and incomplete forms stay as they are.
+///
+/// Use this for text that the system itself has stored. For text of users, use [`neutralize`](crate::neutralize).
 ///
 /// ```
 /// use marquetry_context_blocks::upgrade;
@@ -38,14 +39,14 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
     let mut unclosed = Unclosed::default();
     let mut known = blocks(text).peekable();
     for at in openings(text) {
-        // What lies in a block, or in a form that was just read, is content.
+        // Forms inside of a block, or of the form before, are content.
         while known.next_if(|block| block.span().end <= at).is_some() {}
         if at < written || known.peek().is_some_and(|block| block.span().contains(&at)) {
             continue;
         }
         let Some((form, length)) = Form::read(&text[at..], &mut unclosed) else { continue };
         let end = at + length;
-        // A form may hold blocks, but not end within one.
+        // A form may contain blocks, but not end inside of one.
         if known
             .clone()
             .take_while(|block| block.span().start < end)
@@ -64,8 +65,8 @@ pub fn upgrade(text: &str) -> Cow<'_, str> {
     Cow::Owned(upgraded)
 }
 
-/// Turns `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for a person who edits the text. What
-/// such a token cannot say is left as it is.
+/// Converts `mcp:resource` elements of `am7://media/…` back into `${image.…}`, for people who edit the text. A resource
+/// that such a token cannot express stays as it is.
 pub fn downgrade(text: &str) -> Cow<'_, str> {
     let mut downgraded = String::new();
     let mut written = 0;
@@ -83,7 +84,7 @@ pub fn downgrade(text: &str) -> Cow<'_, str> {
     Cow::Owned(downgraded)
 }
 
-/// Copies text with its blocks; a tag that was never closed must not be closed by the blocks that are new.
+/// Copies text with its blocks. The new blocks must not close a tag that was never closed.
 fn push_with_blocks(text: &str, out: &mut String) {
     let mut from = 0;
     for block in blocks(text) {
@@ -96,7 +97,7 @@ fn push_with_blocks(text: &str, out: &mut String) {
 }
 
 const IMAGE: &str = "${image.";
-/// Far more than an id and a handful of tags.
+/// Much longer than an id and a few tags.
 const MAX_IMAGE_BYTES: usize = 1024;
 const CITATIONS: (&str, &str) = ("--- BEGIN CITATIONS ---", "--- END CITATIONS ---");
 const REASONING: [(&str, &str); 2] = [("<think>", "</think>"), ("<thought>", "</thought>")];
@@ -106,7 +107,7 @@ const STATES: [(&str, &str, &str); 3] = [
     ("(Metrics:", "am7://metrics/legacy", "urn:am7:biometric:face-analysis"),
 ];
 
-/// Where a form may begin, in order.
+/// Returns the positions where a form may begin, in order.
 pub(crate) fn openings(text: &str) -> impl Iterator<Item = usize> {
     text.bytes().enumerate().filter_map(move |(at, byte)| {
         let rest = || &text[at..];
@@ -125,7 +126,8 @@ fn starts_with_any_case(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
-/// Closing marks that do not come any more: looked for once.
+/// Closing marks that do not occur in the rest of the text. Each is searched for once, so that many unclosed forms
+/// still cost one pass.
 #[derive(Default)]
 struct Unclosed {
     citations: bool,
@@ -141,7 +143,7 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    /// The form at the start of the text, and its length.
+    /// Reads the form at the start of the text. Returns its length as well.
     fn read(text: &'a str, unclosed: &mut Unclosed) -> Option<(Self, usize)> {
         if let Some((image, length)) = Image::read(text) {
             return Some((Self::Image(image), length));
@@ -197,7 +199,7 @@ impl<'a> Form<'a> {
     }
 }
 
-/// What stands before the closing mark; [`None`], and remembered, if there is none ahead.
+/// Returns the text before the closing mark; [`None`] when there is none, which `unclosed` records.
 fn until<'a>(
     text: &'a str,
     unclosed: &mut bool,
@@ -211,7 +213,7 @@ fn until<'a>(
     found.map(|at| &text[..at])
 }
 
-/// The object of `(Reminder: {…})` and its like, and the length up to and with the `)`.
+/// Reads the object of `(Reminder: {…})` and its like. Returns the length including the `)` as well.
 fn state(text: &str, unclosed: &mut bool) -> Option<(Value, usize)> {
     let object = text.trim_ascii_start();
     if !object.starts_with('{') {
@@ -226,7 +228,7 @@ fn state(text: &str, unclosed: &mut bool) -> Option<(Value, usize)> {
             return Some((data, after + spaces + 1));
         }
     }
-    // Models write such objects by hand: one that is no JSON is still no text for a person.
+    // Models write such objects themselves: people should not see one that is not JSON, either.
     let object = until(object, unclosed, |object| object.find("})").map(|at| at + 1))?;
     Some((json!({ "raw": object }), before + object.len() + 1))
 }
@@ -265,7 +267,7 @@ impl<'a> Image<'a> {
 const MEDIA: &str = "am7://media/";
 const PENDING: &str = "pending";
 
-/// The token that says the same as a resource, if there is one.
+/// Returns the token that expresses the same as a resource, if there is one.
 fn token_of(block: &Block<'_>) -> Option<String> {
     if block.element() != Element::Resource {
         return None;
@@ -282,12 +284,12 @@ fn token_of(block: &Block<'_>) -> Option<String> {
         Some(id) if tags.is_empty() => format!("{IMAGE}{id}}}"),
         Some(id) => format!("{IMAGE}{id}.{tags}}}"),
     };
-    // An id with a dot in it, tags with a brace: such a token would be read as something else.
+    // A token with a dot in its id or a brace in its tags would be read differently.
     let (read, length) = Image::read(&token)?;
     (length == token.len() && read.id == id && read.tags == tags).then_some(token)
 }
 
-/// Whether it is 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+/// Says whether the text is 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn is_uuid(text: &str) -> bool {
     let groups = [8, 4, 4, 4, 12];
     let mut parts = text.split('-');

@@ -1,21 +1,21 @@
-//! The little markup that blocks are written in: where a tag begins, where it ends, what its attributes are.
+//! Finds and parses the tags of blocks.
 //!
-//! Everything here goes through its input once: an attribute value holds no `<` (as in XML), so that a tag that is
-//! never closed is given up at the next one, and a text full of them still costs one pass.
+//! Every function here makes one pass over its input. An attribute value has no `<` (as in XML), so an unclosed tag ends
+//! at the next one, and a text full of unclosed tags still costs one pass.
 
 use std::borrow::Cow;
 
-/// Where the next `<mcp:` begins, at `from` or after it.
+/// Finds the next `<mcp:` at or after `from`.
 pub(crate) fn find_opening(text: &str, from: usize) -> Option<usize> {
     find::<4>(text.as_bytes(), from, b"<mcp:")
 }
 
-/// Where the next `</mcp:` begins, at `from` or after it.
+/// Finds the next `</mcp:` at or after `from`.
 pub(crate) fn find_any_closing(text: &str, from: usize) -> Option<usize> {
     find::<5>(text.as_bytes(), from, b"</mcp:")
 }
 
-/// Where the next `</mcp:NAME>` is, at `from` or after it: its start and its end. `name` is lower-case.
+/// Finds the next `</mcp:NAME>` at or after `from`. Returns its start and its end. `name` is in lower case.
 pub(crate) fn find_closing(text: &str, mut from: usize, name: &str) -> Option<(usize, usize)> {
     while let Some(start) = find_any_closing(text, from) {
         from = start + b"</mcp:".len();
@@ -33,11 +33,11 @@ pub(crate) fn find_closing(text: &str, mut from: usize, name: &str) -> Option<(u
     None
 }
 
-/// Where `needle` (a `<`, letters in any case, a `:` at `GAP`) occurs at `from` or after it.
+/// Finds `needle` (a `<`, letters in any case, a `:` at `GAP`) at or after `from`.
 ///
-/// Text without any block must cost next to nothing. The two bytes that have no case and the one after the `<` are
-/// compared for 64 places at a time, which the compiler turns into vector instructions; only where they fit are the
-/// letters between looked at. Without the third, `</a>:` would fit, and such text would cost twenty times as much.
+/// Text without blocks must cost next to nothing. Three bytes (`<`, the next one, and `:`) are compared at 64 positions at
+/// a time, which compiles to vector instructions; the other letters are compared only where these three match. With two
+/// bytes alone, `</a>:` would match, and such text would cost twenty times as much.
 fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usize> {
     const LANES: usize = 64;
     let is_here = |at: usize| {
@@ -45,7 +45,7 @@ fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usi
             && text.get(at..=at + GAP).is_some_and(|found| found.eq_ignore_ascii_case(needle))
     };
     let mut at = from;
-    // Sets the bit by which small letters differ from large ones; a `/` has it.
+    // Sets the bit that tells lower from upper case; a `/` has it.
     let lower = |byte: u8| byte | 0x20;
     while let (Some(first), Some(second), Some(last)) = (
         text.get(at..at + LANES),
@@ -71,18 +71,18 @@ fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usi
 /// A start tag, `<mcp:NAME …>` or `<mcp:NAME …/>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StartTag<'a> {
-    /// What stands between `<mcp:` and the white space, `/` or `>` after it.
+    /// The text between `<mcp:` and the next white space, `/` or `>`.
     pub(crate) name: &'a str,
-    /// What stands between the name and the end of the tag.
+    /// The text between the name and the end of the tag.
     pub(crate) attributes: Attributes<'a>,
-    /// Whether it ends in `/>`.
+    /// The tag ends in `/>`.
     pub(crate) closed: bool,
     /// The first byte after the tag.
     pub(crate) end: usize,
 }
 
 impl<'a> StartTag<'a> {
-    /// Reads the tag whose `<mcp:` begins at `start`; [`None`] if it never ends, or not before another tag begins.
+    /// Parses the tag whose `<mcp:` begins at `start`; [`None`] if it does not end before the next tag begins.
     pub(crate) fn read(text: &'a str, start: usize) -> Option<Self> {
         let name_start = start + b"<mcp:".len();
         let name_length = text[name_start..]
@@ -107,19 +107,19 @@ impl<'a> StartTag<'a> {
     }
 }
 
-/// The attributes of a tag, read as far as they are asked for.
+/// The attributes of a tag, parsed on demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attributes<'a>(&'a str);
 
 impl<'a> Attributes<'a> {
-    /// The value of the first attribute of this name (in any ASCII case), with entities replaced.
+    /// Returns the value of the first attribute of this name (in any ASCII case), with entities replaced.
     pub(crate) fn get(self, name: &str) -> Option<Cow<'a, str>> {
         self.iter()
             .find(|(found, _)| found.eq_ignore_ascii_case(name))
             .map(|(_, value)| unescape(value))
     }
 
-    /// Names and raw values, in order.
+    /// Returns names and raw values in order.
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -133,13 +133,13 @@ impl<'a> Attributes<'a> {
 }
 
 enum Step<'a> {
-    /// An attribute's name and raw value, and what follows it.
+    /// An attribute's name and raw value, and the rest of the text.
     Attribute((&'a str, &'a str), &'a str),
-    /// The tag ends: `>` or `/>`, with white space before it.
+    /// The end of the tag: `>` or `/>`, with the white space before it.
     End { closed: bool, length: usize },
 }
 
-/// The next attribute of a tag or its end; [`None`] if it is no tag.
+/// Parses the next attribute of a tag or its end; [`None`] if the tag is malformed.
 fn step(text: &str) -> Option<Step<'_>> {
     let inner = skip_separators(text);
     let spaces = text.len() - inner.len();
@@ -152,7 +152,7 @@ fn step(text: &str) -> Option<Step<'_>> {
     attribute(inner)
 }
 
-/// What follows white space and stray slashes, which separate attributes as in HTML.
+/// Skips white space and stray slashes, which separate attributes as in HTML.
 fn skip_separators(text: &str) -> &str {
     let is_separator = |(at, byte): (usize, u8)| {
         byte.is_ascii_whitespace() || (byte == b'/' && text.as_bytes().get(at + 1) != Some(&b'>'))
@@ -161,7 +161,7 @@ fn skip_separators(text: &str) -> &str {
     &text[separators..]
 }
 
-/// The attribute that the text begins with.
+/// Parses the attribute at the start of the text.
 fn attribute(text: &str) -> Option<Step<'_>> {
     let ends_name =
         |at: char| at.is_ascii_whitespace() || matches!(at, '=' | '/' | '>' | '<' | '"' | '\'');
@@ -185,7 +185,7 @@ fn attribute(text: &str) -> Option<Step<'_>> {
     Some(Step::Attribute((name, &value[..length]), after))
 }
 
-/// How long a value without quotes is; [`None`] if it holds what only a quoted one may.
+/// Returns the length of a value without quotes; [`None`] if it is empty or contains a character that needs quotes.
 fn unquoted_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let ends = |(at, byte): (usize, &u8)| {
@@ -198,7 +198,7 @@ fn unquoted_length(text: &str) -> Option<usize> {
     (length > 0 && !matches!(bytes.get(length), Some(b'<' | b'"' | b'\''))).then_some(length)
 }
 
-/// The text with the entities of XML and numeric ones replaced; what is no entity stays.
+/// Replaces numeric entities and those of XML. Other text stays.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find('&') else { return Cow::Borrowed(text) };
     let mut plain = String::with_capacity(text.len());
@@ -222,7 +222,7 @@ pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The character that the entity at the start of `text` stands for, and the entity's length.
+/// Decodes the entity at the start of `text`. Returns its length as well.
 fn entity(text: &str) -> Option<(char, usize)> {
     // `&#x10FFFF;` is the longest.
     let end = text.bytes().take(10).position(|byte| byte == b';')?;
@@ -245,7 +245,7 @@ fn entity(text: &str) -> Option<(char, usize)> {
     Some((character, end + 1))
 }
 
-/// Writes text so that it can stand in an attribute or in HTML.
+/// Writes text with escapes, for an attribute or for HTML.
 pub(crate) fn escape_into(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
@@ -254,7 +254,7 @@ pub(crate) fn escape_into(text: &str, out: &mut String) {
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // A line break in an attribute would come back as one, but breaks the line that a person reads.
+            // A parser would read a line break as one, but it breaks the line that people read.
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
             '\u{2028}' => out.push_str("&#x2028;"),

@@ -1,4 +1,4 @@
-//! Finding blocks: one scan from left to right; what is inside a block is opaque to it.
+//! Finds blocks in one scan from left to right. The content of a block is opaque.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::{
     markup::{StartTag, find_closing, find_opening},
 };
 
-/// The blocks of a text, in the order in which they stand there. Without any, nothing is allocated.
+/// Returns the blocks of a text in order. A text without blocks costs no allocation.
 pub fn blocks(text: &str) -> Blocks<'_> {
     Blocks(Scanner::new(text))
 }
 
-/// The blocks of a text, and what looks like a block and is none.
+/// Parses a text: its blocks, and the problems of tags that are no complete blocks.
 ///
 /// ```
 /// let parsed = marquetry_context_blocks::parse(r#"A<mcp:context type="x">B</mcp:context>C <mcp:context>"#);
@@ -33,21 +33,22 @@ pub fn parse(text: &str) -> Parsed<'_> {
     parsed
 }
 
-/// What [`parse`] found.
+/// The result of [`parse`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Parsed<'a> {
-    /// The blocks, in the order of the text; none overlaps another.
+    /// The blocks in the order of the text, without overlap.
     pub blocks: Vec<Block<'a>>,
-    /// What stays text although it looks like a block; at most [`Self::MAX_PROBLEMS`].
+    /// Tags that are no complete blocks and stay text; at most [`Self::MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
 }
 
 impl Parsed<'_> {
-    /// How many problems are kept; further ones are dropped.
+    /// Number of problems that are reported; further ones are dropped.
     pub const MAX_PROBLEMS: usize = 100;
 }
 
-/// The blocks of a text one by one; see [`blocks`].
+/// Iterator over the blocks of a text; see [`blocks`].
 #[derive(Clone, Debug)]
 pub struct Blocks<'a>(Scanner<'a>);
 
@@ -59,20 +60,21 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// Something that looks like a block and is none; it stays text.
+/// A tag that is no complete block and stays text.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
-    /// Where it begins, in bytes.
+    /// Position of the tag, in bytes.
     pub at: usize,
-    /// What is wrong with it.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong with something that looks like a block.
+/// The kind of a [`Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// The start tag has no end, or another tag begins in it.
+    /// The start tag does not end, or another tag begins inside of it.
     MalformedTag(Element),
     /// There is no end tag.
     Unclosed(Element),
@@ -95,7 +97,8 @@ impl fmt::Display for Problem {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// Elements with no end tag ahead: looked for once, so that many unclosed blocks still cost one pass.
+    /// Elements without an end tag in the rest of the text. Each is searched for once, so that many unclosed blocks still
+    /// cost one pass.
     unclosed: [bool; 2],
 }
 

@@ -1,4 +1,4 @@
-//! `am7://` URIs: which object, medium or search something is about.
+//! Parses and builds `am7://` URIs of objects, media and searches.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// A URI of the form `am7://ORGANISATION/TYPE/ID`, `am7://ORGANISATION/media/TYPE/ID` or
 /// `am7://ORGANISATION/vector/search?q=…`.
 ///
-/// Parsing is strict: a URI becomes file names, queries and links, so that each segment is held to an allow-list after
-/// percent-decoding. An organisation of several segments is allowed where the type has a dot in it.
+/// Parsing is strict, since URIs become file names, queries and links: each segment may contain only an allow-list of
+/// characters after percent-decoding. An organisation may have several segments if the type has a dot in it.
 ///
 /// ```
 /// use marquetry_context_blocks::Am7Uri;
@@ -25,10 +25,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Am7Uri {
-    /// Decoded, with a `/` between segments.
+    /// Decoded; segments are separated by `/`.
     organization: String,
     target: Target,
-    /// As it was written, without the `?`.
+    /// Still encoded, without the `?`.
     query: Option<String>,
 }
 
@@ -44,12 +44,12 @@ impl Am7Uri {
     pub const MAX_BYTES: usize = 2048;
     const SCHEME: &str = "am7://";
 
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
     ///
-    /// Another scheme, a segment that is missing or holds what it must not, more than [`Self::MAX_BYTES`] as it is given
-    /// or as it will be written.
+    /// When the scheme is another one, a segment is missing or contains a refused character, or the URI is longer than
+    /// [`Self::MAX_BYTES`] as it is given or as it is written.
     pub fn parse(text: &str) -> Result<Self, Am7UriError> {
         if text.len() > Self::MAX_BYTES {
             return Err(Am7UriError::TooLong(text.len()));
@@ -80,17 +80,17 @@ impl Am7Uri {
             .checked()
     }
 
-    /// Puts a URI together.
+    /// Starts a URI.
     pub fn builder() -> Am7UriBuilder {
         Am7UriBuilder::default()
     }
 
-    /// The organisation; one of several segments has a `/` between them.
+    /// Returns the organisation. Several segments are separated by `/`.
     pub fn organization(&self) -> &str {
         &self.organization
     }
 
-    /// The type of the object or medium, for example `data.data`; a search has none.
+    /// Returns the type of the object or media, for example `data.data`; a search has none.
     pub fn object_type(&self) -> Option<&str> {
         match &self.target {
             Target::Object { kind, .. } | Target::Media { kind, .. } => Some(kind),
@@ -98,7 +98,7 @@ impl Am7Uri {
         }
     }
 
-    /// The id of the object or medium; a search has none.
+    /// Returns the id of the object or media; a search has none.
     pub fn id(&self) -> Option<&str> {
         match &self.target {
             Target::Object { id, .. } | Target::Media { id, .. } => Some(id),
@@ -106,12 +106,12 @@ impl Am7Uri {
         }
     }
 
-    /// Whether it names the bytes of an object rather than its record.
+    /// Says whether the URI names the bytes of an object instead of its record.
     pub fn is_media(&self) -> bool {
         matches!(self.target, Target::Media { .. })
     }
 
-    /// Whether it is a search.
+    /// Says whether the URI is a search.
     pub fn is_vector_search(&self) -> bool {
         self.target == Target::VectorSearch
     }
@@ -131,9 +131,9 @@ impl Am7Uri {
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 
-    /// What holds of the parts together.
+    /// Checks the rules that concern several parts.
     fn checked(self) -> Result<Self, Am7UriError> {
-        // Characters that were not percent-encoded will be when it is written, at three times the length.
+        // Writing percent-encodes some characters, at three times their length.
         let written = self.to_string().len();
         if written > Self::MAX_BYTES {
             return Err(Am7UriError::TooLong(written));
@@ -196,48 +196,48 @@ impl From<Am7Uri> for String {
     }
 }
 
-/// Why a text is no [`Am7Uri`].
+/// Error of parsing or building an [`Am7Uri`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Am7UriError {
-    /// It does not begin with `am7://`.
+    /// The text does not begin with `am7://`.
     #[error("the URI does not begin with am7://")]
     Scheme,
-    /// It is longer than [`Am7Uri::MAX_BYTES`].
-    #[error("the URI has {0} bytes, of at most {max}", max = Am7Uri::MAX_BYTES)]
+    /// The URI is longer than [`Am7Uri::MAX_BYTES`].
+    #[error("the URI has {0} bytes, more than {max}", max = Am7Uri::MAX_BYTES)]
     TooLong(usize),
-    /// It has this many segments, which is neither of the forms.
+    /// The URI has this many segments, too few for every form.
     #[error("the URI has {0} segments; it needs an organisation, a type and an id")]
     Segments(usize),
     /// A segment is empty.
     #[error("a segment of the URI is empty; it needs an organisation, a type and an id")]
     EmptySegment,
-    /// A segment, percent-decoded, is `.` or `..`.
-    #[error("a segment of the URI is {0:?}, which leads elsewhere")]
+    /// A percent-decoded segment is `.` or `..`.
+    #[error("a segment of the URI is {0:?}; `.` and `..` are not allowed")]
     Traversal(String),
-    /// A character, percent-decoded, that may not stand there.
-    #[error("the URI holds {0:?}, which may not stand there")]
+    /// The percent-decoded URI contains a character that is not allowed there.
+    #[error("the URI contains {0:?}, which is not allowed there")]
     Character(char),
-    /// What is percent-encoded is no UTF-8.
-    #[error("the URI is no UTF-8 where it is percent-encoded")]
+    /// The percent-decoded bytes are not UTF-8.
+    #[error("the percent-encoded bytes of the URI are not UTF-8")]
     Encoding,
-    /// The organisation has several segments, and the type no dot that would tell them apart.
+    /// The organisation has several segments, but the type has no dot, so that the end of the organisation is unclear.
     #[error(
-        "the organisation has several segments, and the type {0:?} no dot that would tell where they end"
+        "the organisation has several segments, but {0:?} has no dot that marks it as the type"
     )]
     Ambiguous(String),
-    /// The builder was given no organisation.
+    /// The builder has no organisation.
     #[error("the URI has no organisation")]
     MissingOrganization,
-    /// The builder was given no type.
+    /// The builder has no type.
     #[error("the URI has no type")]
     MissingType,
-    /// The builder was given no id.
+    /// The builder has no id.
     #[error("the URI has no id")]
     MissingId,
 }
 
-/// Puts an [`Am7Uri`] together; see [`Am7Uri::builder`].
+/// Builder of an [`Am7Uri`]; see [`Am7Uri::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Am7UriBuilder {
@@ -250,32 +250,32 @@ pub struct Am7UriBuilder {
 }
 
 impl Am7UriBuilder {
-    /// The organisation; with a `/` between its segments if it has several.
+    /// Sets the organisation. Separate several segments by `/`.
     pub fn organization(self, organization: impl Into<String>) -> Self {
         Self { organization: Some(organization.into()), ..self }
     }
 
-    /// The type of the object, for example `data.data`.
+    /// Sets the type of the object, for example `data.data`.
     pub fn object_type(self, kind: impl Into<String>) -> Self {
         Self { kind: Some(kind.into()), ..self }
     }
 
-    /// The id of the object.
+    /// Sets the id of the object.
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// The bytes of the object rather than its record.
+    /// Names the bytes of the object instead of its record.
     pub fn media(self) -> Self {
         Self { media: true, ..self }
     }
 
-    /// A search; it has neither type nor id.
+    /// Names a search, which has neither type nor id.
     pub fn vector_search(self) -> Self {
         Self { search: true, ..self }
     }
 
-    /// Adds a query parameter; it is encoded here.
+    /// Adds a query parameter and encodes it.
     pub fn query_param(mut self, name: &str, value: &str) -> Self {
         let query = self.query.get_or_insert_default();
         if !query.is_empty() {
@@ -287,11 +287,11 @@ impl Am7UriBuilder {
         self
     }
 
-    /// The URI.
+    /// Returns the URI.
     ///
     /// # Errors
     ///
-    /// A part that is missing, and whatever [`Am7Uri::parse`] refuses.
+    /// When a part is missing, or [`Am7Uri::parse`] refuses the result.
     pub fn build(self) -> Result<Am7Uri, Am7UriError> {
         let organization = self.organization.ok_or(Am7UriError::MissingOrganization)?;
         organization.split('/').try_for_each(check_segment)?;
@@ -305,14 +305,14 @@ impl Am7UriBuilder {
             if self.media { Target::Media { kind, id } } else { Target::Object { kind, id } }
         };
         let uri = Am7Uri { organization, target, query: self.query };
-        // Only what reads back as itself is a URI: an organisation that ends in `media` does not.
+        // A URI must parse as itself. An organisation that ends in `media` does not.
         let text = uri.to_string();
         let read = Am7Uri::parse(&text)?;
         if read == uri { Ok(uri) } else { Err(Am7UriError::Ambiguous(text)) }
     }
 }
 
-/// A segment of a path, decoded.
+/// Decodes a segment of a path.
 fn segment(raw: &str) -> Result<Cow<'_, str>, Am7UriError> {
     if let Some(character) = raw.chars().find(|&character| character == ' ') {
         return Err(Am7UriError::Character(character));
@@ -356,7 +356,7 @@ fn check_query(query: &str) -> Result<(), Am7UriError> {
     }
 }
 
-/// Writes a segment so that it can stand in a path.
+/// Writes a segment of a path with percent-encoding.
 pub(crate) fn encode_segment(segment: &str, out: &mut String) {
     encode(
         segment,
@@ -365,7 +365,7 @@ pub(crate) fn encode_segment(segment: &str, out: &mut String) {
     );
 }
 
-/// Writes a name or a value of a query, a space as `+`.
+/// Writes a name or a value of a query with percent-encoding, and a space as `+`.
 fn encode_query(text: &str, out: &mut String) {
     for (place, word) in text.split(' ').enumerate() {
         if place > 0 {
@@ -386,7 +386,7 @@ fn encode(text: &str, is_plain: impl Fn(u8) -> bool, out: &mut String) {
 }
 
 fn decode_query(raw: &str) -> Cow<'_, str> {
-    // The whole query was seen to be UTF-8; a part of it may still begin in the middle of a character.
+    // The whole query is UTF-8, but a part may begin in the middle of a character.
     if raw.contains('+') {
         let spaced = raw.replace('+', " ");
         return Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned());

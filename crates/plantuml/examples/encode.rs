@@ -1,6 +1,6 @@
 //! cargo run -p marquetry-plantuml --example encode -- diagram.puml
 //!
-//! Prints the URL of the diagram in a file, or of one from standard input: `echo 'A -> B' | cargo run …`.
+//! Prints the URL of a diagram in a file or from standard input: `echo 'A -> B' | cargo run …`.
 
 use std::{env, error::Error, fs, io};
 

@@ -1,10 +1,10 @@
-//! PlantUML's alphabet: six bits a character, like Base64 but in the order `0-9A-Za-z-_`, padded with zero bits.
+//! PlantUML's alphabet: six bits a character, like Base64 with the characters `0-9A-Za-z-_`, padded with zero bits.
 
 const CHARACTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 const INVALID: u8 = 0xff;
 
-/// The six bits of each character, [`INVALID`] for the bytes that are none.
+/// The six bits of each character; [`INVALID`] for other bytes.
 const VALUES: [u8; 256] = {
     let mut values = [INVALID; 256];
     let mut value = 0;
@@ -15,7 +15,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Writes `bytes`, the last group filled with zero bytes, so that the length is always a multiple of 4.
+/// Encodes `bytes`. The last group is padded with zero bytes, so that the length is a multiple of 4.
 pub fn encode(bytes: &[u8]) -> String {
     let mut code = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -28,8 +28,8 @@ pub fn encode(bytes: &[u8]) -> String {
     code
 }
 
-/// Reads `code`, where missing characters of the last group count as `0`. An error is the index of the first byte that
-/// is not of the alphabet; what stands before it is ASCII.
+/// Decodes `code`. Missing characters of the last group count as `0`. The error is the index of the first byte that is
+/// not in the alphabet; all bytes before it are ASCII.
 pub(crate) fn decode(code: &str) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(code.len().div_ceil(4) * 3);
     for (group, characters) in code.as_bytes().chunks(4).enumerate() {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_shown_by_its_index() {
+    fn the_error_is_the_index_of_the_first_other_character() {
         assert_eq!(decode("SrJG+"), Err(4));
         assert_eq!(decode("Sré"), Err(2));
         assert_eq!(decode("="), Err(0));
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_gives_back_what_was_written(bytes: Vec<u8>) {
+        fn decoding_returns_the_encoded_bytes(bytes: Vec<u8>) {
             let code = encode(&bytes);
             prop_assert_eq!(code.len() % 4, 0);
             let mut padded = bytes;

@@ -1,3 +1,5 @@
+//! Decodes codes and URLs into diagram text.
+
 use std::ops::Range;
 
 use crate::{
@@ -7,35 +9,53 @@ use crate::{
     wrapper,
 };
 
-/// How to [`decode`].
+/// Options of [`decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DecodeOptions {
-    /// The most that a code may decode to, in bytes; [`DecodeOptions::DEFAULT_MAX_BYTES`] by default. Memory in use
-    /// stays near this limit, whatever the code would unpack to.
+    /// Largest text that is decoded, in bytes; [`DecodeOptions::DEFAULT_MAX_BYTES`] by default. It also bounds the memory
+    /// in use.
     pub max_bytes: usize,
-    /// Puts `@startuml` and `@enduml` around text in which no line starts with `@start`, as a server does. The wrapper
-    /// does not count towards `max_bytes`. By default the text is given as it was encoded.
+    /// Wraps text in `@startuml` and `@enduml` if none of its lines starts with `@start`, as a server does. The wrapper
+    /// does not count towards `max_bytes`. Off by default.
     pub restore_wrapper: bool,
 }
 
 impl DecodeOptions {
-    /// 1 MiB: twenty times what [`Source`](crate::Source) takes, since other encoders have other limits.
+    /// 1 MiB: twenty times the limit of [`Source`](crate::Source), since other encoders have other limits.
     pub const DEFAULT_MAX_BYTES: usize = 1 << 20;
+
+    /// Returns the default options.
+    pub const fn new() -> Self {
+        Self { max_bytes: Self::DEFAULT_MAX_BYTES, restore_wrapper: false }
+    }
+
+    /// Sets [`max_bytes`](Self::max_bytes).
+    #[must_use]
+    pub const fn with_max_bytes(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
+    }
+
+    /// Sets [`restore_wrapper`](Self::restore_wrapper).
+    #[must_use]
+    pub const fn with_restored_wrapper(self, restore_wrapper: bool) -> Self {
+        Self { restore_wrapper, ..self }
+    }
 }
 
 impl Default for DecodeOptions {
     fn default() -> Self {
-        Self { max_bytes: Self::DEFAULT_MAX_BYTES, restore_wrapper: false }
+        Self::new()
     }
 }
 
-/// The text of a diagram from its code, or from the URL that ends in its code.
+/// Decodes the text of a diagram from its code, or from a URL that ends in its code.
 ///
-/// Takes what PlantUML servers take: a bare code or one with the prefix `~0` (both DEFLATE), `~1` (a zlib stream), `~g`
-/// (gzip) or `~h` (plain bytes in hexadecimal); a zlib stream without its prefix, which old plug-ins write; codes
-/// without padding, where missing characters count as `0`. Anything after the compressed stream is ignored. In a URL
-/// the code is the last segment of the path, its `~` possibly escaped as `%7E`; query and fragment are ignored. So is
-/// white space around the input.
+/// Accepts what PlantUML servers accept: a bare code or one with the prefix `~0` (both DEFLATE), `~1` (a zlib stream), `~g`
+/// (gzip) or `~h` (plain bytes in hexadecimal); a zlib stream without its prefix, which old plug-ins write; and codes
+/// without padding, where missing characters count as `0`. Data after the compressed stream is ignored. In a URL the code
+/// is the last segment of the path, and its `~` may be escaped as `%7E`. Query, fragment and white space around the input
+/// are ignored.
 ///
 /// ```
 /// use marquetry_plantuml::{DecodeError, DecodeOptions, decode};
@@ -49,7 +69,7 @@ impl Default for DecodeOptions {
 ///
 /// # Errors
 ///
-/// A [`DecodeError`] for everything that is not such a code. No input panics.
+/// When the input is not such a code. No input panics.
 pub fn decode(input: &str, options: &DecodeOptions) -> Result<String, DecodeError> {
     let Range { mut start, end } = locate(input);
     let tilde = ["~", "%7E", "%7e"].into_iter().find(|tilde| input[start..end].starts_with(tilde));
@@ -95,25 +115,25 @@ pub fn decode(input: &str, options: &DecodeOptions) -> Result<String, DecodeErro
     Ok(if options.restore_wrapper { wrapper::restore(text) } else { text })
 }
 
-/// Why some input is not the code of a diagram.
+/// Error of [`decode`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The input is blank, a URL without a code, or a prefix with nothing behind it.
+    /// The input is blank, a URL without a code, or a prefix without a code.
     #[error("code is missing")]
     Missing,
-    /// The code starts with `~` and a character that we know no meaning of.
+    /// The code starts with `~` and an unknown character.
     #[error("code starts with the unknown prefix '~{}', known are ~0, ~1, ~g and ~h", .prefix.escape_debug())]
     UnknownPrefix {
         /// The character after `~`.
         prefix: char,
     },
-    /// A character of the code is not of PlantUML's alphabet.
+    /// A character of the code is not in PlantUML's alphabet.
     #[error("character {position}, {character:?}, is not one of 0-9 A-Z a-z - _")]
     InvalidCharacter {
         /// The first such character.
         character: char,
-        /// Its place, in characters from the start of the input, the first of which is 1.
+        /// Its position, in characters from the start of the input, from 1.
         position: usize,
     },
     /// A character of a hexadecimal code is not a hexadecimal digit.
@@ -121,7 +141,7 @@ pub enum DecodeError {
     InvalidHexDigit {
         /// The first such character.
         character: char,
-        /// Its place, in characters from the start of the input, the first of which is 1.
+        /// Its position, in characters from the start of the input, from 1.
         position: usize,
     },
     /// A hexadecimal code ends in the middle of a byte.
@@ -130,28 +150,28 @@ pub enum DecodeError {
         /// The number of digits.
         digits: usize,
     },
-    /// The bytes of the code are not compressed data.
+    /// The decoded bytes are not compressed data.
     #[error("code does not hold {compression} data, or is damaged")]
     Corrupt {
-        /// What the data was read as.
+        /// The format that the data was read as.
         compression: Compression,
     },
-    /// The bytes of the code end before the compressed data does.
+    /// The compressed data is incomplete.
     #[error("code is cut short: its {compression} data does not end")]
     Truncated {
-        /// What the data was read as.
+        /// The format that the data was read as.
         compression: Compression,
     },
-    /// The text would be longer than [`DecodeOptions::max_bytes`].
+    /// The text is longer than [`DecodeOptions::max_bytes`].
     #[error("code decodes to more than {max_bytes} bytes")]
     TooLong {
         /// The limit.
         max_bytes: usize,
     },
-    /// The decoded bytes are not text.
+    /// The decoded text is not UTF-8.
     #[error("code does not decode to UTF-8: byte {} is wrong", .valid_up_to + 1)]
     NotUtf8 {
-        /// How many bytes before the wrong one are text.
+        /// Number of valid bytes before the first invalid one.
         valid_up_to: usize,
     },
 }
@@ -163,7 +183,7 @@ enum Form {
     Hex,
 }
 
-/// Where the code stands in `input`.
+/// Finds the code in `input`.
 fn locate(input: &str) -> Range<usize> {
     let end = input.trim_end_matches(is_space).len();
     let start = end - input[..end].trim_start_matches(is_space).len();
@@ -174,7 +194,8 @@ fn locate(input: &str) -> Range<usize> {
     start..end
 }
 
-/// A raw DEFLATE stream never has these first bytes: it would be a stored block whose padding is not zero.
+/// Says whether the data has the header of zlib. Raw DEFLATE never begins so: it would be a stored block with padding
+/// other than zero.
 fn is_zlib(packed: &[u8]) -> bool {
     matches!(packed, [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }
@@ -198,7 +219,7 @@ fn from_hex(input: &str, code: Range<usize>, max_bytes: usize) -> Result<Vec<u8>
     Ok(digits.chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
 }
 
-/// The character at a byte index, which must be a boundary, and its place as people count: from 1.
+/// Returns the character at a byte index, which must be a boundary, and its position from 1.
 fn character_at(input: &str, index: usize) -> (char, usize) {
     let position = input[..index].chars().count() + 1;
     (input[index..].chars().next().unwrap_or_default(), position)

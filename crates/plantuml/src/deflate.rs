@@ -1,11 +1,14 @@
+//! Compresses text for codes.
+
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Raw DEFLATE data for `bytes` whose first six bits, which become the first character of the code, are not all zero.
+/// Compresses `bytes` as raw DEFLATE whose first six bits, the first character of the code, are not all zero.
 ///
-/// Old documents say that such bits never occur. They do in every stream that opens with a stored block, which zlib
-/// chooses for short labels outside ASCII. PlantUML 1.2020.2 then reads Brotli. There is no such data for empty input.
+/// PlantUML 1.2020.2 would read a code that begins with zero bits as Brotli. Old documents say that such codes do not
+/// occur, but zlib begins with a stored block, and so with zero bits, for short labels outside of ASCII. For empty input
+/// there is no data without zero bits.
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
-    // Room for the worst case of either form, since `compress_vec` never asks for more.
+    // Room for the worst case of either form, since `compress_vec` does not allocate.
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 16);
     let status = Compress::new(Compression::best(), false).compress_vec(
         bytes,
@@ -14,19 +17,20 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     );
     match status {
         Ok(Status::StreamEnd) if packed[0] >> 2 != 0 => packed,
-        // The fixed form cannot fail, so neither can the caller.
+        // This form cannot fail.
         _ => fixed_block(bytes),
     }
 }
 
-/// `bytes` as one final block of literals in the fixed Huffman codes of RFC 1951, section 3.2.6: an eighth and two bytes
-/// larger at most. Where zlib stores, it found no repetition worth a reference, so that literals lose next to nothing.
+/// Writes `bytes` as one final block of literals in the fixed Huffman codes of RFC 1951, section 3.2.6. It is at most an
+/// eighth and two bytes larger than `bytes`. Where zlib would store the bytes, it found no repetition, so literals cost
+/// next to nothing.
 pub fn fixed_block(bytes: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 3);
     // The block's header: BFINAL is 1 and BTYPE is 01, both from the lowest bit on.
     let (mut pending, mut count) = (0b011_u32, 3);
     let mut put = |code: u32, length: u32| {
-        // Huffman codes alone go in from their highest bit on.
+        // Huffman codes are written from their highest bit on, unlike everything else.
         pending |= code.reverse_bits() >> (32 - length) << count;
         count += length;
         while count >= 8 {
@@ -43,7 +47,7 @@ pub fn fixed_block(bytes: &[u8]) -> Vec<u8> {
     }
     let end_of_block = 0;
     put(end_of_block, 7);
-    // Seven more zeros push out a byte that is begun, and no other.
+    // Seven more zeros complete the last byte and begin no other.
     put(0, 7);
     packed
 }

@@ -1,16 +1,32 @@
+//! Encodes diagram text into codes.
+
 use std::fmt;
 
-use crate::{Source, alphabet, deflate, wrapper};
+use crate::{alphabet, deflate, source::Source, wrapper};
 
-/// How to [`encode`].
+/// Options of [`encode`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EncodeOptions {
-    /// Encodes every character of the text. By default a bare `@startuml`/`@enduml` wrapper is left out, as PlantUML's
-    /// own encoder does: servers restore it, and the code gets shorter.
+    /// Encodes the whole text. By default, as in PlantUML's own encoder, a bare `@startuml`/`@enduml` wrapper is left out:
+    /// servers restore it, and the code is shorter.
     pub verbatim: bool,
 }
 
-/// Compresses a diagram into its code. Equal text and options give equal codes.
+impl EncodeOptions {
+    /// Returns the default options.
+    pub const fn new() -> Self {
+        Self { verbatim: false }
+    }
+
+    /// Sets [`verbatim`](Self::verbatim).
+    #[must_use]
+    pub const fn with_verbatim(self, verbatim: bool) -> Self {
+        Self { verbatim }
+    }
+}
+
+/// Encodes a diagram. Equal text and options give equal codes.
 ///
 /// ```
 /// use marquetry_plantuml::{EncodeOptions, Source, encode};
@@ -18,7 +34,7 @@ pub struct EncodeOptions {
 /// let source = Source::new("@startuml\nBob -> Alice : hello\n@enduml")?;
 /// let code = encode(source, &EncodeOptions::default());
 /// assert_eq!(code.as_str(), "SyfFKj2rKt3CoKnELR1Io4ZDoSa70000");
-/// assert!(encode(source, &EncodeOptions { verbatim: true }).as_str().len() > code.as_str().len());
+/// assert!(encode(source, &EncodeOptions::new().with_verbatim(true)).as_str().len() > code.as_str().len());
 /// # Ok::<(), marquetry_plantuml::SourceError>(())
 /// ```
 pub fn encode(source: Source<'_>, options: &EncodeOptions) -> Code {
@@ -27,17 +43,17 @@ pub fn encode(source: Source<'_>, options: &EncodeOptions) -> Code {
     Code(alphabet::encode(&deflate::deflate(text.as_bytes())))
 }
 
-/// The code of a diagram: a multiple of four characters out of `0-9A-Za-z-_`, of which the first is not `0`.
+/// The code of a diagram: a multiple of four characters of `0-9A-Za-z-_`, the first of which is not `0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(String);
 
 impl Code {
-    /// The code's characters, all of which may stand in a URL as they are.
+    /// Returns the code. A URL may contain it without escapes.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The code as an owned string.
+    /// Returns the code as an owned string.
     pub fn into_string(self) -> String {
         self.0
     }

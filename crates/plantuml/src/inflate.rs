@@ -1,8 +1,10 @@
+//! Decompresses the three formats that codes may contain.
+
 use std::fmt;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// How the bytes of a code are compressed.
+/// The compression of the bytes of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
@@ -31,15 +33,15 @@ pub(crate) enum InflateError {
     TooLong,
 }
 
-/// Unpacks the stream at the start of `packed`; what follows it is ignored, since codes end in padding.
+/// Decompresses the stream at the start of `packed`. Data after the stream is ignored, since codes end in padding.
 ///
-/// Never holds more than about `max_bytes`: a few kilobytes can unpack to a thousand times as much.
+/// Memory stays near `max_bytes`, since a few kilobytes can decompress to a thousand times as much.
 pub(crate) fn inflate(
     compression: Compression,
     packed: &[u8],
     max_bytes: usize,
 ) -> Result<Vec<u8>, InflateError> {
-    // The largest window that there is, so that every stream fits.
+    // The largest window, so that every stream is accepted.
     const WINDOW_BITS: u8 = 15;
     let mut stream = match compression {
         Compression::Deflate => Decompress::new(false),
@@ -49,7 +51,7 @@ pub(crate) fn inflate(
     let mut bytes = Vec::new();
     let mut unread = packed;
     loop {
-        // One byte over the limit tells that there are more.
+        // One byte over the limit shows that the text is too long.
         let left = max_bytes.saturating_sub(bytes.len()).saturating_add(1);
         bytes.reserve_exact(bytes.len().max(packed.len().saturating_mul(3)).max(256).min(left));
         let before = stream.total_in();
@@ -63,7 +65,7 @@ pub(crate) fn inflate(
             return Ok(bytes);
         }
         if bytes.len() < bytes.capacity() {
-            // There was room, so it is input that was lacking.
+            // The output has room left, so input is missing.
             return Err(InflateError::Truncated);
         }
     }
@@ -80,7 +82,7 @@ mod tests {
     const KINDS: [Compression; 3] = [Compression::Deflate, Compression::Zlib, Compression::Gzip];
 
     #[test]
-    fn every_kind_comes_back_and_ignores_padding() {
+    fn every_format_is_decompressed_and_padding_ignored() {
         for kind in KINDS {
             for text in [&b""[..], b"A --> B", &b"A --> B\n".repeat(5_000)] {
                 let mut packed = pack(kind, text);
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_is_noticed() {
+    fn every_truncation_is_an_error() {
         for kind in KINDS {
             let packed = pack(kind, "日本語 -> 数据 : 🙂\n".repeat(40).as_bytes());
             for end in 0..packed.len() {

@@ -1,4 +1,6 @@
-/// Diagram text that is worth encoding: not blank, and at most [`Source::MAX_BYTES`] of UTF-8.
+//! Checks diagram text before it is encoded.
+
+/// Diagram text that can be encoded: not blank, and at most [`Source::MAX_BYTES`] of UTF-8.
 ///
 /// ```
 /// use marquetry_plantuml::{Source, SourceError};
@@ -11,15 +13,15 @@
 pub struct Source<'a>(&'a str);
 
 impl<'a> Source<'a> {
-    /// The longest diagram, in bytes of UTF-8, white space around it included (seed 002, scenario 6: 50 KB).
+    /// The longest diagram, in bytes of UTF-8, including white space around it (seed 002, scenario 6: 50 KB).
     pub const MAX_BYTES: usize = 51_200;
 
-    /// Checks `text` and keeps it as it is: nothing is trimmed.
+    /// Checks `text`. It is not trimmed.
     ///
     /// # Errors
     ///
-    /// [`SourceError::Blank`] for text that JavaScript's `trim` leaves empty, of any length, and
-    /// [`SourceError::TooLong`] over [`Source::MAX_BYTES`].
+    /// When JavaScript's `trim` would leave nothing of `text`, whatever its length, or `text` is longer than
+    /// [`Source::MAX_BYTES`].
     pub fn new(text: &'a str) -> Result<Self, SourceError> {
         if is_blank(text) {
             return Err(SourceError::Blank);
@@ -30,20 +32,20 @@ impl<'a> Source<'a> {
         Ok(Self(text))
     }
 
-    /// The text, unchanged.
+    /// Returns the text.
     pub fn as_str(self) -> &'a str {
         self.0
     }
 }
 
-/// Why some text is not a [`Source`].
+/// Error of [`Source::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// Nothing but white space, or nothing at all.
+    /// The text is empty or white space.
     #[error("diagram is blank")]
     Blank,
-    /// More text than [`Source::MAX_BYTES`].
+    /// The text is longer than [`Source::MAX_BYTES`].
     #[error("diagram is {bytes} bytes, more than {}", Source::MAX_BYTES)]
     TooLong {
         /// The length of the text in bytes of UTF-8.
@@ -55,8 +57,8 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// White space as JavaScript's `trim` sees it: Unicode's, with U+FEFF and without U+0085 (ECMA-262, `WhiteSpace` and
-/// `LineTerminator`).
+/// Says whether JavaScript's `trim` removes a character: Unicode's white space, with U+FEFF and without U+0085
+/// (ECMA-262, `WhiteSpace` and `LineTerminator`).
 pub(crate) fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
 }
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_space_is_text() {
+    fn other_invisible_characters_are_text() {
         for text in ["\u{85}", "\u{180e}", "\u{200b}", "\u{2060}", "\0", " x "] {
             assert_eq!(Source::new(text).map(Source::as_str), Ok(text));
         }

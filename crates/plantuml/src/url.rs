@@ -1,8 +1,10 @@
+//! Builds the URLs of diagrams.
+
 use std::{fmt, str::FromStr};
 
-use crate::Code;
+use crate::encode::Code;
 
-/// A PlantUML server, known by the address that its diagram URLs start with.
+/// The address of a PlantUML server, with which its diagram URLs start.
 ///
 /// ```
 /// use marquetry_plantuml::{EncodeOptions, Format, Server, Source, encode};
@@ -16,15 +18,15 @@ use crate::Code;
 pub struct Server(String);
 
 impl Server {
-    /// The address of the public server, which [`Server::default`] stands for.
+    /// The address of the public server: [`Server::default`].
     pub const PUBLIC: &str = "https://www.plantuml.com/plantuml";
 
-    /// A server by its address; slashes at the end make no difference.
+    /// Checks the address of a server. Slashes at its end are ignored.
     ///
     /// # Errors
     ///
-    /// Anything but `http://` or `https://`, a host, and characters that may stand in the path of a URL: the result is
-    /// shown to people and put into pages, so that a script, a query or a quote has no place in it.
+    /// When the address does not start with `http://` or `https://`, has no host, or contains a character that the path of a
+    /// URL may not have. URLs are shown to people and put into pages, so scripts, queries and quotes are refused.
     pub fn new(base: &str) -> Result<Self, ServerError> {
         let scheme = ["https://", "http://"].into_iter().find(|scheme| {
             base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -41,12 +43,12 @@ impl Server {
         Ok(Self(base.trim_end_matches('/').to_owned()))
     }
 
-    /// The address, without a slash at its end.
+    /// Returns the address without a slash at its end.
     pub fn base(&self) -> &str {
         &self.0
     }
 
-    /// Where this server shows the diagram of `code`.
+    /// Returns the URL of the diagram of `code` on this server.
     pub fn url(&self, code: &Code, format: Format) -> DiagramUrl {
         DiagramUrl([&self.0, "/", format.as_str(), "/", code.as_str()].concat())
     }
@@ -66,44 +68,44 @@ impl FromStr for Server {
     }
 }
 
-/// Why some text is not the address of a [`Server`].
+/// Error of [`Server::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// It is not an `http:` or `https:` URL.
+    /// The address is not an `http:` or `https:` URL.
     #[error("server address does not start with http:// or https://")]
     NotHttp,
-    /// Nothing names a host.
+    /// The address has no host.
     #[error("server address has no host")]
     NoHost,
-    /// A character that must not stand there, or must be escaped.
+    /// A character is not allowed in an address, or must be escaped.
     #[error("character {position} of the server address, {character:?}, is not allowed there")]
     InvalidCharacter {
         /// The first such character.
         character: char,
-        /// Its place, in characters, the first of which is 1.
+        /// Its position, in characters from 1.
         position: usize,
     },
 }
 
-/// What a server makes of a diagram.
+/// The format of a rendered diagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// A vector drawing.
+    /// A vector image.
     #[default]
     Svg,
-    /// A picture.
+    /// A raster image.
     Png,
-    /// A drawing in characters, of sequence diagrams and some others.
+    /// ASCII art, for sequence diagrams and some others.
     Txt,
 }
 
 impl Format {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Self; 3] = [Self::Svg, Self::Png, Self::Txt];
 
-    /// The name, which is also the format's segment in a URL.
+    /// Returns the name, which is also the segment of the format in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Svg => "svg",
@@ -128,39 +130,40 @@ impl FromStr for Format {
     }
 }
 
-/// A name that is not one of a [`Format`].
+/// Error for an unknown name of a [`Format`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("format {name:?} is not one of svg, png, txt")]
 pub struct UnknownFormat {
-    /// The name.
+    /// The unknown name.
     pub name: String,
 }
 
-/// Where a diagram can be seen.
+/// The URL of a diagram.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DiagramUrl(String);
 
 impl DiagramUrl {
-    /// The longest URL without a [warning](Self::warning). Servers take 8,192 bytes for the whole head of a request
-    /// (Jetty's default), of which cookies and proxies want their part.
+    /// The longest URL without a [warning](Self::warning). Servers accept 8,192 bytes for all headers of a request (Jetty's
+    /// default), which includes cookies and headers of proxies.
     pub const WARN_LENGTH: usize = 4_000;
 
-    /// The URL, all of it ASCII.
+    /// Returns the URL, which is ASCII.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The URL as an owned string.
+    /// Returns the URL as an owned string.
     pub fn into_string(self) -> String {
         self.0
     }
 
-    /// The number of its characters.
+    /// Returns the number of characters.
     pub fn length(&self) -> usize {
         self.0.len()
     }
 
-    /// What to tell the user of a URL longer than [`DiagramUrl::WARN_LENGTH`].
+    /// Returns a warning for a URL longer than [`DiagramUrl::WARN_LENGTH`].
     pub fn warning(&self) -> Option<LongUrl> {
         (self.length() > Self::WARN_LENGTH).then(|| LongUrl { length: self.length() })
     }
@@ -178,10 +181,11 @@ impl fmt::Display for DiagramUrl {
     }
 }
 
-/// A URL is so long that servers and programs on the way may refuse it. Its `Display` is a sentence for the user.
+/// Warning about a URL that servers and proxies may refuse for its length. Its `Display` is a sentence for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LongUrl {
-    /// The number of characters of the URL.
+    /// Number of characters of the URL.
     pub length: usize,
 }
 
@@ -196,7 +200,8 @@ impl fmt::Display for LongUrl {
     }
 }
 
-/// RFC 3986: what a path holds, with the brackets of an IPv6 host. A query or fragment would swallow the code.
+/// Says whether a path of RFC 3986 may contain the character, or an IPv6 host may. A query or a fragment would swallow the
+/// code.
 fn may_stand_in_path(character: char) -> bool {
     character.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:@/[]".contains(character)
 }

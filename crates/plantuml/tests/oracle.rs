@@ -1,6 +1,6 @@
-//! Our codes against the real program: `apt-get install plantuml graphviz`.
+//! Compares codes with the official program: `apt-get install plantuml graphviz`.
 //!
-//! One start of the program decodes or encodes everything, since a JVM takes longer to start than all of the work.
+//! The program is started once for all texts, since a JVM takes longer to start than all of the work.
 //! Without the program the tests say `SKIPPED` and pass, or fail when the environment has `CI=true`.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use flate2::{Compress, Compression, FlushCompress};
 use marquetry_plantuml::{DecodeOptions, EncodeOptions, Source, decode, encode};
 
-const VERBATIM: EncodeOptions = EncodeOptions { verbatim: true };
+const VERBATIM: EncodeOptions = EncodeOptions::new().with_verbatim(true);
 
 #[test]
 fn the_program_decodes_our_codes() {
@@ -20,7 +20,7 @@ fn the_program_decodes_our_codes() {
     for text in diagrams() {
         for options in [EncodeOptions::default(), VERBATIM] {
             let code = encode(Source::new(&text).unwrap(), &options).into_string();
-            // On its command line, and only there, the program takes such a code for an option.
+            // On its command line, the program reads such a code as an option.
             if !code.starts_with('-') {
                 cases.push((text.clone(), options, code));
             }
@@ -51,7 +51,7 @@ fn the_program_decodes_our_codes() {
 #[test]
 fn we_decode_the_codes_of_the_program() {
     let directory = tempfile::tempdir().unwrap();
-    // The program runs its preprocessor before it encodes, after which comments and procedures are gone.
+    // The program runs its preprocessor before it encodes, which removes comments and procedures.
     let plain = |text: &String| !text.contains("!procedure") && !text.contains("' a comment");
     let texts: Vec<_> =
         diagrams().iter().filter(|text| plain(text)).map(|text| wrapped(text)).collect();
@@ -63,13 +63,13 @@ fn we_decode_the_codes_of_the_program() {
     let arguments = ["-charset", "UTF-8"].map(str::to_owned).into_iter().chain(files);
     let Some(output) = run("-encodeurl", arguments) else { return };
     assert_eq!(output.lines().count(), texts.len());
-    let options = DecodeOptions { restore_wrapper: true, ..DecodeOptions::default() };
+    let options = DecodeOptions::new().with_restored_wrapper(true);
     for (code, text) in output.lines().zip(&texts) {
         assert_eq!(decode(code, &options).as_ref(), Ok(text), "{code}");
     }
 }
 
-/// What the program does beyond our own restoring, as `lib.rs` tells: were it to stop, our words would be wrong.
+/// The program removes more than `decode` does, as README.md says under "Limits".
 #[test]
 fn the_program_trims_text_and_forgets_names() {
     let cases = [
@@ -84,7 +84,7 @@ fn the_program_trims_text_and_forgets_names() {
     assert_eq!(output, shown);
 }
 
-/// What the program prints, or `None` without the program.
+/// Returns the output of the program; `None` without the program.
 fn run(action: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
     let output = Command::new("plantuml")
         .arg(action)
@@ -107,12 +107,12 @@ fn run(action: &str, arguments: impl Iterator<Item = String>) -> Option<String> 
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Every diagram as the program shows it: it restores a wrapper that is not there.
+/// Returns each diagram as the program shows it: with a missing wrapper restored.
 fn wrapped(text: &str) -> String {
     if text.starts_with("@start") { text.to_owned() } else { format!("@startuml\n{text}\n@enduml") }
 }
 
-/// Whether zlib by itself gives a code that starts with `0`.
+/// Says whether zlib alone would give a code that starts with `0`.
 fn zlib_stores(text: &str) -> bool {
     let mut packed = Vec::with_capacity(text.len() + 1_000);
     Compress::new(Compression::best(), false)
@@ -128,7 +128,7 @@ fn diagrams() -> Vec<String> {
         diagrams.push(format!("Alice -> Bob : {label}"));
         diagrams.push(format!("@startuml\nactor \"{label}\" as A\nA --> (B) : {label}\n@enduml"));
     }
-    // Short labels of unlike characters are the ones that zlib stores.
+    // zlib stores short labels of different characters.
     let mut random = Random(7);
     for (first, count) in
         [(0x4e00, 0x5000), (0xac00, 0x2b00), (0x1f300, 0x300), (0x410, 0x40), (0x621, 0x1a)]
@@ -138,7 +138,7 @@ fn diagrams() -> Vec<String> {
             diagrams.push(label.collect());
         }
     }
-    // Long diagrams, of one pattern and of almost none.
+    // Long diagrams: repetitive, and almost random.
     let pattern = "Alice -> Bob : hello\n";
     diagrams.push(pattern.repeat(Source::MAX_BYTES / pattern.len()).trim_end().to_owned());
     let mut line = || format!("A{} -> B : 日本 {}\n", random.below(1 << 30), random.below(1 << 30));

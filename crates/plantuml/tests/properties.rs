@@ -1,11 +1,11 @@
-//! What holds for every text and every input.
+//! Properties of every text and every input.
 
 use marquetry_plantuml::{
     Code, DecodeError, DecodeOptions, EncodeOptions, Format, Server, Source, decode, encode,
 };
 use proptest::prelude::*;
 
-const VERBATIM: EncodeOptions = EncodeOptions { verbatim: true };
+const VERBATIM: EncodeOptions = EncodeOptions::new().with_verbatim(true);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
@@ -18,7 +18,7 @@ proptest! {
 
     #[test]
     fn a_dropped_wrapper_comes_back(body in diagram(), newline in "\n?") {
-        // A line end before `@enduml` is one that PlantUML's own restoring takes as its own.
+        // PlantUML takes a line end before `@enduml` as part of the wrapper.
         prop_assume!(!body.ends_with('\n') && !body.ends_with('\r'));
         let wrapped = format!("@startuml\n{body}\n@enduml");
         let code = encode_with(&(wrapped.clone() + &newline), EncodeOptions::default());
@@ -47,7 +47,7 @@ proptest! {
         }
     }
 
-    /// Stored blocks, whose codes would start with `0`, are what short labels outside ASCII give.
+    /// zlib stores short labels outside of ASCII, so that their codes would start with `0`.
     #[test]
     fn short_labels_come_back_without_a_leading_zero(label in "[\u{4e00}-\u{9fff}\u{1f300}-\u{1f6ff}Ѐ-ӿ]{1,40}") {
         let code = encode_with(&label, EncodeOptions::default());
@@ -81,13 +81,13 @@ proptest! {
 
     #[test]
     fn decoding_never_panics_and_keeps_its_limit(input in any_input(), max_bytes in 0..300_usize) {
-        if let Ok(text) = decode(&input, &DecodeOptions { max_bytes, restore_wrapper: false }) {
+        if let Ok(text) = decode(&input, &DecodeOptions::new().with_max_bytes(max_bytes)) {
             prop_assert!(text.len() <= max_bytes);
         }
-        let _ = decode(&input, &DecodeOptions { max_bytes, restore_wrapper: true });
+        let _ = decode(&input, &restoring().with_max_bytes(max_bytes));
     }
 
-    /// Damage anywhere gives text or an error, and an error about a character names that character.
+    /// A damaged code is text or an error, and an error about a character names that character.
     #[test]
     fn a_damaged_code_never_panics(text in diagram(), at: prop::sample::Index, with: char) {
         let mut code = encode_with(&text, VERBATIM).into_string();
@@ -110,7 +110,7 @@ proptest! {
     }
 }
 
-/// Text that is worth encoding: lines as diagrams have them, and any characters at all.
+/// Text that can be encoded: lines of diagrams, and any characters.
 fn diagram() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         4 => "[A-Za-z]{1,9} (->|-->|<-|\\.\\.>) [A-Za-z]{1,9} : [a-z ]{0,20}",
@@ -124,19 +124,19 @@ fn diagram() -> impl Strategy<Value = String> {
         })
 }
 
-/// Strings of every sort, and such that get past the first checks.
+/// Strings of all kinds, some of which pass the first checks.
 fn any_input() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
         "(~[01gh])?[0-9A-Za-z_-]{0,80}",
         "(https?://[a-z./]{0,20}/)?(%7E[01gh])?[!-~]{0,40}",
-        // Streams that begin well and go on anyhow, of each kind.
+        // Streams of each format with a valid beginning.
         "(S|K|I|~1UDf|~g7ui8000000020|0|U)[0-9A-Za-z_-]{0,80}",
     ]
 }
 
 fn restoring() -> DecodeOptions {
-    DecodeOptions { restore_wrapper: true, ..DecodeOptions::default() }
+    DecodeOptions::new().with_restored_wrapper(true)
 }
 
 fn encode_with(text: &str, options: EncodeOptions) -> Code {

@@ -4,7 +4,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use marquetry_artifacts::{
-    ArtifactStore, Capturer, DirectoryStore, FixedClock, MemoryStore, SeededIds,
+    ArtifactStore, Capturer, DirectoryStore, MemoryStore,
+    source::{FixedClock, SeededIds},
 };
 use marquetry_protocol::server::{
     Limits as ProtocolLimits, RequestContext, Server,

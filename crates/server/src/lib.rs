@@ -41,9 +41,9 @@ pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
         ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config,
-        ConfigError, EmbeddingConfig, EmbeddingProvider, GatewayConfig, IntelligentProcessing,
-        KnowledgeConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
-        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
-        ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
+        ConfigError, EmbeddingConfig, EmbeddingProvider, GatewayConfig, KnowledgeConfig, Limits,
+        LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
+        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig,
+        Transport, UpstreamConfig,
     },
 };

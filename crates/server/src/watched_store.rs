@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_artifacts::{ArtifactStore, DelegatingStore, NewArtifact, Record, Scope, StoreError};
+use marquetry_artifacts::{
+    ArtifactStore, NewArtifact, Record, Scope, StoreError, store::DelegatingStore,
+};
 
 use crate::{gateway::Rate, health::Faults};
 

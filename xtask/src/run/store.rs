@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use clap::ValueEnum;
 use marquetry_artifacts::{
-    Artifact, ArtifactName, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError,
-    Version, Versions,
+    Artifact, ArtifactName, ArtifactStore, NewArtifact, Record, Scope, StoreError, Version,
+    store::{Listing, Page, Versions},
 };
 
 use crate::scenario::{StoreCall, StoreFault};
@@ -102,7 +102,7 @@ impl FaultyStore {
 }
 
 #[async_trait]
-impl marquetry_artifacts::DelegatingStore for FaultyStore {
+impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
     fn inner(&self) -> &dyn ArtifactStore {
         &*self.inner
     }

@@ -1,21 +1,26 @@
-//! What kind of text a text is.
+//! Detects the format of a text.
 //!
 //! Each format is asked in turn, from the one that is hardest to mistake to the one that nearly everything could be:
 //! JSON, NDJSON, CSV, Markdown, YAML, plain. JSON is read whole, since it is one pass without memory. The others judge
 //! by a sample of the beginning.
 
+#[cfg(feature = "detection")]
 mod csv;
+#[cfg(feature = "detection")]
 mod markdown;
+#[cfg(feature = "detection")]
 mod yaml;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+#[cfg(feature = "detection")]
 pub(crate) use self::csv::Table;
 
 /// How much of a text CSV and NDJSON are judged by, in bytes.
 const TABLE_SAMPLE_BYTES: usize = 256 * 1024;
 /// How much of a text Markdown and YAML, which are slow to read, are judged by.
+#[cfg(feature = "detection")]
 const PROSE_SAMPLE_BYTES: usize = 32 * 1024;
 
 /// The format of a text.
@@ -66,7 +71,19 @@ pub(crate) fn detect(text: &str) -> Detected {
     if is_ndjson(table.lines) {
         return Detected::new(TextFormat::Ndjson, 95);
     }
-    if let Some(found) = csv::judge(&table) {
+    guess(text, &table)
+}
+
+/// The formats that only a guess can tell.
+#[cfg(not(feature = "detection"))]
+fn guess(_: &str, _: &Sample<'_>) -> Detected {
+    Detected::PLAIN
+}
+
+/// The formats that only a guess can tell.
+#[cfg(feature = "detection")]
+fn guess(text: &str, table: &Sample<'_>) -> Detected {
+    if let Some(found) = csv::judge(table) {
         let delimiter = Some(found.delimiter);
         return Detected { format: TextFormat::Csv, confidence: found.confidence, delimiter };
     }
@@ -88,6 +105,7 @@ pub(crate) fn detect(text: &str) -> Detected {
 /// The beginning of a text, in whole lines.
 struct Sample<'a> {
     lines: &'a str,
+    #[cfg_attr(not(feature = "detection"), expect(dead_code, reason = "JSON is read whole"))]
     is_whole: bool,
 }
 
@@ -120,7 +138,7 @@ fn is_ndjson(lines: &str) -> bool {
     rows > 1
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "detection"))]
 mod tests {
     use proptest::prelude::*;
 

@@ -17,7 +17,7 @@ use crate::name::ArtifactName;
 /// ```
 /// # #[cfg(feature = "conformance")]
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// use marquetry_artifacts::{MemoryStore, conformance};
+/// use marquetry_artifacts::{MemoryStore, store::conformance};
 ///
 /// conformance::check(async || MemoryStore::default()).await;
 /// # });
@@ -44,9 +44,12 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
 /// ```
 /// # #[cfg(feature = "conformance")]
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// use marquetry_artifacts::{MemoryLimits, MemoryStore, conformance};
+/// use marquetry_artifacts::{MemoryLimits, MemoryStore, store::conformance};
 ///
-/// conformance::check_limit(async |max_total_bytes| MemoryStore::new(MemoryLimits { max_total_bytes })).await;
+/// conformance::check_limit(async |max_total_bytes| {
+///     MemoryStore::new(MemoryLimits::default().with_max_total_bytes(max_total_bytes))
+/// })
+/// .await;
 /// # });
 /// ```
 ///

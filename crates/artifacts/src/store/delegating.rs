@@ -20,13 +20,15 @@ use crate::name::ArtifactName;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use async_trait::async_trait;
-/// use marquetry_artifacts::{ArtifactStore, MemoryStore, NewArtifact, Page, Record, Scope, StoreError};
+/// use marquetry_artifacts::{
+///     ArtifactStore, MemoryStore, NewArtifact, Record, Scope, StoreError, store::Page,
+/// };
 ///
 /// /// A store that takes no more artifacts.
 /// struct ReadOnly(MemoryStore);
 ///
 /// #[async_trait]
-/// impl marquetry_artifacts::DelegatingStore for ReadOnly {
+/// impl marquetry_artifacts::store::DelegatingStore for ReadOnly {
 ///     fn inner(&self) -> &dyn ArtifactStore {
 ///         &self.0
 ///     }

@@ -33,14 +33,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cap_std::{
     ambient_authority,
-    fs::{Dir, DirEntry, File, OpenOptions},
+    fs::{Dir, File, OpenOptions},
 };
 
 use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
     expired::{Key, absent},
-    quota::{Quota, SCOPE_BYTES, Writer, charge, is_absent, place_key},
+    files::{DirectoryOptions, Inner, is_absent, number_of},
+    quota::{SCOPE_BYTES, Writer, charge, place_key},
 };
 use crate::name::ArtifactName;
 
@@ -49,36 +50,10 @@ const LAYOUT: &str = "marquetry artifacts 1\n";
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 /// How often a put tries the next number when others keep taking it.
 const MAX_TRIES: u64 = 10_000;
-/// How often a directory that does not become empty is removed.
-const MAX_REMOVALS: u32 = 10;
 /// No record is as large as this; what is, was not written by us.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
 /// Names that are remembered, so that lists need not read every record.
 const MAX_KNOWN_NAMES: usize = 100_000;
-
-/// How a [`DirectoryStore`] works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectoryOptions {
-    /// Wait at each put until the disk has it, so that it survives a power failure. Default true. An artifact is
-    /// whole or absent after a killed process in either case.
-    pub durable: bool,
-    /// The largest artifact that is taken, in bytes. Default 1 GiB.
-    pub max_artifact_bytes: u64,
-    /// Bytes that all artifacts of all scopes may take on the disk. Each file counts in blocks of 4 KiB; each version
-    /// costs two blocks more for its directories, and so does each scope. Default 10 GiB. Several processes may exceed
-    /// it by a sixteenth each.
-    pub max_total_bytes: u64,
-}
-
-impl Default for DirectoryOptions {
-    fn default() -> Self {
-        Self {
-            durable: true,
-            max_artifact_bytes: 1024 * 1024 * 1024,
-            max_total_bytes: 10 * 1024 * 1024 * 1024,
-        }
-    }
-}
 
 /// A store in a directory, which any number of processes may use at once. Clones share it.
 ///
@@ -89,28 +64,6 @@ impl Default for DirectoryOptions {
 /// passed over.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) root: Dir,
-    pub(super) options: DirectoryOptions,
-    /// Held while the directory is looked through: only threads for blocking work may wait for it.
-    quota: Mutex<Quota>,
-    /// What all versions are charged, as far as is known; changed only under the lock `quota`.
-    pub(super) charged: AtomicU64,
-    /// Whether a path was passed over that cannot be read or removed.
-    pub(super) has_passed_over: AtomicBool,
-    /// Versions that were removed to make room.
-    pub(super) evicted: AtomicU64,
-    /// From a name's directory to the name: always the same, so it never goes stale.
-    known: Mutex<HashMap<String, ArtifactName>>,
-    /// With the process's own part, makes names in `tmp` that nobody else makes.
-    temporary: AtomicU64,
-    process: u64,
-    /// Tests stop a put here.
-    #[cfg(test)]
-    stop_at: Mutex<Option<tests::Stop>>,
-}
 
 impl DirectoryStore {
     /// Opens the store in this directory, which is created if need be, readable by its owner alone.
@@ -429,33 +382,6 @@ impl Inner {
         Ok(numbers)
     }
 
-    /// The names of the directories in a directory; none when there is no such directory. Files that other programs leave
-    /// there, such as `.DS_Store`, do not count.
-    pub(super) fn directories(&self, path: &str) -> io::Result<Vec<String>> {
-        self.entries_that(path, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-    }
-
-    /// The names of a directory's entries; none when there is no such directory.
-    pub(super) fn entries(&self, path: &str) -> io::Result<Vec<String>> {
-        self.entries_that(path, |_| true)
-    }
-
-    fn entries_that(&self, path: &str, keep: fn(&DirEntry) -> bool) -> io::Result<Vec<String>> {
-        let entries = match self.root.read_dir(path) {
-            Ok(entries) => entries,
-            Err(error) if is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            if keep(&entry) {
-                names.extend(entry.file_name().into_string().ok());
-            }
-        }
-        Ok(names)
-    }
-
     /// The record of one version: outside an error of the file system, inside what is wrong with the version.
     fn read_record(&self, place: &str, number: u64) -> io::Result<Result<Record, Damage>> {
         let path = format!("{place}/{number}/record.json");
@@ -593,10 +519,6 @@ impl Inner {
         }
     }
 
-    pub(super) fn quota(&self) -> MutexGuard<'_, Quota> {
-        self.quota.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn known(&self) -> MutexGuard<'_, HashMap<String, ArtifactName>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -641,15 +563,6 @@ impl Inner {
         if gone == 0 { Err(StoreError::not_found(name, version)) } else { Ok(gone) }
     }
 
-    /// Removes a directory under `tmp`.
-    pub(super) fn remove(&self, temporary: &str) -> io::Result<()> {
-        removed(|| self.root.remove_dir_all(temporary))
-    }
-
-    pub(super) fn temporary(&self) -> String {
-        format!("tmp/{:016x}-{}", self.process, self.temporary.fetch_add(1, Ordering::Relaxed))
-    }
-
     fn clear_left_behind(&self) -> io::Result<()> {
         for entry in self.root.read_dir("tmp")? {
             let entry = entry?;
@@ -669,46 +582,6 @@ impl Inner {
         }
         Ok(())
     }
-
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests stop here")]
-    pub(super) fn step(&self, _step: &'static str) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "tests ask here")]
-    fn is_stopped(&self) -> bool {
-        false
-    }
-
-    #[cfg(test)]
-    pub(super) fn step(&self, step: &'static str) -> Result<(), StoreError> {
-        match *self.stop_at.lock().unwrap() {
-            Some(tests::Stop::Dies(stop) | tests::Stop::Fails(stop)) if stop == step => {
-                Err(StoreError::Backend("stopped".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    #[cfg(test)]
-    fn is_stopped(&self) -> bool {
-        matches!(*self.stop_at.lock().unwrap(), Some(tests::Stop::Dies(_)))
-    }
-}
-
-/// Removes a directory that others may still write to, in a few tries; what stays is removed when the store is opened
-/// another time.
-fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-    for _ in 0..MAX_REMOVALS {
-        match remove() {
-            // A put that had found its place just before the place was moved here. It came before the delete, then.
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-            removed => return removed,
-        }
-    }
-    Ok(())
 }
 
 /// What is wrong with a version; empty when it is simply not there.
@@ -716,13 +589,6 @@ struct Damage(&'static str);
 
 fn corrupt(name: &ArtifactName, version: u64, reason: &str) -> StoreError {
     StoreError::Corrupt { name: name.clone(), version, reason: reason.to_owned() }
-}
-
-/// The number of a version by its directory. Only the spelling that we write counts: `01` and `+1` are another's. And
-/// the last number of all leaves none for a next one.
-pub(super) fn number_of(entry: &str) -> Option<u64> {
-    let number = entry.parse::<u64>().ok().filter(|number| *number < u64::MAX);
-    number.filter(|number| number.to_string() == entry)
 }
 
 /// Notes that a file was used now. Where that fails, an artifact may have to make room too early.
@@ -784,19 +650,10 @@ mod tests {
     use std::{fs, time::SystemTime};
 
     use super::*;
-    use crate::store::conformance;
+    use crate::store::{conformance, files::Stop};
 
     const QUICK: DirectoryOptions =
         DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20, max_total_bytes: 1 << 30 };
-
-    /// What happens to a put at one of its steps.
-    #[derive(Clone, Copy, Debug)]
-    pub(super) enum Stop {
-        /// The process is killed: nothing more is done.
-        Dies(&'static str),
-        /// The step fails.
-        Fails(&'static str),
-    }
 
     fn artifact(text: &str) -> NewArtifact {
         let content = Bytes::copy_from_slice(text.as_bytes());
@@ -1088,19 +945,6 @@ mod tests {
             assert_eq!(std::fs::read_dir(root.path().join("tmp")).unwrap().count(), 0, "{step}");
             assert_eq!(store.put(&Scope::local(), artifact("second")).await.unwrap().version, 0);
         }
-    }
-
-    #[test]
-    fn a_directory_that_never_becomes_empty_is_left() {
-        let mut tries = 0;
-        let left = removed(|| {
-            tries += 1;
-            Err(ErrorKind::DirectoryNotEmpty.into())
-        });
-        assert!(left.is_ok());
-        assert_eq!(tries, MAX_REMOVALS);
-        let denied = removed(|| Err(ErrorKind::PermissionDenied.into()));
-        assert_eq!(denied.unwrap_err().kind(), ErrorKind::PermissionDenied);
     }
 
     #[tokio::test]

@@ -22,18 +22,27 @@ use crate::name::ArtifactName;
 /// allocator's share. `tests/memory.rs` measures this and the two below.
 const ARTIFACT_BYTES: u64 = 768;
 /// Cost of a scope beside its session's name: an entry in a map, and a map with room for some artifacts.
-const SCOPE_BYTES: u64 = 1280;
+const SCOPE_BYTES: u64 = 896;
 /// Cost of an owner beside the names of application and user: entries in two maps, and two maps with room for some
 /// entries.
-const OWNER_BYTES: u64 = 1536;
+const OWNER_BYTES: u64 = 1152;
 /// Content up to this size is copied, so that a small part does not keep a large buffer alive.
 const COPIED_BYTES: usize = 64 * 1024;
 
 /// Limits of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryLimits {
     /// Bytes of all artifacts of all scopes: content, records, and the cost of keeping them. Default 256 MiB.
     pub max_total_bytes: u64,
+}
+
+impl MemoryLimits {
+    /// Sets [`max_total_bytes`](Self::max_total_bytes).
+    #[must_use]
+    pub fn with_max_total_bytes(self, max_total_bytes: u64) -> Self {
+        Self { max_total_bytes }
+    }
 }
 
 impl Default for MemoryLimits {

@@ -1,4 +1,4 @@
-//! Where artifacts are kept.
+//! Stores of artifacts.
 
 #[cfg(any(test, feature = "conformance"))]
 #[cfg_attr(
@@ -10,6 +10,8 @@ mod delegating;
 #[cfg(feature = "directory")]
 mod directory;
 mod expired;
+#[cfg(feature = "directory")]
+mod files;
 mod memory;
 mod owners;
 #[cfg(feature = "directory")]
@@ -21,19 +23,19 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-#[cfg(feature = "directory")]
-pub use self::directory::{DirectoryOptions, DirectoryStore};
 pub use self::{
     delegating::DelegatingStore,
     memory::{MemoryLimits, MemoryStore},
 };
+#[cfg(feature = "directory")]
+pub use self::{directory::DirectoryStore, files::DirectoryOptions};
 use crate::{metadata::Metadata, name::ArtifactName};
 
-/// A place that keeps artifacts.
+/// A store of artifacts.
 ///
-/// Versions of a name count from 0. A put is atomic: bytes and record appear together or not at all, also when the
-/// process dies in between, and two puts never get the same version, also from two processes. What lies in one
-/// [`Scope`] is invisible in every other.
+/// Versions of a name count from 0. A put is atomic: bytes and record appear together or not at all, even if the process
+/// dies, and two puts never get the same version, even from two processes. The artifacts of one [`Scope`] are invisible in
+/// every other.
 ///
 /// A store with a limit makes room for a new artifact by this rule: the owner who holds the most bytes, the new ones
 /// counted, loses the version that was least recently written or read, until the new one fits. An owner is the
@@ -44,11 +46,10 @@ use crate::{metadata::Metadata, name::ArtifactName};
 /// `conformance::check` and `conformance::check_limit`, behind the feature `conformance`, test a store.
 #[async_trait]
 pub trait ArtifactStore: Send + Sync + 'static {
-    /// Keeps the artifact as the next version of its name: one more than the highest that there is or that has expired,
-    /// or 0.
+    /// Saves the artifact as the next version of its name: one more than the highest existing or expired version, or 0.
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError>;
 
-    /// What is known of one version, without its bytes.
+    /// Returns the record of one version, without its bytes.
     async fn record(
         &self,
         scope: &Scope,
@@ -56,7 +57,7 @@ pub trait ArtifactStore: Send + Sync + 'static {
         version: Version,
     ) -> Result<Record, StoreError>;
 
-    /// One version. A store that can lose bytes checks them against the hash in the record.
+    /// Returns one version. A store whose bytes can be damaged checks them against the hash in the record.
     async fn get(
         &self,
         scope: &Scope,
@@ -64,7 +65,7 @@ pub trait ArtifactStore: Send + Sync + 'static {
         version: Version,
     ) -> Result<Artifact, StoreError>;
 
-    /// The bytes of this range of one version, as far as it has them: a range that reaches beyond the end is cut there.
+    /// Returns a range of the bytes of one version. The range is cut at the end.
     async fn read_range(
         &self,
         scope: &Scope,
@@ -73,14 +74,14 @@ pub trait ArtifactStore: Send + Sync + 'static {
         range: Range<u64>,
     ) -> Result<Bytes, StoreError>;
 
-    /// The latest version of every name, a page at a time, in the order of the names.
+    /// Returns a page of the latest versions of all names, ordered by name.
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError>;
 
-    /// All versions of one name, the oldest first.
+    /// Returns all versions of one name, the oldest first.
     async fn versions(&self, scope: &Scope, name: &ArtifactName)
     -> Result<Vec<Record>, StoreError>;
 
-    /// Removes versions of one name, and says how many. A number becomes free again when nothing higher is left.
+    /// Removes versions of one name, and returns their number. A version number is free again when no higher one is left.
     async fn delete(
         &self,
         scope: &Scope,
@@ -88,25 +89,25 @@ pub trait ArtifactStore: Send + Sync + 'static {
         which: Versions,
     ) -> Result<u64, StoreError>;
 
-    /// How much the store holds, and what it had to remove. A store without a limit need not say.
+    /// Returns how much the store holds and has evicted. Stores without a limit may keep the default.
     fn usage(&self) -> Usage {
         Usage::default()
     }
 }
 
-/// How much a store holds.
+/// Usage of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// What its artifacts are charged, in bytes: their content, their records, and what it takes to keep them.
+    /// Bytes that artifacts are charged: content, records, and the cost of keeping them.
     pub bytes: u64,
-    /// The most that they may be charged together.
+    /// Limit of these bytes.
     pub limit: Option<u64>,
-    /// Versions that were removed to make room, since the store was opened.
+    /// Versions that were evicted since the store was opened.
     pub evicted: u64,
 }
 
-/// Whose artifacts: an application, a user, a session. Stores never mix scopes.
+/// The application, user and session that artifacts belong to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     app: String,
@@ -114,7 +115,7 @@ pub struct Scope {
     session: String,
 }
 
-/// Why three texts are not a [`Scope`].
+/// Error for a part that a [`Scope`] may not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("part {part} of the scope is {bytes} bytes, not 1 to {}", Scope::MAX_PART_BYTES)]
 pub struct ScopeError {
@@ -126,7 +127,7 @@ impl Scope {
     /// The longest part, in bytes.
     pub const MAX_PART_BYTES: usize = 256;
 
-    /// A scope of any three texts of 1 to 256 bytes; stores see to it that no text leaves its place.
+    /// Creates a scope of three texts of 1 to 256 bytes. Stores escape them: no text can name another scope's files.
     ///
     /// # Errors
     /// When a part is empty or too long.
@@ -144,7 +145,7 @@ impl Scope {
         Ok(scope)
     }
 
-    /// The one scope of a server that knows no users.
+    /// Returns the scope of a server without users.
     pub fn local() -> Self {
         Self {
             app: "marquetry".to_owned(),
@@ -153,17 +154,17 @@ impl Scope {
         }
     }
 
-    /// The application's part.
+    /// Returns the application.
     pub fn app(&self) -> &str {
         &self.app
     }
 
-    /// The user's part.
+    /// Returns the user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// The session's part.
+    /// Returns the session.
     pub fn session(&self) -> &str {
         &self.session
     }
@@ -173,25 +174,25 @@ impl Scope {
     }
 }
 
-/// What a store is given to keep.
+/// An artifact to save.
 #[derive(Clone, Debug)]
 pub struct NewArtifact {
-    /// Under which name.
+    /// Name of the artifact.
     pub name: ArtifactName,
-    /// What the bytes are.
+    /// MIME type of the bytes.
     pub mime_type: String,
-    /// What else is known of them.
+    /// Further facts about the artifact.
     pub metadata: Metadata,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: SystemTime,
     content: Bytes,
     hash: ContentHash,
 }
 
 impl NewArtifact {
-    /// An artifact of these bytes, made at `created_at`, without metadata.
+    /// Creates an artifact without metadata.
     ///
-    /// The bytes are hashed here, at a gigabyte a second or so: for many megabytes, call it where blocking is allowed.
+    /// This hashes the bytes, at about a gigabyte a second: call it on a blocking thread for many megabytes.
     pub fn new(
         name: ArtifactName,
         mime_type: impl Into<String>,
@@ -209,18 +210,18 @@ impl NewArtifact {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn content(&self) -> &Bytes {
         &self.content
     }
 
-    /// Their hash.
+    /// Returns the hash of the bytes.
     pub fn hash(&self) -> ContentHash {
         self.hash
     }
 }
 
-/// What a store knows of one version of an artifact.
+/// Facts about one version of an artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Record {
@@ -228,21 +229,21 @@ pub struct Record {
     pub name: ArtifactName,
     /// The version, from 0.
     pub version: u64,
-    /// What the bytes are.
+    /// MIME type of the bytes.
     pub mime_type: String,
-    /// How many they are.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Their hash.
+    /// Hash of the bytes.
     pub hash: ContentHash,
-    /// When it was made; in JSON as RFC 3339, UTC, milliseconds.
+    /// Time of creation; in JSON as RFC 3339 in UTC with milliseconds.
     #[serde(with = "rfc3339")]
     pub created_at: SystemTime,
-    /// What else is known of them.
+    /// Further facts about the artifact.
     pub metadata: Metadata,
 }
 
 impl Record {
-    /// The record of an artifact that becomes this version. For those who write a store.
+    /// Creates the record of an artifact with this version. For implementations of stores.
     pub fn new(artifact: &NewArtifact, version: u64) -> Self {
         Self {
             name: artifact.name.clone(),
@@ -260,19 +261,19 @@ impl Record {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Artifact {
-    /// What is known of it.
+    /// The record.
     pub record: Record,
-    /// Its bytes.
+    /// The bytes.
     pub content: Bytes,
 }
 
 impl Artifact {
-    /// An artifact as it is. For those who write a store that cannot lose bytes.
+    /// Creates an artifact without a check. For stores whose bytes cannot be damaged.
     pub fn new(record: Record, content: Bytes) -> Self {
         Self { record, content }
     }
 
-    /// An artifact whose bytes are the ones that the record speaks of. For those who write a store.
+    /// Creates an artifact after checking the bytes against the hash. For implementations of stores.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] when the hash differs.
@@ -293,7 +294,7 @@ impl Artifact {
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of these bytes.
+    /// Returns the hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
@@ -311,7 +312,7 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// Why some text is not a [`ContentHash`].
+/// Error for text that is not a [`ContentHash`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("hash is not \"blake3:\" and 64 hex digits")]
 pub struct HashError;
@@ -337,13 +338,13 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// Which version to read.
+/// The version to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// The highest there is.
+    /// The highest version.
     #[default]
     Latest,
-    /// This one.
+    /// The version of this number.
     Number(u64),
 }
 
@@ -353,21 +354,22 @@ impl From<Option<u64>> for Version {
     }
 }
 
-/// Which versions to delete.
+/// The versions to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Versions {
-    /// Every one.
+    /// All versions.
     All,
-    /// This one.
+    /// The version of this number.
     Number(u64),
 }
 
-/// Which part of a list.
+/// Part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
-    /// Only names behind this one: the [`Listing::next`] of the page before.
+    /// Only names after this one: [`Listing::next`] of the page before.
     pub after: Option<ArtifactName>,
-    /// At most this many names; 1 to [`Page::MAX_LIMIT`], what is outside counts as the nearest of these.
+    /// At most this many names, clamped to 1 to [`Page::MAX_LIMIT`].
     pub limit: usize,
 }
 
@@ -375,14 +377,19 @@ impl Page {
     /// The largest page.
     pub const MAX_LIMIT: usize = 1000;
 
-    /// The limit within its bounds. For those who write a store.
+    /// Creates a page of at most `limit` names after `after`.
+    pub fn new(after: Option<ArtifactName>, limit: usize) -> Self {
+        Self { after, limit }
+    }
+
+    /// Returns the limit within its bounds. For implementations of stores.
     pub fn bounded_limit(&self) -> usize {
         self.limit.clamp(1, Self::MAX_LIMIT)
     }
 }
 
 impl Default for Page {
-    /// The first 100.
+    /// The first 100 names.
     fn default() -> Self {
         Self { after: None, limit: 100 }
     }
@@ -392,69 +399,69 @@ impl Default for Page {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listing {
-    /// The latest version of each name, by name.
+    /// The latest version of each name, ordered by name.
     pub records: Vec<Record>,
-    /// Where the next page begins; none when there is none.
+    /// The name to continue after; none on the last page.
     pub next: Option<ArtifactName>,
 }
 
 impl Listing {
-    /// A page. For those who write a store.
+    /// Creates a page. For implementations of stores.
     pub fn new(records: Vec<Record>, next: Option<ArtifactName>) -> Self {
         Self { records, next }
     }
 }
 
-/// Why a store could not do what it was asked.
+/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No such artifact, or no such version of it.
+    /// The artifact or the version does not exist.
     #[error("no artifact \"{name}\"{}", VersionOf(*version))]
     NotFound {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The version that was asked for; none for the latest.
+        /// The requested version; none for the latest.
         version: Option<u64>,
     },
-    /// It was there, and had to make room for newer artifacts.
+    /// The store evicted the artifact to make room for newer ones.
     #[error("artifact \"{name}\"{} has expired: the store removed it to make room for newer ones", VersionOf(*version))]
     Expired {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The version that was asked for; none for the latest.
+        /// The requested version; none for the latest.
         version: Option<u64>,
     },
-    /// Keeping it would exceed what the store may hold, and the store removes nothing.
+    /// The artifact does not fit, and the store cannot evict others.
     #[error("store is full: {held} of {limit} bytes are held, {wanted} more were wanted")]
     Full {
-        /// Bytes that are kept now.
+        /// Bytes that the store holds.
         held: u64,
         /// Bytes that the artifact needs.
         wanted: u64,
-        /// Bytes that may be kept.
+        /// Bytes that the store may hold.
         limit: u64,
     },
-    /// Larger than the store takes.
+    /// The artifact is larger than the store accepts.
     #[error("artifact is {bytes} bytes, more than {limit}")]
     TooLarge {
-        /// The artifact's size.
+        /// Size of the artifact in bytes.
         bytes: u64,
-        /// The largest size that is taken.
+        /// Largest size that is accepted.
         limit: u64,
     },
-    /// What was kept is not what is there.
+    /// The stored bytes or the record are damaged.
     #[error("artifact \"{name}\" version {version} is damaged: {reason}")]
     Corrupt {
         /// The artifact.
         name: ArtifactName,
         /// Its version.
         version: u64,
-        /// What is wrong.
+        /// What is damaged.
         reason: String,
     },
-    /// Others took every version number that was tried.
-    #[error("artifact \"{name}\" is written by too many at once")]
+    /// Other writers took every version number that was tried.
+    #[error("artifact \"{name}\" is being written by too many clients at once; try again")]
     Contended {
         /// The artifact.
         name: ArtifactName,
@@ -468,7 +475,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// What to answer when something is not there. For those who write a store.
+    /// Returns the error for a missing artifact. For implementations of stores.
     pub fn not_found(name: &ArtifactName, version: Version) -> Self {
         let version = match version {
             Version::Latest => None,
@@ -477,7 +484,7 @@ impl StoreError {
         Self::NotFound { name: name.as_str().to_owned(), version }
     }
 
-    /// What to answer when something was removed to make room. For those who write a store.
+    /// Returns the error for an evicted artifact. For implementations of stores.
     pub fn expired(name: &ArtifactName, version: Version) -> Self {
         let version = match version {
             Version::Latest => None,
@@ -495,7 +502,7 @@ impl fmt::Display for VersionOf {
     }
 }
 
-/// The part of `0..length` that the range covers.
+/// Returns the part of `range` within `0..length`.
 fn clamped(range: &Range<u64>, length: u64) -> Range<u64> {
     let start = range.start.min(length);
     start..range.end.clamp(start, length)
@@ -520,7 +527,7 @@ mod rfc3339 {
         humantime::parse_rfc3339(&text).map_err(D::Error::custom)
     }
 
-    /// RFC 3339 has years from 1970 to 9999 here; the writer fails on others.
+    /// `humantime` writes years from 1970 to 9999 and fails on others.
     fn in_range(time: SystemTime) -> SystemTime {
         const LAST_SECOND: u64 = 253_402_300_799;
         let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::{
 use cap_std::fs::OpenOptions;
 
 use super::{
-    directory::{Inner, number_of},
+    files::{Inner, is_absent, number_of},
     owners::OwnersByBytes,
 };
 use crate::store::{StoreError, expired::Key};
@@ -31,15 +31,6 @@ const MAX_OWNER_BYTES: u64 = 256;
 const EXPIRED: &str = "expired";
 /// When the file is longer, its older half is dropped.
 const MAX_EXPIRED_BYTES: u64 = 1024 * 1024;
-
-/// What is known of the bytes on the disk beside how many they are, which [`Inner`] has.
-#[derive(Debug, Default)]
-pub(super) struct Quota {
-    /// Whether the directory was looked through.
-    is_counted: bool,
-    /// What was written since it was looked through: other processes may have written as much.
-    written: u64,
-}
 
 /// The scope of a put.
 #[derive(Debug)]
@@ -77,11 +68,6 @@ pub(super) fn charge(content: u64, record: u64) -> u64 {
 }
 
 impl Inner {
-    /// What the store is charged, as far as it was looked through. Never waits, so that any thread may ask.
-    pub(super) fn charged(&self) -> u64 {
-        self.charged.load(Ordering::Relaxed)
-    }
-
     /// Makes and charges the directory of a scope with the file that names its owner, if it is not there.
     pub(super) fn make_scope(&self, writer: &Writer) -> io::Result<()> {
         match self.root.create_dir(format!("scopes/{}", writer.scope)) {
@@ -420,9 +406,4 @@ pub(super) fn place_key(scope: &str, name: &str) -> Key {
 
 fn hex(key: &Key) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Whether there is nothing at a path, or something on the way to it that is no directory.
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

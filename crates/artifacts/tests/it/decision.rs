@@ -1,6 +1,10 @@
 //! The decision table: what is saved, what is shown, and which status says so.
 
-use marquetry_artifacts::{Outcome, Oversize, Settings, SizeMeasure, Status, StructuredShown};
+use marquetry_artifacts::{
+    Settings,
+    report::{Outcome, Status, StructuredShown},
+    settings::{Oversize, SizeMeasure},
+};
 use serde_json::json;
 
 use crate::support::{FailingStore, PNG, capture, capture_into, capture_of, capture_raw, settings};
@@ -14,11 +18,10 @@ fn of_size(bytes: u64) -> String {
 }
 
 fn limits(save: u64, show: u64) -> Settings {
-    Settings {
-        mcp_tool_response_save_threshold_bytes: save,
-        mcp_tool_llm_return_max_bytes: show,
-        ..Settings::small_context()
-    }
+    let mut settings = Settings::small_context();
+    settings.mcp_tool_response_save_threshold_bytes = save;
+    settings.mcp_tool_llm_return_max_bytes = show;
+    settings
 }
 
 #[tokio::test]

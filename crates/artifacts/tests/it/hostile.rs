@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use marquetry_artifacts::{SaveStatus, Settings, TextFormat};
+use marquetry_artifacts::{Settings, metadata::TextFormat, report::SaveStatus};
 use serde_json::json;
 
 use crate::support::{Seen, capture, capture_raw};

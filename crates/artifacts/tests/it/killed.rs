@@ -8,14 +8,16 @@ use std::{
 
 use bytes::Bytes;
 use marquetry_artifacts::{
-    ArtifactName, ArtifactStore, DirectoryOptions, DirectoryStore, NewArtifact, Page, Scope,
-    Version,
+    ArtifactName, ArtifactStore, DirectoryOptions, DirectoryStore, NewArtifact, Scope, Version,
+    store::Page,
 };
 
 /// Names the directory that the child, which is this same test binary, is to write to until it is killed.
 const CHILD: &str = "MARQUETRY_TEST_WRITE_TO";
-const OPTIONS: DirectoryOptions =
-    DirectoryOptions { durable: false, max_artifact_bytes: 1 << 20, max_total_bytes: 1 << 40 };
+
+fn options() -> DirectoryOptions {
+    DirectoryOptions::default().with_durable(false).with_max_total_bytes(1 << 40)
+}
 
 fn artifact(name: &str, fill: u8) -> NewArtifact {
     let content = Bytes::from(vec![fill; 20_000 + usize::from(fill) * 100]);
@@ -25,7 +27,7 @@ fn artifact(name: &str, fill: u8) -> NewArtifact {
 #[tokio::test(flavor = "multi_thread")]
 async fn child_that_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
-    let store = DirectoryStore::open(path, OPTIONS).unwrap();
+    let store = DirectoryStore::open(path, options()).unwrap();
     loop {
         for fill in 0..=255 {
             store.put(&Scope::local(), artifact("same.bin", fill)).await.unwrap();
@@ -63,8 +65,8 @@ fn child(path: &Path) -> std::process::Child {
 
 /// Every listed version can be read, its hash is right, and numbers have no gaps. How many there are.
 async fn check(path: &Path) -> usize {
-    let store = DirectoryStore::open(path, OPTIONS).unwrap();
-    let page = Page { limit: Page::MAX_LIMIT, ..Page::default() };
+    let store = DirectoryStore::open(path, options()).unwrap();
+    let page = Page::new(None, Page::MAX_LIMIT);
     let mut count = 0;
     for latest in store.list(&Scope::local(), &page).await.unwrap().records {
         let versions = store.versions(&Scope::local(), &latest.name).await.unwrap();

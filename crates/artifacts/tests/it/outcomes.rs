@@ -1,6 +1,9 @@
 //! Items one by one: what each becomes, and every switch that changes it.
 
-use marquetry_artifacts::{Artifact, Outcome, SaveStatus, Settings, Status};
+use marquetry_artifacts::{
+    Artifact, Settings,
+    report::{Outcome, SaveStatus, Status},
+};
 use serde_json::{Value, json};
 
 use crate::support::{FailingStore, PNG, capture, capture_into, capture_raw, settings};
@@ -272,7 +275,7 @@ async fn surplus_padding_is_told_in_the_outcome() {
 /// C4: nothing is said to be saved that the store has removed again for the rest of the same answer.
 #[tokio::test]
 async fn an_answer_larger_than_the_store_is_told_as_it_is() {
-    let limits = marquetry_artifacts::MemoryLimits { max_total_bytes: 13_000 };
+    let limits = marquetry_artifacts::MemoryLimits::default().with_max_total_bytes(13_000);
     let store = std::sync::Arc::new(marquetry_artifacts::MemoryStore::new(limits));
     let items: Vec<_> =
         (0..5).map(|n| json!({"type": "text", "text": n.to_string().repeat(3000)})).collect();

@@ -1,6 +1,10 @@
 //! What holds for every answer.
 
-use marquetry_artifacts::{Captured, Outcome, Oversize, SaveStatus, Settings};
+use marquetry_artifacts::{
+    Captured, Settings,
+    report::{Outcome, SaveStatus},
+    settings::Oversize,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -45,12 +49,10 @@ fn answer() -> impl Strategy<Value = Value> {
 fn settings() -> impl Strategy<Value = Settings> {
     (0_u64..600, 0_u64..600, any::<[bool; 6]>(), 0_usize..8, 0_u64..2).prop_map(
         |(save, show, flags, items, mb)| {
-            let mut settings = Settings {
-                mcp_tool_response_save_threshold_bytes: save,
-                mcp_tool_llm_return_max_bytes: show,
-                oversize: if flags[0] { Oversize::Truncate } else { Oversize::Withhold },
-                ..Settings::small_context()
-            };
+            let mut settings = Settings::small_context();
+            settings.mcp_tool_response_save_threshold_bytes = save;
+            settings.mcp_tool_llm_return_max_bytes = show;
+            settings.oversize = if flags[0] { Oversize::Truncate } else { Oversize::Withhold };
             let processing = &mut settings.mcp_intelligent_processing;
             processing.enable_intelligent_processing = flags[1] || flags[2];
             processing.fallback_to_raw_on_error = flags[3];

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use marquetry_artifacts::{Outcome, SaveStatus, Settings, Status, TextFormat, Version};
+use marquetry_artifacts::{
+    Settings, Version,
+    metadata::TextFormat,
+    report::{Outcome, SaveStatus, Status},
+};
 use serde_json::{Value, json};
 
 use crate::support::{FailingStore, PNG, Seen, capture, capture_into, capture_raw, settings};

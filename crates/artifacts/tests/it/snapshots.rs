@@ -1,7 +1,7 @@
 //! What the model reads and what programs read, word for word.
 
 use expect_test::{Expect, expect};
-use marquetry_artifacts::{Settings, SettingsPatch};
+use marquetry_artifacts::{Settings, settings::SettingsPatch};
 use serde_json::{Value, json};
 
 use crate::support::{FailingStore, PNG, Seen, capture, capture_into};
@@ -104,7 +104,7 @@ async fn notices() {
             - and 10 more items that were not saved]"#]],
     );
     let mut withhold = small();
-    withhold.oversize = marquetry_artifacts::Oversize::Withhold;
+    withhold.oversize = marquetry_artifacts::settings::Oversize::Withhold;
     check(
         &capture(
             &withhold,

@@ -10,8 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use marquetry_artifacts::{
-    Artifact, ArtifactStore, ArtifactUri, Captured, Capturer, FixedClock, MemoryStore, NewArtifact,
-    Page, Record, Report, Scope, SeededIds, Settings, StoreError, ToolCall, Version,
+    Artifact, ArtifactStore, ArtifactUri, Captured, Capturer, MemoryStore, NewArtifact, Record,
+    Report, Scope, Settings, StoreError, ToolCall, Version,
+    source::{FixedClock, SeededIds},
+    store::Page,
 };
 use marquetry_protocol::types::{CallToolResult, Content};
 use serde::Deserialize;
@@ -172,7 +174,7 @@ fn check(sent: &str, result: &RawValue, report: &Report, artifacts: &[Artifact])
 pub(crate) async fn everything(store: &dyn ArtifactStore) -> Vec<Artifact> {
     let scope = Scope::local();
     let mut artifacts = Vec::new();
-    let page = Page { limit: Page::MAX_LIMIT, ..Page::default() };
+    let page = Page::new(None, Page::MAX_LIMIT);
     for latest in store.list(&scope, &page).await.unwrap().records {
         for record in store.versions(&scope, &latest.name).await.unwrap() {
             artifacts.push(
@@ -197,7 +199,7 @@ impl FailingStore {
 }
 
 #[async_trait]
-impl marquetry_artifacts::DelegatingStore for FailingStore {
+impl marquetry_artifacts::store::DelegatingStore for FailingStore {
     fn inner(&self) -> &dyn ArtifactStore {
         &self.inner
     }

@@ -94,7 +94,7 @@ fn paths_that_lead_elsewhere_are_refused() {
     );
     refused(
         at("~../x"),
-        "\"..\" is no URI of a record: a segment of the URI is \"..\", which leads elsewhere",
+        "\"..\" is no URI of a record: a segment of the URI is \"..\"; `.` and `..` are not allowed",
     );
     refused(at("~bob"), "you may not put anything into ~bob");
     refused(at("~bob/Notes/"), "you may not put anything into ~bob/Notes");

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use marquetry_artifacts::{
-    DirectoryOptions, InferenceDepth, MemoryLimits, Oversize, Processing, ResourceLinks, Settings,
-    SizeMeasure, TextResources, YamlMimeType,
+    DirectoryOptions, MemoryLimits, Settings,
+    settings::{
+        InferenceDepth, Oversize, Processing, ResourceLinks, SizeMeasure, TextResources,
+        YamlMimeType,
+    },
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,7 +74,7 @@ pub struct ArtifactsConfig {
     /// Turn the two characters `\n` in CSV into line ends, for servers that escape twice; it changes the bytes that are saved.
     pub unescape_csv_newlines: bool,
     /// How answers are taken apart into artifacts.
-    pub mcp_intelligent_processing: IntelligentProcessing,
+    pub mcp_intelligent_processing: Processing,
 }
 
 impl Default for ArtifactsConfig {
@@ -97,7 +100,7 @@ impl Default for ArtifactsConfig {
             schema_inference_depth: InferenceDepth::default(),
             resource_links: ResourceLinks::Keep,
             unescape_csv_newlines: false,
-            mcp_intelligent_processing: IntelligentProcessing::default(),
+            mcp_intelligent_processing: Processing::default(),
         }
     }
 }
@@ -115,15 +118,14 @@ impl StoreKind {
 
 impl ArtifactsConfig {
     pub(crate) fn memory_limits(&self) -> MemoryLimits {
-        MemoryLimits { max_total_bytes: self.memory_max_bytes }
+        MemoryLimits::default().with_max_total_bytes(self.memory_max_bytes)
     }
 
     pub(crate) fn directory_options(&self) -> DirectoryOptions {
-        DirectoryOptions {
-            durable: self.durable,
-            max_artifact_bytes: self.directory_max_artifact_bytes,
-            max_total_bytes: self.directory_max_bytes,
-        }
+        DirectoryOptions::default()
+            .with_durable(self.durable)
+            .with_max_artifact_bytes(self.directory_max_artifact_bytes)
+            .with_max_total_bytes(self.directory_max_bytes)
     }
 
     /// Says why the directory cannot hold artifacts, as far as that shows without making it.
@@ -145,41 +147,28 @@ impl ArtifactsConfig {
     /// The part that the capture step acts on.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let processing = &self.mcp_intelligent_processing;
-        let preset = match self.preset {
+        let mut settings = match self.preset {
             ArtifactPreset::Standard => Settings::default(),
             ArtifactPreset::SmallContext => Settings::small_context(),
         };
-        Settings {
-            mcp_tool_response_save_threshold_bytes: self
-                .mcp_tool_response_save_threshold_bytes
-                .unwrap_or(preset.mcp_tool_response_save_threshold_bytes),
-            mcp_tool_llm_return_max_bytes: self
-                .mcp_tool_llm_return_max_bytes
-                .unwrap_or(preset.mcp_tool_llm_return_max_bytes),
-            text_resources: self.text_resources.unwrap_or(preset.text_resources),
-            inline_image_max_bytes: self
-                .inline_image_max_bytes
-                .unwrap_or(preset.inline_image_max_bytes),
-            inline_images_total_max_bytes: self.inline_images_total_max_bytes,
-            oversize: self.oversize,
-            size_measure: self.size_measure,
-            yaml_mime_type: self.yaml_mime_type,
-            schema_max_keys: self.schema_max_keys,
-            schema_inference_depth: self.schema_inference_depth,
-            resource_links: self.resource_links,
-            unescape_csv_newlines: self.unescape_csv_newlines,
-            mcp_intelligent_processing: Processing {
-                enable_intelligent_processing: processing.enable_intelligent_processing,
-                fallback_to_raw_on_error: processing.fallback_to_raw_on_error,
-                save_raw_alongside_intelligent: processing.save_raw_alongside_intelligent,
-                enable_text_format_detection: processing.enable_text_format_detection,
-                enable_content_parsing: processing.enable_content_parsing,
-                max_content_items: processing.max_content_items,
-                max_examined_items: processing.max_examined_items,
-                max_single_item_size_mb: processing.max_single_item_size_mb,
-            },
-        }
+        let set = |setting: &mut u64, value: Option<u64>| *setting = value.unwrap_or(*setting);
+        set(
+            &mut settings.mcp_tool_response_save_threshold_bytes,
+            self.mcp_tool_response_save_threshold_bytes,
+        );
+        set(&mut settings.mcp_tool_llm_return_max_bytes, self.mcp_tool_llm_return_max_bytes);
+        set(&mut settings.inline_image_max_bytes, self.inline_image_max_bytes);
+        settings.text_resources = self.text_resources.unwrap_or(settings.text_resources);
+        settings.inline_images_total_max_bytes = self.inline_images_total_max_bytes;
+        settings.oversize = self.oversize;
+        settings.size_measure = self.size_measure;
+        settings.yaml_mime_type = self.yaml_mime_type;
+        settings.schema_max_keys = self.schema_max_keys;
+        settings.schema_inference_depth = self.schema_inference_depth;
+        settings.resource_links = self.resource_links;
+        settings.unescape_csv_newlines = self.unescape_csv_newlines;
+        settings.mcp_intelligent_processing = self.mcp_intelligent_processing.clone();
+        settings
     }
 }
 
@@ -216,44 +205,6 @@ pub enum ArtifactPreset {
     Standard,
     /// For models with a small context.
     SmallContext,
-}
-
-/// How answers are taken apart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct IntelligentProcessing {
-    /// One artifact an item with its own type; off saves the whole answer as one JSON artifact.
-    pub enable_intelligent_processing: bool,
-    /// When nothing of an answer could be saved item by item, save the whole as one JSON artifact.
-    pub fallback_to_raw_on_error: bool,
-    /// Save the whole answer as JSON beside its items.
-    pub save_raw_alongside_intelligent: bool,
-    /// Tell JSON, YAML, CSV and Markdown from plain text.
-    pub enable_text_format_detection: bool,
-    /// Put a summary of JSON, YAML and CSV in the artifact's metadata.
-    pub enable_content_parsing: bool,
-    /// Items of one answer that become artifacts of their own; further ones are saved together, in one JSON artifact.
-    pub max_content_items: usize,
-    /// Items of one answer that are examined one by one; further ones are saved with the others, unexamined.
-    pub max_examined_items: usize,
-    /// Largest item that is saved, in MiB after decoding.
-    pub max_single_item_size_mb: u64,
-}
-
-impl Default for IntelligentProcessing {
-    fn default() -> Self {
-        Self {
-            enable_intelligent_processing: true,
-            fallback_to_raw_on_error: true,
-            save_raw_alongside_intelligent: false,
-            enable_text_format_detection: true,
-            enable_content_parsing: true,
-            max_content_items: 50,
-            max_examined_items: 4_096,
-            max_single_item_size_mb: 100,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use marquetry_artifacts::{Settings, SettingsPatch};
+use marquetry_artifacts::{Settings, settings::SettingsPatch};
 use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize,

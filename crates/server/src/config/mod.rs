@@ -34,7 +34,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, IntelligentProcessing, StoreKind},
+    artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
     chat::ChatConfig,

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use marquetry_artifacts::{Oversize, Settings, is_shortenable};
+use marquetry_artifacts::{Settings, settings::Oversize, shorten::is_shortenable};
 use marquetry_protocol::{
     server::HeaderArguments,
     types::{Prompt, Resource, ResourceTemplate, Tool},

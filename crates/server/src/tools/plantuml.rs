@@ -138,7 +138,7 @@ impl Diagrams {
             SourceError::TooLong { .. } => DiagramError::TooLarge,
             _ => DiagramError::EncodingFailed,
         })?;
-        let code = encode(source, &EncodeOptions { verbatim: arguments.verbatim });
+        let code = encode(source, &EncodeOptions::new().with_verbatim(arguments.verbatim));
         let url = self.server.url(&code, arguments.format.into());
         Ok(EncodedDiagram {
             length: url.length(),
@@ -157,7 +157,7 @@ impl Diagrams {
         if arguments.code.trim().is_empty() {
             return Err(DiagramError::NoCode);
         }
-        let options = DecodeOptions { restore_wrapper: true, ..DecodeOptions::default() };
+        let options = DecodeOptions::new().with_restored_wrapper(true);
         decode(&arguments.code, &options)
             .map(|plantuml_code| DecodedDiagram { plantuml_code })
             .map_err(|error| DiagramError::Undecodable(error.to_string()))

@@ -8,7 +8,8 @@ use std::sync::{
 use async_trait::async_trait;
 use marquetry::{App, Config};
 use marquetry_artifacts::{
-    ArtifactStore, Listing, MemoryStore, NewArtifact, Page, Record, Scope, StoreError,
+    ArtifactStore, MemoryStore, NewArtifact, Record, Scope, StoreError,
+    store::{Listing, Page},
 };
 use marquetry_protocol::{
     Revision,
@@ -257,7 +258,7 @@ struct Fragile {
 }
 
 #[async_trait]
-impl marquetry_artifacts::DelegatingStore for Fragile {
+impl marquetry_artifacts::store::DelegatingStore for Fragile {
     fn inner(&self) -> &dyn ArtifactStore {
         &self.inner
     }

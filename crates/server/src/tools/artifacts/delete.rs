@@ -1,6 +1,6 @@
 //! `delete_artifact`
 
-use marquetry_artifacts::{Version, Versions};
+use marquetry_artifacts::{Version, store::Versions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

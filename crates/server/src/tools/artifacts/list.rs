@@ -1,6 +1,6 @@
 //! `list_artifacts`
 
-use marquetry_artifacts::{ArtifactName, Page, Record};
+use marquetry_artifacts::{ArtifactName, Record, store::Page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -78,7 +78,7 @@ impl Artifacts {
         let mut looked_at = 0;
         let mut room = MAX_DETAILS_BYTES;
         loop {
-            let page = Page { after, limit: if filter.is_empty() { limit } else { 1_000 } };
+            let page = Page::new(after, if filter.is_empty() { limit } else { 1_000 });
             let listing = self.store.list(&self.scope, &page).await?;
             looked_at += listing.records.len();
             for record in listing.records {

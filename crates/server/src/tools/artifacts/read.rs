@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl marquetry_artifacts::DelegatingStore for Watched {
+    impl marquetry_artifacts::store::DelegatingStore for Watched {
         fn inner(&self) -> &dyn ArtifactStore {
             &self.store
         }

@@ -1,7 +1,7 @@
 //! Artifacts as MCP resources.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, Page, StoreError, Version};
+use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, StoreError, Version, store::Page};
 use marquetry_protocol::{
     RpcError,
     types::{Resource, ResourceContents, ResourceTemplate},
@@ -25,7 +25,7 @@ impl Artifacts {
             })?),
             None => None,
         };
-        let page = Page { after, limit };
+        let page = Page::new(after, limit);
         let listing =
             self.store.list(&self.scope, &page).await.map_err(|error| {
                 RpcError::internal(format!("artifacts cannot be listed: {error}"))
