@@ -1,4 +1,4 @@
-//! Base64 as servers really send it. No character is ever ignored: what is not understood is an error.
+//! Decodes base64 as servers send it. No character is ignored: an unknown one is an error.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,12 +8,12 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose},
 };
 
-/// Bytes decoded, and how far the text was from the standard.
+/// Decoded bytes, and the deviation of the text from the standard.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
     pub(crate) form: Form,
-    /// The MIME type that a `data:` prefix names.
+    /// The MIME type of a `data:` prefix.
     pub(crate) mime_type: Option<String>,
 }
 
@@ -21,11 +21,11 @@ pub(crate) struct Decoded {
 pub(crate) enum Form {
     /// RFC 4648, section 4, with padding.
     Strict,
-    /// With white space, the URL-safe alphabet, or padding left out.
+    /// With white space, the URL-safe alphabet, or missing padding.
     Tolerant,
     /// With more padding than the length needs.
     SurplusPadding,
-    /// Behind a `data:` prefix.
+    /// After a `data:` prefix.
     DataUri,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum DecodeError {
     DataUri,
 }
 
-/// The library's reason, as the end of a sentence of ours. Offsets do not count white space.
+/// Describes the library's error as the end of a sentence. Offsets do not count white space.
 struct Why<'a>(&'a base64::DecodeError);
 
 impl fmt::Display for Why<'_> {
@@ -61,12 +61,12 @@ impl fmt::Display for Why<'_> {
     }
 }
 
-/// The bytes in the standard form.
+/// Encodes bytes in the standard form.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     general_purpose::STANDARD.encode(bytes)
 }
 
-/// Decodes strictly, else tolerantly, else behind a `data:` prefix. The limit is checked before anything is decoded.
+/// Decodes strictly, else leniently, else after a `data:` prefix. The limit is checked before decoding.
 pub(crate) fn decode(text: &str, limit: u64) -> Result<Decoded, DecodeError> {
     if let Some(rest) = text.trim_ascii_start().strip_prefix("data:") {
         let (head, data) = rest.split_once(',').ok_or(DecodeError::DataUri)?;
@@ -103,7 +103,7 @@ fn decode_plain(text: &str, limit: u64) -> Result<(Vec<u8>, Form), DecodeError> 
     match TOLERANT.decode(standard.as_bytes()) {
         Ok(bytes) => Ok((bytes, Form::Tolerant)),
         Err(error) => {
-            // Some servers pad what needs no padding, or pad it twice.
+            // Some servers add padding that is not needed, or add it twice.
             let digits = standard.trim_end_matches('=');
             let padding = standard.len() - digits.len();
             if digits.is_empty() || !(1..=MAX_PADDING).contains(&padding) {
@@ -122,7 +122,7 @@ fn without_white_space(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().filter(|char| !char.is_ascii_whitespace()).collect())
 }
 
-/// More `=` than this are no padding, but an error.
+/// More `=` than this are an error.
 const MAX_PADDING: usize = 4;
 
 const TOLERANT: GeneralPurpose = GeneralPurpose::new(

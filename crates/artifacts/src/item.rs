@@ -1,4 +1,4 @@
-//! The items of an answer: what each one is, and the artifact that is made of it.
+//! Classifies the items of an answer, and makes their artifacts.
 
 use std::{borrow::Cow, time::SystemTime};
 
@@ -19,7 +19,7 @@ use crate::{
     structure::shortened,
 };
 
-/// One item, looked at no deeper than needed to know what it is.
+/// One item, parsed only as deep as its classification needs.
 pub(crate) struct Item<'a> {
     pub(crate) raw: &'a RawValue,
     pub(crate) kind: Kind<'a>,
@@ -30,14 +30,14 @@ pub(crate) enum Kind<'a> {
     Text(Option<&'a RawValue>),
     Image,
     Audio,
-    /// An embedded resource, and whether its bytes rather than its text are there.
+    /// An embedded resource, with its text or its bytes.
     Resource {
         is_text: bool,
     },
     Link,
-    /// A type that we do not know, as one day there will be.
+    /// An unknown type, perhaps of a later revision.
     Unknown,
-    /// Not an object, or without a type.
+    /// An item that is no object or has no type.
     Malformed(&'static str),
 }
 
@@ -64,7 +64,7 @@ impl<'a> Item<'a> {
         Self { raw, kind, members: Some(members) }
     }
 
-    /// The type as sent, bounded, for reports.
+    /// Returns the type as sent, shortened, for reports.
     pub(crate) fn type_name(&self) -> String {
         let name = self.member("type").and_then(json::string);
         name.map(|(name, _)| shortened(&name, 64)).unwrap_or_default()
@@ -78,12 +78,12 @@ impl<'a> Item<'a> {
         self.member("_meta").filter(|raw| json::is_object(raw))
     }
 
-    /// The text of an embedded resource.
+    /// Returns the text of an embedded resource.
     pub(crate) fn resource_text(&self) -> Option<Cow<'a, str>> {
         self.member("resource").and_then(Members::read)?.string("text")
     }
 
-    /// The image again, with the bytes and the type that it was found to have.
+    /// Rewrites the image with its decoded bytes and its detected type.
     pub(crate) fn image_again(&self, artifact: &NewArtifact) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -119,18 +119,18 @@ fn has_text(members: &Members<'_>, name: &str) -> bool {
     members.get(name).is_some_and(|raw| raw.get().starts_with('"') && raw.get() != "\"\"")
 }
 
-/// What is to be done with an item.
+/// Decision about an item.
 #[derive(Debug)]
 pub(crate) enum Task {
     Save(Box<NewArtifact>),
-    /// Kept with others of its like, in one artifact.
+    /// Saved with others in one artifact, for this reason.
     Together(Cow<'static, str>),
     Inline(Cow<'static, str>),
     Skip(Cow<'static, str>),
     Fail(Cow<'static, str>),
 }
 
-/// What all items of one answer have in common.
+/// Makes the artifacts of one answer.
 pub(crate) struct Maker<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Option<Value>,
@@ -140,7 +140,7 @@ pub(crate) struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// What is to be done with the item at this position.
+    /// Decides about the item at this position.
     pub(crate) fn task(&self, index: usize, item: &Item<'_>) -> Task {
         let made = match &item.kind {
             Kind::Text(Some(text)) => self.text(index, item, text),
@@ -187,7 +187,7 @@ impl Maker<'_> {
         Ok(self.artifact(name, kind.mime_type, metadata, text.into_owned().into_bytes()))
     }
 
-    /// The text's format, and the text: another one only when the settings allow to unescape CSV.
+    /// Detects the format of a text. The text changes only when the settings allow unescaping CSV.
     fn detect<'t>(&self, text: Cow<'t, str>) -> (Cow<'t, str>, Detected) {
         if !self.settings.mcp_intelligent_processing.enable_text_format_detection {
             return (text, Detected::PLAIN);
@@ -314,7 +314,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A resource of which only the URI is known: the artifact says so (seed 000/2.4.1).
+    /// Makes the artifact of a resource without content, which names the URI (seed 000/2.4.1).
     fn placeholder(
         &self,
         index: usize,
@@ -339,9 +339,9 @@ impl Maker<'_> {
         Ok(self.artifact(name, "text/plain", metadata, content.into_bytes()))
     }
 
-    /// The answer's `structuredContent`, as sent.
+    /// Makes the artifact of `structuredContent` as sent.
     pub(crate) fn structured(&self, raw: &RawValue) -> Task {
-        // A value since revision 2026-07-28, and what some servers write for none: in either case not worth a file.
+        // Null is a value since revision 2026-07-28, and means none for some servers. Neither needs a file.
         if raw.get() == "null" {
             return Task::Inline("null is kept as sent".into());
         }
@@ -364,7 +364,7 @@ impl Maker<'_> {
         )))
     }
 
-    /// The answer as a whole, as sent.
+    /// Makes the artifact of the whole answer as sent.
     pub(crate) fn raw(&self, answer: Bytes) -> Result<NewArtifact, Cow<'static, str>> {
         let limit = self.settings.mcp_intelligent_processing.max_single_item_bytes();
         if answer.len() as u64 > limit {
@@ -382,7 +382,7 @@ impl Maker<'_> {
         Ok(artifact)
     }
 
-    /// Items that share an artifact: a JSON array of them as sent.
+    /// Makes the artifact of several items: a JSON array of them as sent.
     pub(crate) fn together(&self, items: String) -> Task {
         if let Err(task) = self.check_size("the rest of the items", items.len() as u64) {
             return task;
@@ -399,7 +399,7 @@ impl Maker<'_> {
         metadata: Metadata,
         content: Vec<u8>,
     ) -> NewArtifact {
-        // A store is charged for the bytes, not for the room that a buffer has beyond them.
+        // A store counts the bytes, not the spare capacity of their buffer.
         let content = Bytes::from(content.into_boxed_slice());
         let mut artifact = NewArtifact::new(name, mime_type, self.now, content);
         artifact.metadata = metadata;
@@ -463,7 +463,7 @@ impl Maker<'_> {
     }
 }
 
-/// The longest URI that metadata keeps whole, in bytes.
+/// Longest URI that metadata has whole, in bytes.
 const MAX_URI_BYTES: usize = 2048;
 
 struct TextKind {
@@ -489,7 +489,7 @@ impl TextKind {
     }
 }
 
-/// The format that a MIME type promises, of those that have a schema.
+/// Returns the format of a declared MIME type, if it has a schema.
 fn format_of(essence: &str) -> Option<TextFormat> {
     Some(match essence {
         "application/json" => TextFormat::Json,
@@ -500,7 +500,7 @@ fn format_of(essence: &str) -> Option<TextFormat> {
     })
 }
 
-/// The MIME type and extension of some bytes: as declared, unless the bytes show for certain that it is wrong.
+/// Returns MIME type and extension of some bytes: the declared ones, unless the bytes prove another type.
 fn judge(
     declared: Option<&str>,
     default: &str,

@@ -1,4 +1,4 @@
-//! Reading JSON that an untrusted server wrote: one level at a time, borrowed, and forgiving where that loses nothing.
+//! Parses JSON from untrusted servers: one level at a time, borrowed, and lenient where that loses nothing.
 
 use std::{borrow::Cow, collections::HashMap, fmt, ops::Range};
 
@@ -12,27 +12,27 @@ use serde_json::value::RawValue;
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// The object's members; none when the value is not an object or a key is not Unicode.
+    /// Parses the members; none when the value is not an object or a key is not Unicode.
     pub(crate) fn read(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// The member of this name: the last of several, as most readers of JSON decide.
+    /// Returns the member of this name; the last of several, as most JSON parsers do.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|&(_, value)| value)
     }
 
-    /// The member of this name, when it is there and not null.
+    /// Returns the member of this name, if it exists and is not null.
     pub(crate) fn present(&self, name: &str) -> Option<&'a RawValue> {
         self.get(name).filter(|value| value.get() != "null")
     }
 
-    /// The member of this name as text, when it is a string.
+    /// Returns the member of this name as text, if it is a string.
     pub(crate) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(string).map(|(text, _)| text)
     }
 
-    /// Names and values; of several members with one name only the last.
+    /// Returns names and values; the last of several members with one name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         let last: HashMap<&str, usize> =
             self.0.iter().enumerate().map(|(at, (key, _))| (key.as_ref(), at)).collect();
@@ -71,13 +71,13 @@ impl<'de> Deserialize<'de> for Members<'de> {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The elements of a JSON array, unparsed: the first ones each, the others as one stretch of text.
+/// The unparsed elements of a JSON array: the first ones separately, the others as one piece of text.
 pub(crate) struct Elements<'a> {
     pub(crate) first: Vec<&'a RawValue>,
     pub(crate) tail: Option<Tail<'a>>,
 }
 
-/// The elements of an array behind the first ones.
+/// The elements of an array after the first ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail<'a> {
     pub(crate) count: usize,
@@ -86,14 +86,14 @@ pub(crate) struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Where the elements lie in the text `whole`: with the commas between them, without brackets.
+    /// Returns the position of the elements in the text `whole`, with the commas between them and without brackets.
     pub(crate) fn span(&self, whole: &RawValue) -> Range<usize> {
         span(whole, self.first).start..span(whole, self.last).end
     }
 }
 
-/// The elements of a JSON array, of which the first `most` are listed; none when the value is not an array. However many
-/// there are, it takes memory for `most`.
+/// Parses the elements of a JSON array, and lists the first `most`; none when the value is not an array. Memory is bounded
+/// by `most`.
 pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
     struct ElementsVisitor(usize);
 
@@ -123,8 +123,8 @@ pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
     serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ElementsVisitor(most)).ok()
 }
 
-/// The text of a JSON string, and whether it is exact: half a surrogate pair, which is no Unicode, becomes U+FFFD.
-/// None when the value is not a string.
+/// Parses a JSON string, and says whether it is exact: half a surrogate pair, which is not Unicode, becomes U+FFFD. None
+/// when the value is not a string.
 pub(crate) fn string(raw: &RawValue) -> Option<(Cow<'_, str>, bool)> {
     if !raw.get().starts_with('"') {
         return None;
@@ -155,23 +155,23 @@ impl<'de> Deserialize<'de> for Lossy {
             }
         }
 
-        // Asked for bytes, serde_json hands out half pairs as they stand.
+        // As bytes, serde_json returns half pairs unchanged.
         deserializer.deserialize_bytes(LossyVisitor)
     }
 }
 
-/// Whether the value is a JSON object.
+/// Says whether the value is a JSON object.
 pub(crate) fn is_object(raw: &RawValue) -> bool {
     raw.get().starts_with('{')
 }
 
-/// Where `part`, a piece of the text `whole`, lies in it.
+/// Returns the position of `part` in `whole`, of which it is a slice.
 pub(crate) fn span(whole: &RawValue, part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr() - whole.get().as_ptr().addr();
     start..start + part.get().len()
 }
 
-/// The JSON text without white space between its tokens. Escapes stay as they are.
+/// Returns the JSON text without white space between tokens. Escapes stay.
 pub(crate) fn minified(json: &str) -> impl Iterator<Item = u8> {
     let mut in_string = false;
     let mut escaped = false;

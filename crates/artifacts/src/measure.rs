@@ -1,8 +1,8 @@
-//! How large an answer is.
+//! Measures the size of an answer.
 
 use crate::settings::SizeMeasure;
 
-/// The size of valid JSON text in bytes, measured without building anything.
+/// Measures valid JSON text in bytes, without allocation.
 pub(crate) fn size(json: &str, measure: SizeMeasure) -> u64 {
     let bytes = json.as_bytes();
     let mut size = 0;
@@ -23,7 +23,7 @@ pub(crate) fn size(json: &str, measure: SizeMeasure) -> u64 {
     size
 }
 
-/// Size of the string that begins at `at`, behind its quotation mark, and where the text behind it begins.
+/// Measures the string whose content begins at `at`. Returns the position after the string as well.
 fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
     let bytes = json.as_bytes();
     let mut size = 0;
@@ -32,7 +32,7 @@ fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
             b'"' => return (size, at + 1),
             b'\\' => {
                 let (unit, end) = escape(json, at);
-                // Half of a surrogate pair has no length in UTF-8: the pair's four bytes are counted with its low half.
+                // Half a surrogate pair has no length in UTF-8: the four bytes of a pair are counted at its low half.
                 let low = match unit {
                     Some(0xd800..=0xdbff) => escape(json, end),
                     _ => (None, end),
@@ -56,7 +56,7 @@ fn string(json: &str, mut at: usize, measure: SizeMeasure) -> (u64, usize) {
     (size, bytes.len())
 }
 
-/// The escape sequence at `at`: the code unit of a `\uXXXX` or `\/`, none for the other short ones, and its end.
+/// Parses the escape sequence at `at`. Returns the code unit of `\uXXXX` or `\/`, none for other short ones, and its end.
 fn escape(json: &str, at: usize) -> (Option<u16>, usize) {
     match json.as_bytes().get(at..at + 2) {
         Some(b"\\u") => {
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The same value with everything outside ASCII escaped.
+    /// Escapes everything outside of ASCII.
     fn escape_all(value: &Value) -> String {
         let mut out = String::new();
         for unit in value.to_string().encode_utf16() {

@@ -1,13 +1,13 @@
-//! MIME types: reading them, their file extensions, and what the bytes themselves say.
+//! MIME types: parses them, maps file extensions, and detects types from bytes.
 
 pub(crate) const OCTET_STREAM: &str = "application/octet-stream";
 
-/// The longest MIME type that is kept, with its parameters; RFC 6838 allows 127 characters on each side of the slash.
+/// Longest MIME type that is kept, with its parameters. RFC 6838 allows 127 characters on each side of the slash.
 const MAX_BYTES: usize = 255;
 
-/// `type/subtype` in lower case, without parameters; none when the text is no MIME type by RFC 6838, section 4.2.
+/// Returns `type/subtype` in lower case without parameters; none when the text is not a MIME type (RFC 6838, section 4.2).
 ///
-/// By hand, because the `mediatype` crate refuses `text/x-c++`, and because parameters only have to be free of line breaks.
+/// The crate `mediatype` is not used: it refuses `text/x-c++`, and parameters only must not have line breaks.
 pub(crate) fn essence(mime_type: &str) -> Option<String> {
     let mime_type = mime_type.trim();
     if mime_type.len() > MAX_BYTES || mime_type.contains(char::is_control) {
@@ -21,7 +21,7 @@ pub(crate) fn essence(mime_type: &str) -> Option<String> {
     (is_name(kind) && is_name(subtype)).then(|| format!("{kind}/{subtype}").to_ascii_lowercase())
 }
 
-/// The file extension of a MIME type, with its dot.
+/// Returns the file extension of a MIME type with its dot.
 pub(crate) fn extension(essence: &str) -> Option<&'static str> {
     let known = TABLE.iter().find(|(known, _)| *known == essence).map(|&(_, extension)| extension);
     known.or_else(|| {
@@ -34,7 +34,7 @@ pub(crate) fn extension(essence: &str) -> Option<&'static str> {
     })
 }
 
-/// The MIME type of a file name's extension.
+/// Returns the MIME type of a file extension.
 pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     let extension = extension.to_ascii_lowercase();
     let known =
@@ -42,7 +42,7 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     known.or_else(|| mime_guess::from_ext(&extension).first_raw())
 }
 
-/// Whether content of this MIME type is text, as far as the type tells; case and parameters do not matter.
+/// Says whether content of this MIME type is text. Case and parameters are ignored.
 ///
 /// ```
 /// use marquetry_artifacts::mime::is_text;
@@ -57,7 +57,7 @@ pub fn is_text(mime_type: &str) -> bool {
     kind == "text" || TEXT_FORMATS.contains(&format.strip_prefix("x-").unwrap_or(format))
 }
 
-/// Formats that are text though their types do not begin with `text/`: whole subtypes, without `x-`, or suffixes.
+/// Formats of text whose types do not begin with `text/`: whole subtypes without `x-`, or suffixes.
 const TEXT_FORMATS: [&str; 11] = [
     "json",
     "ndjson",
@@ -72,10 +72,10 @@ const TEXT_FORMATS: [&str; 11] = [
     "graphql",
 ];
 
-/// What the first bytes say, for kinds of file that begin in an unmistakable way.
+/// Detects the type of files with unmistakable first bytes.
 pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     let kind = infer::get(bytes)?;
-    // Text and bare containers prove too little to overrule what the server says.
+    // Text and generic containers prove too little to overrule the server.
     let certain = matches!(
         kind.matcher_type(),
         infer::MatcherType::Image
@@ -86,12 +86,12 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     certain.then(|| kind.mime_type())
 }
 
-/// Whether two MIME types are names of the same thing, as far as the first bytes can tell.
+/// Says whether two MIME types name the same format, as far as first bytes can tell.
 pub(crate) fn agree(declared: &str, sniffed: &str) -> bool {
     declared == sniffed || (family(declared) == family(sniffed) && family(declared).is_some())
 }
 
-/// Types that share their first bytes, or are two names for one type.
+/// Types that share their first bytes, or are two names of one type.
 fn family(essence: &str) -> Option<&'static str> {
     Some(match essence {
         "image/jpeg" | "image/jpg" | "image/pjpeg" => "jpeg",
@@ -103,7 +103,7 @@ fn family(essence: &str) -> Option<&'static str> {
         | "image/avif"
         | "image/heic-sequence"
         | "image/heif-sequence" => "heif",
-        // Raw camera files are TIFF inside.
+        // Raw camera files are TIFF.
         "image/tiff" | "image/x-canon-cr2" | "image/x-adobe-dng" | "image/x-nikon-nef"
         | "image/dng" => "tiff",
         "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => "wav",
@@ -122,7 +122,7 @@ fn family(essence: &str) -> Option<&'static str> {
     })
 }
 
-/// Extensions without the dot, the preferred MIME type of an extension first.
+/// Extensions without the dot. The preferred MIME type of an extension comes first.
 const TABLE: &[(&str, &str)] = &[
     (OCTET_STREAM, "bin"),
     ("text/plain", "txt"),

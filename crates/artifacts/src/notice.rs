@@ -1,4 +1,4 @@
-//! The sentences that tell a model what became of an answer.
+//! Writes the notice that tells a model what happened to an answer.
 
 use std::fmt::Write;
 
@@ -8,31 +8,31 @@ use crate::{
     report::{Outcome, Report, SaveStatus, SavedArtifact, Status, StructuredShown},
 };
 
-/// The longest notice, in bytes.
+/// Longest notice, in bytes.
 pub(crate) const MAX_BYTES: usize = 4096;
-/// The most artifacts, and the most items that were not saved, that a notice names.
+/// Artifacts, and items that were not saved, that a notice lists.
 const MAX_NAMED: usize = 10;
-/// The most keys or columns that it names of one artifact, and how long each may be.
+/// Keys or columns of one artifact that a notice lists, and the longest one.
 const MAX_KEYS: usize = 8;
 const MAX_KEY_BYTES: usize = 40;
-/// The longest URI that it names whole.
+/// Longest URI that a notice has whole.
 const MAX_URI_BYTES: usize = 500;
 
-/// What the notice needs beside the report.
+/// Facts for the notice beside the report.
 pub(crate) struct Facts<'a> {
     pub(crate) tool: &'a str,
     pub(crate) limit: u64,
     pub(crate) list_tool: &'a str,
     pub(crate) read_tool: &'a str,
-    /// How much of the structured content is in the answer, if it had any.
+    /// Part of the structured content in the new answer, if the answer has any.
     pub(crate) structured: Option<StructuredShown>,
-    /// The artifact that holds all of it.
+    /// The artifact with all of it.
     pub(crate) whole_structured: Option<&'a SavedArtifact>,
     /// Something of the answer is neither shown nor saved.
     pub(crate) is_lossy: bool,
 }
 
-/// The head of the notice: what happened, in a few sentences.
+/// Returns the head of the notice: the outcome in a few sentences.
 pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
     let tool = plain(facts.tool, 100);
     let size = report.size_bytes;
@@ -115,7 +115,7 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
     text
 }
 
-/// The whole notice: the head, then a line for each artifact and for each item that was not saved.
+/// Returns the whole notice: the head, then a line for each artifact and for each item that was not saved.
 pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
     let save = &report.save;
     let artifacts = save.artifacts.iter().chain(&save.fallback_artifact);
@@ -146,7 +146,7 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
     text
 }
 
-/// The line that says how to get structured content that does not fit.
+/// Returns the line that says how to get structured content that does not fit.
 fn about_structured(facts: &Facts<'_>) -> String {
     let what = match facts.structured {
         Some(StructuredShown::Shortened) => "shortened here, as far as its schema allows",
@@ -167,11 +167,11 @@ fn about_structured(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Adds lines as long as there is room, then how many there would have been.
+/// Adds lines while there is room, then the number of the others.
 fn append(text: &mut String, lines: impl Iterator<Item = String>, more: &str) {
     let mut left_out = 0;
     for (number, line) in lines.enumerate() {
-        // Half for the artifacts at least, and the rest for the others; the last line always fits.
+        // Artifacts have at least half of the room, other items the rest. The last line always fits.
         if left_out > 0 || number >= MAX_NAMED || text.len() + line.len() + 300 > MAX_BYTES {
             left_out += 1;
         } else {
@@ -183,7 +183,7 @@ fn append(text: &mut String, lines: impl Iterator<Item = String>, more: &str) {
     }
 }
 
-/// One artifact in a line.
+/// Returns the line of one artifact.
 fn about(artifact: &SavedArtifact) -> String {
     let SavedArtifact { name, version, mime_type, size_bytes, metadata, .. } = artifact;
     let mut line =
@@ -225,7 +225,7 @@ fn outline(summary: &Summary) -> String {
     }
 }
 
-/// Foreign words within our sentences: on one line, without what could pass for our own marks, and short.
+/// Quotes text from outside: on one line, without our own marks, and short.
 pub(crate) fn plain(text: &str, bytes: usize) -> String {
     let front = crate::structure::shortened(text, bytes);
     let clean = front.chars().map(|char| match char {

@@ -1,4 +1,4 @@
-//! What is to be done with an answer, decided before anything is stored: the heavy part, and free of side effects.
+//! Plans the capture of an answer before anything is stored: the expensive part, without side effects.
 
 use std::{ops::Range, time::SystemTime};
 
@@ -18,19 +18,19 @@ use crate::{
     structure::shortened,
 };
 
-/// What a text item may hold beside its text before it counts as text too.
+/// Members of a text item beside its text that are not counted, in bytes.
 const FREE_BYTES: u64 = 64;
-/// Of an answer over the limit, what stands beside content and structured content is kept up to this many bytes.
+/// Members beside content and structured content that an answer over the limit keeps, in bytes.
 const MAX_ASIDE_BYTES: usize = 2048;
-/// Members of the protocol's own, which are kept whatever else there is while they are as short as they should be.
+/// Members of the protocol, which are always kept unless they are longer than they should be.
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", "resultType"];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
-/// The result's kind and the server's name, which every result has since 2026-07-28 and none has before. They are no
-/// part of what the tool answered, so that its size does not depend on the revision that the upstream speaks.
+/// The result's kind and the server's name, which results have since revision 2026-07-28. They do not count, so that the
+/// size of an answer does not depend on the upstream's revision.
 const RESULT_TYPE: &str = "resultType";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// One call and its surroundings.
+/// A call with the settings and sources of its capture.
 pub(crate) struct Call<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Option<&'a RawValue>,
@@ -40,14 +40,14 @@ pub(crate) struct Call<'a> {
     pub(crate) now: SystemTime,
 }
 
-/// What is to be done with one answer. Ranges are places in the answer's JSON text.
+/// Plan of the capture of one answer. Ranges are positions in the answer's JSON text.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Size of the whole answer, as the settings measure it.
+    /// Size of the whole answer, measured by `size_measure`.
     pub(crate) size: u64,
-    /// What could be shown of the answer is over the limit; how much of it is.
+    /// The answer is over the limit: sizes of its text and of the shown part.
     pub(crate) oversize: Option<Truncated>,
-    /// What is left of the limit for what turns out to have no artifact.
+    /// Rest of the limit, for items whose artifact turns out to be missing.
     pub(crate) budget: Budget,
     pub(crate) items: Vec<Planned>,
     /// The items that are not examined one by one.
@@ -56,15 +56,15 @@ pub(crate) struct Plan {
     pub(crate) together: Option<Task>,
     pub(crate) structured: Option<PlannedStructured>,
     pub(crate) raw: RawPlan,
-    /// Why the answer has no items at all.
+    /// Reason why the answer has no items.
     pub(crate) malformed: Option<&'static str>,
-    /// What is shown of an answer that has no items: one JSON item.
+    /// The JSON item that is shown for an answer without items.
     pub(crate) instead: Option<String>,
-    /// The members of the answer, in order, that the new answer has too; all but `_meta`.
+    /// Members that the new answer keeps, in order, except `_meta`.
     pub(crate) members: Vec<(String, Range<usize>)>,
-    /// The same of its `_meta`.
+    /// Members of `_meta` that the new answer keeps.
     pub(crate) meta: Vec<(String, Range<usize>)>,
-    /// What of both the new answer does not have.
+    /// Members of both that are left out.
     pub(crate) left_out: Option<LeftOut>,
 }
 
@@ -79,35 +79,35 @@ pub(crate) struct Planned {
 #[derive(Debug)]
 pub(crate) struct PlannedTail {
     pub(crate) count: usize,
-    /// Where they lie, commas included; none when they are not shown.
+    /// Their position, including commas; none when they are not shown.
     pub(crate) shown: Option<Range<usize>>,
 }
 
-/// What the new answer has in an item's place.
+/// What the new answer has in place of an item.
 #[derive(Debug)]
 pub(crate) enum Show {
     /// The item as sent.
     Sent(Range<usize>),
-    /// A text item with the whole text, written again.
+    /// A rewritten text item with the whole text.
     Again(String),
-    /// A text item with the front of the text.
+    /// A text item with the start of the text.
     Front(String),
     /// A link to the artifact; without one, the item as sent, or nothing.
     Link {
         otherwise: Option<Range<usize>>,
     },
-    /// A link to the artifact; without one, the front of this text, as far as the budget goes. Only as much of the text
-    /// is here as the budget can need.
+    /// A link to the artifact; without an artifact, the start of this text up to the budget. The text is already cut to the
+    /// longest that the budget allows.
     LinkOrFront(String),
     /// The item as sent, and a link to the artifact, if there is one.
     SentAndLink(Range<usize>),
-    /// The item written again, and a link to the artifact.
+    /// The rewritten item, and a link to the artifact.
     AgainAndLink(String),
     Nothing,
 }
 
 impl Show {
-    /// Whether all of the item is in the new answer, whether or not it is saved.
+    /// Says whether the new answer has the whole item, saved or not.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Sent(_) | Self::Again(_) | Self::SentAndLink(_) | Self::AgainAndLink(_) => true,
@@ -119,9 +119,9 @@ impl Show {
 #[derive(Debug)]
 pub(crate) struct PlannedStructured {
     pub(crate) task: StructuredTask,
-    /// How much of it stays where it is.
+    /// Part of it that stays.
     pub(crate) shown: StructuredShown,
-    /// The JSON text that takes its place, when it is shortened.
+    /// The JSON text that replaces it when it is shortened.
     pub(crate) shortened: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl PlannedStructured {
 #[derive(Debug)]
 pub(crate) enum StructuredTask {
     Item(Task),
-    /// This text item says the same.
+    /// This text item has the same content.
     SameAs(usize),
 }
 
@@ -144,13 +144,13 @@ pub(crate) enum RawPlan {
     Never,
     /// When nothing else was saved.
     IfNothingElse,
-    /// In any case, after the items.
+    /// Always, after the items.
     Beside,
-    /// In any case, and no item on its own.
+    /// Always, and no item on its own.
     Instead,
 }
 
-/// The plan for an answer; none when the answer is to be handed on as it is.
+/// Plans the capture of an answer; none when the answer passes through unchanged.
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let limit = settings.mcp_tool_llm_return_max_bytes;
@@ -183,17 +183,17 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     planner.plan(parts)
 }
 
-/// An answer, taken apart.
+/// The parts of an answer.
 struct Parts<'a> {
     members: Option<Members<'a>>,
     items: Vec<Item<'a>>,
-    /// The items behind those, which are not examined.
+    /// Further items, which are not examined.
     tail: Option<Tail<'a>>,
     structured: Option<&'a RawValue>,
-    /// The text item that says the same as the structured content.
+    /// The text item with the same content as the structured content.
     twin: Option<usize>,
     malformed: Option<&'static str>,
-    /// Not an answer yet: the upstream asks for input, or hands out a task to ask again.
+    /// Not an answer yet: the upstream asks for input, or started a task.
     is_unfinished: bool,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Parts<'a> {
         };
         parts.structured = members.get("structuredContent");
         match members.get("content") {
-            // Only without content, lest a server evade the limit by a word.
+            // Only without content, so that a server cannot evade the limit.
             None => {
                 let kind = members.string("resultType");
                 parts.is_unfinished = kind.is_some_and(|kind| kind != "complete")
@@ -235,7 +235,7 @@ impl<'a> Parts<'a> {
         parts
     }
 
-    /// Whether something is saved whatever its size (seed 000/1.4).
+    /// Says whether an item is saved whatever its size (seed 000/1.4).
     fn must_be_saved(&self, settings: &Settings) -> bool {
         let links = settings.resource_links == ResourceLinks::Placeholder;
         let texts = settings.text_resources == TextResources::Always;
@@ -248,7 +248,7 @@ impl<'a> Parts<'a> {
         self.malformed.is_some() || self.tail.is_some() || self.items.iter().any(must)
     }
 
-    /// Bytes of the members that say nothing of the tool's answer, while they are as short as they should be.
+    /// Bytes of the protocol's members, unless they are longer than they should be.
     fn stamps(&self, measure: SizeMeasure) -> u64 {
         let Some(members) = &self.members else { return 0 };
         let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PROTOCOL_MEMBER_BYTES;
@@ -267,7 +267,7 @@ impl<'a> Parts<'a> {
         kind + stamp.unwrap_or(0)
     }
 
-    /// Looks for a text that says the same as the structured content.
+    /// Finds a text item with the same content as the structured content.
     fn find_twin(&mut self) {
         let Some(structured) = self.structured.filter(|structured| structured.get() != "null")
         else {
@@ -282,13 +282,13 @@ impl<'a> Parts<'a> {
         });
     }
 
-    /// Bytes of the structured content where a text says the same: what is said twice is measured once.
+    /// Bytes of the structured content if a text item has the same content, which is then measured once.
     fn twin_bytes(&self, measure: SizeMeasure) -> u64 {
         let structured = self.structured.filter(|_| self.twin.is_some());
         structured.map_or(0, |raw| member_size("structuredContent", raw, measure))
     }
 
-    /// Bytes of the items that never count as shown: they are replaced, or shown only when the whole answer is small.
+    /// Bytes of items that are never counted as shown: they are replaced, or shown only in small answers.
     fn hidden(&self, settings: &Settings) -> u64 {
         let hidden = self.items.iter().filter(|item| match item.kind {
             Kind::Text(_) | Kind::Link | Kind::Resource { is_text: true } => false,
@@ -303,7 +303,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Bytes of a member of an object, its name and a comma included.
+/// Bytes of a member of an object with its name and a comma.
 fn member_size(name: &str, value: &RawValue, measure: SizeMeasure) -> u64 {
     let separators = match measure {
         SizeMeasure::Compact => 2,
@@ -336,7 +336,7 @@ impl<'a> Planner<'a> {
         ) {
             (false, _, _) => RawPlan::Instead,
             (true, true, _) => RawPlan::Beside,
-            // Only the whole answer has what is left out.
+            // Members that are left out are only in the whole answer.
             (true, false, true) if aside.left_out.is_some() => RawPlan::Beside,
             (true, false, true) => RawPlan::IfNothingElse,
             (true, false, false) => RawPlan::Never,
@@ -405,7 +405,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What the new answer has beside its content: everything, or of an answer over the limit what is small.
+    /// Selects the members that the new answer keeps beside its content: all of them, or small ones if it is over the limit.
     fn aside(&self, members: Option<&Members<'a>>) -> Aside {
         let mut aside = Aside::default();
         let mut left = if self.is_oversize { MAX_ASIDE_BYTES } else { usize::MAX };
@@ -419,7 +419,7 @@ impl<'a> Planner<'a> {
                 }
                 "_meta" => {
                     let meta = Members::read(value);
-                    // Our report's place is nobody else's.
+                    // Only our own report may be under this key.
                     let meta =
                         meta.iter().flat_map(Members::iter).filter(|(key, _)| *key != META_KEY);
                     for (key, value) in meta {
@@ -479,14 +479,14 @@ impl<'a> Planner<'a> {
                 if self.is_oversize {
                     return self.show_text(item, &text, is_exact.then_some(sent), budget);
                 }
-                // Half a surrogate pair makes many readers refuse the whole answer.
+                // Many parsers refuse an answer with half a surrogate pair.
                 if is_exact { Show::Sent(sent) } else { Show::Again(again(item, &text)) }
             }
             Kind::Resource { is_text: true } if self.is_oversize => {
                 let text = item.resource_text().unwrap_or_default();
                 *total_bytes += text.len() as u64;
                 let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
-                // One character more than the budget ever gives, so that a cut text is known as such.
+                // One character more than the budget allows, so that a cut is noticed.
                 let most = limit.saturating_add(char::MAX.len_utf8());
                 Show::LinkOrFront(text[..text.floor_char_boundary(most)].to_owned())
             }
@@ -501,7 +501,7 @@ impl<'a> Planner<'a> {
                         if artifact.metadata.warnings.is_empty() {
                             return Show::SentAndLink(sent);
                         }
-                        // Models' own servers refuse base64 and types that are not quite right.
+                        // Model providers refuse base64 and types with errors.
                         Show::AgainAndLink(item.image_again(artifact))
                     }
                     Task::Together(_)
@@ -510,7 +510,7 @@ impl<'a> Planner<'a> {
                     {
                         Show::Sent(sent)
                     }
-                    // What is broken helps nobody, and a strict client refuses the whole answer for it.
+                    // A strict client would refuse the whole answer for a broken item.
                     Task::Fail(_) | Task::Skip(_)
                         if settings.mcp_intelligent_processing.enable_intelligent_processing =>
                     {
@@ -522,7 +522,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether a saved image stays in the answer, beside the link to its artifact.
+    /// Says whether a saved image stays in the answer beside the link to its artifact.
     fn is_inlined(&self, item: &Item<'_>, artifact: &NewArtifact, budget: &mut Budget) -> bool {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
@@ -540,7 +540,7 @@ impl<'a> Planner<'a> {
             && budget.take_image(bytes)
     }
 
-    /// How much of the structured content stays, and the text that takes its place when it is shortened.
+    /// Decides which part of the structured content stays, and returns the replacement when it is shortened.
     fn show_structured(
         &self,
         raw: &RawValue,
@@ -550,7 +550,7 @@ impl<'a> Planner<'a> {
         if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
             return (StructuredShown::Whole, None);
         }
-        // A client shows its model the text or the structured content, so what says the same has the same room.
+        // A client shows its model either the text or the structured content, so equal content may use the same budget.
         let room = if twin.is_some() { self.limit() } else { budget.left() };
         let room = usize::try_from(room).unwrap_or(usize::MAX).max(MAX_ASIDE_BYTES);
         let shortened = self.output_schema.and_then(|schema| shorten(raw, schema, room));
@@ -582,7 +582,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// An answer without items is shown as the JSON text that it is.
+    /// Shows an answer without items as JSON text.
     fn show_whole(&self, budget: &mut Budget, total_bytes: &mut u64) -> Option<String> {
         let text = self.answer.get();
         *total_bytes += text.len() as u64;
@@ -610,7 +610,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether an item is saved with others because it would be lost otherwise.
+/// Says whether an item is saved with others because it would be lost otherwise.
 fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
     match (task, &item.kind) {
         (Task::Together(_), _) => true,
@@ -638,7 +638,7 @@ impl Together {
     }
 }
 
-/// What an answer has beside its content.
+/// Members of an answer beside its content.
 #[derive(Default)]
 struct Aside {
     members: Vec<(String, Range<usize>)>,
@@ -657,7 +657,7 @@ impl Aside {
     }
 }
 
-/// Whether there is room for a member; it takes its room then.
+/// Takes room for a member, and says whether there was enough.
 fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
     match left.checked_sub(key.len() + span.len()) {
         Some(rest) => {
@@ -668,7 +668,7 @@ fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
     }
 }
 
-/// What structured content says, to compare texts with.
+/// The content of structured content, for comparison with texts.
 struct Said<'a> {
     minified: Vec<u8>,
     wrapped: Option<std::borrow::Cow<'a, str>>,
@@ -684,9 +684,9 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Whether the structured content says no more than this text: the same JSON apart from white space between tokens,
-    /// or the text itself as an object's only member: `{"result": …}` is how Python's SDK wraps the answers of functions
-    /// that return a string, `{"content": …}` how the official file system server does.
+    /// Says whether the text has all of the structured content: the same JSON apart from white space, or the text as the only
+    /// member of an object. Python's SDK wraps strings in `{"result": …}`, the official file system server in
+    /// `{"content": …}`.
     fn is_said_by(&self, text: &str) -> bool {
         self.wrapped.as_deref() == Some(text)
             || (text.len() >= self.minified.len()
@@ -694,12 +694,12 @@ impl<'a> Said<'a> {
     }
 }
 
-/// A text item of the upstream's with another text.
+/// Rewrites a text item with another text.
 fn again(item: &Item<'_>, text: &str) -> String {
     text_item(text, item.annotations(), item.meta())
 }
 
-/// A text item as JSON.
+/// Writes a text item as JSON.
 pub(crate) fn text_item(
     text: &str,
     annotations: Option<&RawValue>,

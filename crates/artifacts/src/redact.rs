@@ -1,23 +1,23 @@
-//! A tool call's arguments, fit to be kept beside what the tool answered: bounded, and without secrets.
+//! Redacts the arguments of a tool call before they are saved: bounded, and without secrets.
 
 use std::{cell::Cell, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, value::RawValue};
 
-/// The most values (members, elements, scalars) of the arguments that are kept.
+/// Values (members, elements, scalars) of the arguments that are kept.
 const MAX_VALUES: usize = 200;
-/// The longest string of the arguments that is kept whole, in bytes.
+/// Longest string of the arguments that is kept whole, in bytes.
 const MAX_STRING_BYTES: usize = 200;
-/// The most bytes of all strings and keys together that are kept.
+/// Bytes of all strings and keys that are kept.
 const MAX_TOTAL_BYTES: usize = 2048;
-/// The deepest nesting that is kept.
+/// Deepest nesting that is kept.
 const MAX_DEPTH: usize = 8;
 
 const REDACTED: &str = "[redacted]";
 const LEFT_OUT: &str = "[left out]";
 
-/// The arguments with the values of telling keys replaced, long strings cut, and the rest left out once too much is kept.
+/// Replaces the values of keys for secrets, cuts long strings, and leaves out the rest above the limits.
 pub(crate) fn arguments(raw: &RawValue) -> Value {
     let budget = Budget { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_TOTAL_BYTES) };
     let mut reader = serde_json::Deserializer::from_str(raw.get());
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     }
 }
 
-/// Whether a key of this name is likely to hold a secret.
+/// Says whether a key of this name is likely to have a secret.
 fn is_telling(key: &str) -> bool {
     let plain: String =
         key.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect();
@@ -162,12 +162,12 @@ fn is_telling(key: &str) -> bool {
         "bearer",
     ];
     const WHOLE: &[&str] = &["auth", "pwd", "pass", "pin", "otp", "jwt", "sessionid", "xapikey"];
-    // A count of tokens is no secret, and language-model tools have many of them.
+    // Counts of tokens are no secrets, and common in tools for language models.
     let counts = plain.ends_with("tokens") || plain.ends_with("tokencount");
     !counts && (WHOLE.contains(&plain.as_str()) || PARTS.iter().any(|part| plain.contains(part)))
 }
 
-/// Whether a value shows by itself that it is a secret: an authorization header, a private key, a password in a URL.
+/// Says whether a value is recognisable as a secret: an authorization header, a private key, a password in a URL.
 fn has_credentials(text: &str) -> bool {
     let head = text.trim_start();
     let scheme = head.split(' ').next().unwrap_or_default();

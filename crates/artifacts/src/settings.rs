@@ -43,8 +43,8 @@ pub struct Settings {
     pub inline_image_max_bytes: u64,
     /// Images of one answer that stay in it have at most this many bytes together; later ones become links. Default 4 MiB.
     pub inline_images_total_max_bytes: u64,
-    /// Turn the two characters `\n` into a line break in text that is CSV only after that. Default false, since it
-    /// changes the data.
+    /// Replaces the two characters `\n` by a line break in text that is CSV only then. Default false, since this changes
+    /// the data.
     pub unescape_csv_newlines: bool,
     /// Processing of the items of an answer.
     pub mcp_intelligent_processing: Processing,

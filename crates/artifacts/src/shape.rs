@@ -1,33 +1,33 @@
-//! How much of an answer is shown, and where text is cut.
+//! Budgets the shown part of an answer, and cuts text.
 
-/// Ends a text that was cut.
+/// Mark at the end of a cut text.
 pub(crate) const CUT_MARK: &str = "\n[cut here: the answer is too large]";
 
-/// Of an answer over the limit, at most this many items are shown, however small they are.
+/// Items that are shown of an answer over the limit, however small they are.
 pub(crate) const MAX_SHOWN_ITEMS: usize = 1000;
 
-/// A share of the limit, spent from the front of the answer to its end.
+/// A budget of bytes and items, spent in the order of the answer.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
     items_left: usize,
     images_left: u64,
-    /// Bytes of the answer's own text that were let through.
+    /// Bytes of the answer's own text that are shown.
     pub(crate) shown: u64,
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, and of so many bytes of images, which do not count towards the limit.
+    /// Creates a budget of `limit` bytes, and of `images` bytes of images, which do not count towards the limit.
     pub(crate) fn new(limit: u64, images: u64) -> Self {
         Self { left: limit, items_left: MAX_SHOWN_ITEMS, images_left: images, shown: 0 }
     }
 
-    /// What is left.
+    /// Returns the bytes that are left.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Spends on an item that is not text.
+    /// Takes bytes for an item that is not text; false when too few are left.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.left && self.items_left > 0;
         if fits {
@@ -37,7 +37,7 @@ impl Budget {
         fits
     }
 
-    /// Spends on an image.
+    /// Takes bytes for an image; false when too few are left.
     pub(crate) fn take_image(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.images_left;
         if fits {
@@ -46,7 +46,7 @@ impl Budget {
         fits
     }
 
-    /// Spends on a text item: what of it may be shown. `beside` are further bytes that come with any part of it.
+    /// Takes bytes for a text item, and returns the part that may be shown. `beside` are bytes that every part costs as well.
     pub(crate) fn text<'t>(&mut self, text: &'t str, beside: u64) -> Shown<'t> {
         if beside > self.left || self.items_left == 0 {
             self.left = 0;
@@ -57,7 +57,7 @@ impl Budget {
             self.shown += text.len() as u64;
             return Shown::Whole;
         }
-        // Nothing may follow what was cut: the reader would take it for the next thing.
+        // Nothing may follow a cut text: a reader would take it for its continuation.
         let room = usize::try_from(std::mem::take(&mut self.left)).unwrap_or(usize::MAX);
         let (kept, mark) = cut(text, room);
         self.shown += kept.len() as u64;
@@ -68,16 +68,16 @@ impl Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown<'t> {
     Whole,
-    /// The front of the text, and the mark that tells of the cut, if there was room for it.
+    /// The start of the text, and the mark of the cut if it fits.
     Front(&'t str, &'static str),
     Nothing,
 }
 
-/// The front of a text that is longer than `room`, and a mark; together they fit in `room`.
+/// Cuts a text that is longer than `room`. Its start and the mark fit in `room` together.
 fn cut(text: &str, room: usize) -> (&str, &'static str) {
     let mark = if room >= 2 * CUT_MARK.len() { CUT_MARK } else { "" };
     let most = &text[..text.floor_char_boundary(room - mark.len())];
-    // Whole lines read better, as long as they do not cost half of what could be shown.
+    // Cuts at a line end, unless that would lose half of the room.
     match most.rfind('\n') {
         Some(newline) if newline >= most.len() / 2 => (&most[..newline], mark),
         _ => (most, mark),

@@ -1,7 +1,7 @@
-//! Shorter `structuredContent` that still satisfies its tool's output schema.
+//! Shortens `structuredContent` so that it still satisfies its tool's output schema.
 //!
-//! Only what a schema surely allows is done: strings get shorter, lists lose their last elements, maps lose members, and
-//! objects lose members that the schema does not require. No value is made up.
+//! Only changes that the schema certainly allows are made: strings are cut, lists lose their last elements, maps lose
+//! members, and objects lose members that the schema does not require. No value is invented.
 
 use serde_json::{Map, Value, value::RawValue};
 
@@ -9,23 +9,23 @@ use crate::json::{self, Members};
 
 /// Values nested deeper than this are not shortened.
 const MAX_DEPTH: usize = 64;
-/// References that lead to references are followed so far.
+/// Length of a chain of references that is followed.
 const MAX_REFERENCES: usize = 32;
-/// A schema that demands more elements or characters than this is taken to demand too much.
+/// A schema that requires more elements or characters than this cannot be shortened.
 const MAX_DEMANDED: u64 = 1024;
-/// Ends a string that was cut.
+/// Mark at the end of a cut string.
 const CUT: &str = "…";
 
 /// The schema that every value satisfies.
 static ANYTHING: Value = Value::Bool(true);
 
-/// Formats of strings that are never long.
+/// Formats of strings that are always short.
 const SHORT_FORMATS: [&str; 10] =
     ["date", "date-time", "time", "duration", "uuid", "email", "hostname", "ipv4", "ipv6", "regex"];
 
-/// Whether every value of this schema can be made short without breaking the schema.
+/// Says whether every value of this schema can be shortened without breaking the schema.
 ///
-/// False for whatever is not understood: then a captured answer has a note in place of its `structuredContent`, and a
+/// False for schemas that are not understood. A captured answer then has a note in place of its `structuredContent`, so a
 /// gateway must not promise the schema.
 ///
 /// ```
@@ -41,10 +41,9 @@ pub fn is_shortenable(schema: &Value) -> bool {
     Schemas { root: schema }.is_bounded(schema, &mut Vec::new())
 }
 
-/// The JSON text of `value`, shortened to `room` bytes if the schema allows it, and as far as it allows otherwise. None
-/// when the value cannot be shortened.
+/// Shortens the JSON text of `value` to `room` bytes, or as far as the schema allows. None when it cannot be shortened.
 pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<String> {
-    // From mild to severe. The last one is limited by nothing but the schema.
+    // From mild to severe. Only the schema limits the last one.
     let steps = [
         (room / 4, 256, true, room),
         (room / 16, 64, true, room),
@@ -66,13 +65,13 @@ pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<S
     })
 }
 
-/// What a schema lets us do to a value.
+/// The changes that a schema allows.
 enum Rule<'s> {
     /// Any value satisfies the schema.
     Free,
-    /// The value must stay as it is; whether such values are always short.
+    /// The value must stay as it is. The flag says whether such values are always short.
     Fixed { is_short: bool },
-    /// An ordinary schema, without keywords that a shorter value might break unseen.
+    /// A schema without keywords that a shorter value might break unnoticed.
     Plain(&'s Map<String, Value>),
 }
 
@@ -108,7 +107,7 @@ impl<'s> Schemas<'s> {
                     [only] => Some(only),
                     _ => None,
                 },
-                // Null is a value that is never touched, so the other branch decides.
+                // Null is never changed, so the other branch decides.
                 (_, Value::Array(any)) => match &any[..] {
                     [null, other] | [other, null] if is_null(null) && !is_null(other) => {
                         Some(other)
@@ -126,7 +125,7 @@ impl<'s> Schemas<'s> {
         UNKNOWN
     }
 
-    /// Whether the shortest form of every value is short. `above` are the schemas that this one is required by.
+    /// Says whether the shortest form of every value is short. `above` are the schemas that require this one.
     fn is_bounded(self, schema: &'s Value, above: &mut Vec<&'s Value>) -> bool {
         if above.len() >= MAX_DEPTH || above.iter().any(|seen| std::ptr::eq(*seen, schema)) {
             return false;
@@ -153,7 +152,7 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// What may be done to values under these keywords, which refer to no other schema.
+/// Returns the changes that these keywords allow, without references to other schemas.
 fn plain(keywords: &Map<String, Value>) -> Rule<'_> {
     if keywords.contains_key("enum") || keywords.contains_key("const") {
         return Rule::Fixed { is_short: true };
@@ -174,7 +173,7 @@ fn plain(keywords: &Map<String, Value>) -> Rule<'_> {
     }
 }
 
-/// Keywords that a shorter value breaks only where [`Shortening`] looks.
+/// Keywords that [`Shortening`] obeys.
 fn is_understood(keyword: &str) -> bool {
     const UNDERSTOOD: [&str; 18] = [
         "type",
@@ -199,7 +198,7 @@ fn is_understood(keyword: &str) -> bool {
     UNDERSTOOD.contains(&keyword)
 }
 
-/// Keywords that demand nothing.
+/// Keywords without requirements.
 fn is_annotation(keyword: &str) -> bool {
     const ANNOTATIONS: [&str; 13] = [
         "$schema",
@@ -223,7 +222,7 @@ fn is_null(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-/// A schema of strings without bounds, numbers, truth values or null.
+/// Says whether the schema allows only unbounded strings, numbers, booleans or null.
 fn is_scalar(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return false };
     let is_number = |key: &str| {
@@ -234,7 +233,7 @@ fn is_scalar(schema: &Value) -> bool {
         && keywords.keys().all(|key| key == "type" || is_annotation(key) || is_number(key))
 }
 
-/// Whether values may have this type.
+/// Says whether values may have this type.
 fn has_type(keywords: &Map<String, Value>, name: &str) -> bool {
     match keywords.get("type") {
         None => true,
@@ -248,7 +247,7 @@ fn tuple(keywords: &Map<String, Value>) -> &[Value] {
     tuple.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The schema of the element at this place; none when anything is allowed.
+/// Returns the schema of the element at this position; none when everything is allowed.
 fn element(keywords: &Map<String, Value>, index: usize) -> Option<&Value> {
     tuple(keywords).get(index).or_else(|| keywords.get("items").filter(|items| !items.is_array()))
 }
@@ -262,7 +261,7 @@ fn required(keywords: &Map<String, Value>) -> impl Iterator<Item = &str> {
         .filter_map(Value::as_str)
 }
 
-/// The schema of the member of this name; none when anything is allowed.
+/// Returns the schema of the member of this name; none when everything is allowed.
 fn member<'s>(keywords: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
     let declared = keywords.get("properties").and_then(|properties| properties.get(name));
     declared.or_else(|| keywords.get("additionalProperties"))
@@ -271,19 +270,19 @@ fn member<'s>(keywords: &'s Map<String, Value>, name: &str) -> Option<&'s Value>
 /// One way to shorten a value.
 struct Shortening<'s> {
     schemas: Schemas<'s>,
-    /// The keywords of a schema that demands nothing.
+    /// The keywords of a schema without requirements.
     nothing: &'s Map<String, Value>,
-    /// Longer strings are cut to this.
+    /// Length to which longer strings are cut.
     string_bytes: usize,
-    /// Lists keep so many elements, maps so many members.
+    /// Number of elements that lists keep, and of members that maps keep.
     elements: usize,
-    /// Whether members stay that the schema declares and does not require.
+    /// Keeps members that the schema declares but does not require.
     keeps_optional: bool,
     room: usize,
 }
 
 impl<'s> Shortening<'s> {
-    /// Writes the value, shortened; false when it does not fit or cannot be read.
+    /// Writes the shortened value; false when it does not fit or cannot be parsed.
     fn write(&self, value: &RawValue, schema: &'s Value, out: &mut String, depth: usize) -> bool {
         if depth > MAX_DEPTH || out.len() > self.room {
             return false;

@@ -1,4 +1,4 @@
-//! What structured text looks like inside, in a few lines: keys and types, never values.
+//! Infers the structure of JSON and YAML: keys and types, never values.
 
 use std::{cell::Cell, fmt};
 
@@ -8,15 +8,15 @@ use serde::{
     ser::SerializeMap,
 };
 
-/// The most keys and elements that one structure names, whatever the settings allow for one object.
+/// Keys and elements that one structure lists, whatever the settings allow for one object.
 const MAX_NODES: usize = 1000;
-/// The longest key that is named whole, in bytes.
+/// Longest key that is listed whole, in bytes.
 const MAX_KEY_BYTES: usize = 100;
-/// The deepest YAML that is read.
+/// Deepest YAML that is parsed.
 #[cfg(feature = "detection")]
 const MAX_YAML_DEPTH: usize = 64;
 
-/// The inferred shape of a value.
+/// The inferred structure of a value.
 ///
 /// In JSON it is an object with the same keys, an array with the shape of its first element, or the name of a type:
 /// `str`, `int`, `float`, `bool`, `NoneType`, and `dict` or `list` below the depth that was looked at. An object with
@@ -88,10 +88,10 @@ impl<'de> Deserialize<'de> for Structure {
 #[cfg_attr(not(feature = "detection"), expect(dead_code, reason = "only YAML is judged by it"))]
 pub(crate) struct Inspection {
     pub(crate) root: Node,
-    /// Strings among the values, and how many of them read like sentences.
+    /// Number of strings among the values, and of those that read like sentences.
     pub(crate) strings: u64,
     pub(crate) sentences: u64,
-    /// Keys that no person would choose for data.
+    /// Number of keys that are unlikely in data.
     pub(crate) odd_keys: u64,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum Node {
 }
 
 impl Inspection {
-    /// The structure as the settings want it: this many keys of an object, this many levels.
+    /// Returns the structure with at most this many keys of an object and levels.
     pub(crate) fn structure(&self, max_keys: usize, levels: usize) -> Structure {
         self.root.structure(max_keys, levels)
     }
@@ -133,7 +133,7 @@ impl Node {
     }
 }
 
-/// Looks into JSON text: `max_keys` keys of an object and `levels` levels are remembered.
+/// Inspects JSON text, and keeps `max_keys` keys of an object and `levels` levels.
 pub(crate) fn inspect_json(
     text: &str,
     max_keys: usize,
@@ -201,7 +201,7 @@ impl Context {
         }
     }
 
-    /// Whether one more key or element may be remembered.
+    /// Takes one more key or element of the limit; false when it is reached.
     fn take(&self) -> bool {
         let left = self.nodes.get();
         self.nodes.set(left.saturating_sub(1));
@@ -324,7 +324,7 @@ impl<'de> Visitor<'de> for Inspect<'_> {
     }
 }
 
-/// A key of any scalar type, as text, cut when it is long.
+/// A key of any scalar type as text, shortened.
 struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {
@@ -367,7 +367,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// The text, or its beginning and an ellipsis.
+/// Cuts a long text, and adds an ellipsis.
 pub(crate) fn shortened(text: &str, bytes: usize) -> String {
     match text.floor_char_boundary(bytes) {
         end if end == text.len() => text.to_owned(),
@@ -375,9 +375,9 @@ pub(crate) fn shortened(text: &str, bytes: usize) -> String {
     }
 }
 
-/// Six words or more, or two and a full stop: data seldom, prose nearly always.
+/// Says whether a text has six words or more, or two and a full stop: seldom in data, nearly always in prose.
 pub(crate) fn reads_like_a_sentence(text: &str) -> bool {
-    // A text of several lines stands in data on purpose (`|` in YAML).
+    // Text of several lines is deliberate in data (`|` in YAML).
     if text.trim_end().contains('\n') {
         return false;
     }

@@ -66,7 +66,7 @@ pub enum ViewError {
 
 /// Returns `count` lines from line `first`, which counts from 1, up to `limit` bytes.
 ///
-/// A line ends with `\n`. When not even the first line fits, its beginning is shown.
+/// A line ends with `\n`. A first line that does not fit is cut.
 ///
 /// ```
 /// use marquetry_artifacts::view;

@@ -1,21 +1,21 @@
-//! Tables: rows of cells, the same number in each.
+//! Detects and reads CSV: rows with the same number of cells.
 
 use super::Sample;
 
-/// A first row with more cells than this is no header of a table that anybody reads.
+/// A first row with more cells than this is no header.
 const MAX_COLUMNS: usize = 10_000;
-/// The longest cell of a header, in bytes.
+/// Longest cell of a header, in bytes.
 const MAX_HEADER_BYTES: usize = 200;
 
-/// A table that a sample looks like.
+/// A detected table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) delimiter: u8,
-    /// Per cent.
+    /// Confidence in per cent.
     pub(super) confidence: u8,
 }
 
-/// The delimiter that gives a table: the one with the most columns, the comma first among equals.
+/// Finds the delimiter with the most columns. Among equals, the comma wins.
 pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
     let first = sample.lines.lines().find(|line| !line.trim().is_empty())?;
     let mut best: Option<(usize, Found)> = None;
@@ -32,9 +32,9 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<Found> {
     best.map(|(_, found)| found)
 }
 
-/// The number of columns, if all rows have it and none of the signs of other text is there.
+/// Returns the number of columns, if all rows have it and nothing speaks for other text.
 ///
-/// Under a row of plain names, rows may also have fewer cells: empty ones at the end are often left out.
+/// Below a row of plain names, rows may have fewer cells, since empty cells at the end are often left out.
 fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     let mut reader = reader(sample.lines.as_bytes(), delimiter);
     let mut row = csv::StringRecord::new();
@@ -62,7 +62,7 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
             } else if sample.is_whole {
                 return None;
             } else {
-                // The sample's end may lie inside a quoted cell: then this is the last row.
+                // The sample may end inside of a quoted cell, which makes this the last row.
                 is_cut = true;
                 continue;
             }
@@ -86,7 +86,7 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     is_table.then_some((columns, confidence))
 }
 
-/// A cell that names a column: one to three words of letters, digits and few marks.
+/// Says whether a cell names a column: one to three words of letters, digits and few marks.
 fn is_name(cell: &str) -> bool {
     (1..=40).contains(&cell.len())
         && !cell.starts_with(' ')
@@ -95,14 +95,14 @@ fn is_name(cell: &str) -> bool {
         && cell.contains(char::is_alphabetic)
 }
 
-/// A cell that can stand in a first row: short, and with no bracket or quotation mark that only another cell closes.
+/// Says whether a first row may have the cell: it is short, and closes its brackets and quotation marks.
 fn is_header(cell: &str) -> bool {
     let balanced =
         |open: char, close: char| cell.matches(open).count() == cell.matches(close).count();
     cell.len() <= MAX_HEADER_BYTES && balanced('(', ')') && balanced('[', ']') && balanced('{', '}')
 }
 
-/// A sentence cut at its commas, or `key: a, b` of another format.
+/// Says whether a row is a sentence with commas, or `key: a, b` of another format.
 fn is_prose(row: &csv::StringRecord) -> bool {
     let first = row.get(0).unwrap_or_default();
     let last = row.iter().next_back().unwrap_or_default().trim_end();
@@ -112,7 +112,7 @@ fn is_prose(row: &csv::StringRecord) -> bool {
     key || (stop && row.iter().any(|cell| cell.trim().contains(' '))) || last.ends_with([';', '{'])
 }
 
-/// `| --- | :-: |`, the second line of a table in Markdown.
+/// Says whether a row is `| --- | :-: |`, the second line of a Markdown table.
 fn is_markdown_rule(row: &csv::StringRecord) -> bool {
     row.iter().any(|cell| cell.contains("--"))
         && row.iter().all(|cell| cell.bytes().all(|byte| b" -:".contains(&byte)))
@@ -126,19 +126,19 @@ fn reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
         .from_reader(bytes)
 }
 
-/// What a whole table holds.
+/// Facts about a whole table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Rows, the header among them.
+    /// Number of rows with the header.
     pub(crate) rows: u64,
-    /// Cells of the first row.
+    /// Number of cells of the first row.
     pub(crate) columns: u64,
     /// The first cells of the first row.
     pub(crate) headers: Vec<String>,
 }
 
 impl Table {
-    /// Counts the rows of the text, and reads the first row, of which at most `max_headers` cells are kept.
+    /// Counts the rows of the text, and reads at most `max_headers` cells of the first row.
     pub(crate) fn read(text: &str, delimiter: u8, max_headers: usize) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut reader = reader(text.as_bytes(), delimiter);

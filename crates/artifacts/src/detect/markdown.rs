@@ -1,17 +1,17 @@
-//! Markdown, judged by the events of its parser.
+//! Detects Markdown by the events of its parser.
 
 use pulldown_cmark::{Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd};
 
-/// The most parser events that are looked at.
+/// Parser events that are examined.
 const MAX_EVENTS: usize = 20_000;
-/// This much is Markdown: at least two signals, since a single one stands in many other texts.
+/// Score of Markdown: at least two signals, since other texts often have one.
 const LIKELY: u32 = 4;
 
-/// How much of Markdown a text has.
+/// Signals of Markdown in a text.
 #[derive(Debug, Default)]
 pub(super) struct Score {
     points: u32,
-    /// Something that stands in no other format by accident.
+    /// A signal that other formats do not have by accident.
     has_sure_sign: bool,
 }
 
@@ -20,18 +20,18 @@ impl Score {
         self.points >= LIKELY
     }
 
-    /// Likely, and not to be mistaken for YAML with comments and lists.
+    /// Says whether the text is likely Markdown, and not YAML with comments and lists.
     pub(super) fn is_certain(&self) -> bool {
         self.is_likely() && self.has_sure_sign
     }
 
-    /// Per cent.
+    /// Returns the confidence in per cent.
     pub(super) fn confidence(&self) -> u8 {
         if self.points >= 2 * LIKELY { 95 } else { 75 }
     }
 }
 
-/// Each kind of sign counts once, however often it occurs.
+/// Each kind of signal counts once, however often it occurs.
 pub(super) fn judge(text: &str) -> Score {
     let (front_matter, text) = without_front_matter(text);
     if text.starts_with("#!") || is_program(text) {
@@ -53,14 +53,14 @@ pub(super) fn judge(text: &str) -> Score {
 #[derive(Default)]
 struct Signs {
     title: bool,
-    /// Headings in a row, as comments stand.
+    /// Consecutive headings, as comments would be.
     comments: bool,
     heading: Option<HeadingLevel>,
     heading_apart: bool,
     levels: bool,
     underlined: bool,
     items: u32,
-    /// Items seen so far of each list that is open.
+    /// Number of items of each open list.
     open: Vec<u32>,
     quote: bool,
     rule: bool,
@@ -112,7 +112,7 @@ impl Signs {
     fn see_heading(&mut self, level: HeadingLevel, text: &str, range: std::ops::Range<usize>) {
         let source = text[range.clone()].trim_start();
         if !source.starts_with('#') {
-            // A line of dashes under some words is common in plain tables and logs; a line of equals signs less so.
+            // A line of dashes below words is common in plain tables and logs; a line of equals signs is not.
             self.underlined |= source.lines().count() == 2;
             return;
         }
@@ -163,7 +163,7 @@ impl Signs {
     }
 }
 
-/// A paragraph below a title begins with a capital or a mark, a program below a comment seldom does.
+/// Says whether text begins as a paragraph below a title does: with a capital or a mark. Code below a comment seldom does.
 fn begins_like_prose(text: &str) -> bool {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.starts_with(|first: char| {
@@ -173,7 +173,7 @@ fn begins_like_prose(text: &str) -> bool {
     }) || line.ends_with('.')
 }
 
-/// Whether many lines outside fences are those of a program, whose comments and operators Markdown takes for its marks.
+/// Says whether many lines outside of fences are code, whose comments and operators look like Markdown.
 fn is_program(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "import ",
@@ -232,7 +232,7 @@ fn is_program(text: &str) -> bool {
     code >= 3 && code * 6 > lines
 }
 
-/// The text behind a block of YAML between two lines of three dashes at the very start, and whether there was one.
+/// Skips YAML front matter between two lines of three dashes at the start, and says whether there was any.
 fn without_front_matter(text: &str) -> (bool, &str) {
     let body = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n"));
     body.map_or((false, text), |(_, body)| (true, body))

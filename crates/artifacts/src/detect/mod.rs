@@ -1,8 +1,7 @@
 //! Detects the format of a text.
 //!
-//! Each format is asked in turn, from the one that is hardest to mistake to the one that nearly everything could be:
-//! JSON, NDJSON, CSV, Markdown, YAML, plain. JSON is read whole, since it is one pass without memory. The others judge
-//! by a sample of the beginning.
+//! Formats are tried from the least to the most ambiguous: JSON, NDJSON, CSV, Markdown, YAML, plain. JSON is parsed whole,
+//! which takes one pass without allocation. The others are judged by a sample from the start.
 
 #[cfg(feature = "detection")]
 mod csv;
@@ -17,9 +16,9 @@ use serde_json::value::RawValue;
 #[cfg(feature = "detection")]
 pub(crate) use self::csv::Table;
 
-/// How much of a text CSV and NDJSON are judged by, in bytes.
+/// Sample for CSV and NDJSON, in bytes.
 const TABLE_SAMPLE_BYTES: usize = 256 * 1024;
-/// How much of a text Markdown and YAML, which are slow to read, are judged by.
+/// Sample for Markdown and YAML, which are slow to parse, in bytes.
 #[cfg(feature = "detection")]
 const PROSE_SAMPLE_BYTES: usize = 32 * 1024;
 
@@ -32,7 +31,7 @@ pub enum TextFormat {
     Json,
     /// Lines that are each a JSON object or array.
     Ndjson,
-    /// Rows of cells between commas, semicolons, tabs or bars.
+    /// Rows of cells separated by commas, semicolons, tabs or bars.
     Csv,
     /// One YAML mapping or sequence.
     Yaml,
@@ -42,11 +41,11 @@ pub enum TextFormat {
     Plain,
 }
 
-/// A format, and how sure that is.
+/// A detected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detected {
     pub(crate) format: TextFormat,
-    /// Per cent.
+    /// Confidence in per cent.
     pub(crate) confidence: u8,
     /// The delimiter of CSV.
     pub(crate) delimiter: Option<u8>,
@@ -61,7 +60,7 @@ impl Detected {
     }
 }
 
-/// The format of the text.
+/// Detects the format of a text.
 pub(crate) fn detect(text: &str) -> Detected {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if is_json(text) {
@@ -74,13 +73,13 @@ pub(crate) fn detect(text: &str) -> Detected {
     guess(text, &table)
 }
 
-/// The formats that only a guess can tell.
+/// Detects nothing but JSON without the feature.
 #[cfg(not(feature = "detection"))]
 fn guess(_: &str, _: &Sample<'_>) -> Detected {
     Detected::PLAIN
 }
 
-/// The formats that only a guess can tell.
+/// Detects CSV, Markdown and YAML, whose detection is a guess.
 #[cfg(feature = "detection")]
 fn guess(text: &str, table: &Sample<'_>) -> Detected {
     if let Some(found) = csv::judge(table) {
@@ -89,7 +88,7 @@ fn guess(text: &str, table: &Sample<'_>) -> Detected {
     }
     let prose = sample(text, PROSE_SAMPLE_BYTES);
     let markdown = markdown::judge(prose.lines);
-    // A comment over a list of keys looks like a heading over a list; only marks that YAML cannot have decide at once.
+    // A comment above a list of keys looks like a heading above a list, so only marks that YAML cannot have decide here.
     if markdown.is_certain() {
         return Detected::new(TextFormat::Markdown, markdown.confidence());
     }
@@ -102,7 +101,7 @@ fn guess(text: &str, table: &Sample<'_>) -> Detected {
     }
 }
 
-/// The beginning of a text, in whole lines.
+/// Whole lines from the start of a text.
 struct Sample<'a> {
     lines: &'a str,
     #[cfg_attr(not(feature = "detection"), expect(dead_code, reason = "JSON is read whole"))]
@@ -120,7 +119,7 @@ fn sample(text: &str, bytes: usize) -> Sample<'_> {
     }
 }
 
-/// An object or array; a scalar is not JSON for us, since every number would be.
+/// Says whether the text is an object or an array. Scalars do not count, since every number would be JSON.
 fn is_json(text: &str) -> bool {
     text.trim_ascii_start().starts_with(['{', '['])
         && serde_json::from_str::<&RawValue>(text).is_ok()
@@ -214,7 +213,7 @@ mod tests {
         ] {
             let begin = std::time::Instant::now();
             detect(&text);
-            // Ample, for a debug build on a busy machine: what is quadratic takes minutes.
+            // Generous for a debug build on a busy machine: quadratic work would take minutes.
             assert!(begin.elapsed().as_secs() < 20, "{:?} took {:?}", &text[..20], begin.elapsed());
         }
     }

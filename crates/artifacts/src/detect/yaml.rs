@@ -1,17 +1,17 @@
-//! YAML, which nearly every text is to its parser: so only what is plainly data counts.
+//! Detects YAML. Nearly every text is valid YAML, so only clear data counts.
 
 use super::Sample;
 use crate::structure::{Inspection, Node, inspect_yaml};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A mapping, or a sequence with something nested in it.
+    /// A mapping, or a sequence with nested values.
     Nested,
-    /// A sequence of scalars, as a list in prose is too.
+    /// A sequence of scalars, as a list in prose could be.
     List,
 }
 
-/// The shape of the document, if it is data.
+/// Returns the shape of the document, if it is data.
 pub(super) fn judge(sample: &Sample<'_>) -> Option<Shape> {
     let text = if sample.is_whole { sample.lines } else { whole_entries(sample.lines) };
     if !may_be_yaml(text) {
@@ -35,7 +35,7 @@ fn shape(found: &Inspection) -> Option<Shape> {
     shape.filter(|_| !is_prose)
 }
 
-/// The sample without its last entry, which may be cut: up to the last line that begins at the margin.
+/// Drops the last entry, which may be cut: everything from the last line that begins at the margin.
 fn whole_entries(lines: &str) -> &str {
     let mut end = lines.len();
     while let Some(newline) = lines[..end].trim_end_matches('\n').rfind('\n') {
@@ -51,7 +51,7 @@ fn whole_entries(lines: &str) -> &str {
     ""
 }
 
-/// A quick look that spares most prose the parser: the first line with content must be an entry.
+/// Checks quickly whether the first line with content is an entry, so that most prose is not parsed.
 fn may_be_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim_end);
     let first = lines.find(|line| {

@@ -1,6 +1,6 @@
 //! The tests that every [`ArtifactStore`] must pass.
 //!
-//! They need a tokio runtime, best one with several threads, and panic with what went wrong.
+//! They need a Tokio runtime, preferably with several threads, and panic with the broken rule.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration, time::SystemTime};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::name::ArtifactName;
 
-/// Runs every test, each against a new, empty store that `make` makes.
+/// Runs every test against a new, empty store of `make`.
 ///
 /// ```
 /// # #[cfg(feature = "conformance")]
@@ -37,9 +37,9 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
     concurrent_puts_get_different_versions(Arc::new(make().await)).await;
 }
 
-/// Runs every test of a store that may hold so many bytes, each against a new, empty store that `make` makes.
+/// Runs every test of a limit against a new, empty store of `make`, which is given the limit in bytes.
 ///
-/// The rule by which room is made is that of [`ArtifactStore`]. A store may remove some more versions than it must.
+/// [`ArtifactStore`] states the rule of eviction. A store may evict a few more versions than it must.
 ///
 /// ```
 /// # #[cfg(feature = "conformance")]
@@ -64,7 +64,7 @@ pub async fn check_limit<S: ArtifactStore>(make: impl AsyncFn(u64) -> S) {
     deletes_make_room(&make(LIMIT).await).await;
 }
 
-/// Room for five artifacts of 100,000 bytes with what it takes to keep them, and not for six.
+/// Room for five artifacts of 100,000 bytes with their overhead, but not for six.
 const LIMIT: u64 = 595_000;
 
 fn large(text: &str) -> NewArtifact {

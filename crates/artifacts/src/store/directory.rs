@@ -2,20 +2,19 @@
 //!
 //! ```text
 //! layout                                      the number of this layout
-//! tmp/                                        what is being written or removed
-//! expired                                     which versions were removed to make room
+//! tmp/                                        versions that are being written or removed
+//! expired                                     versions that were evicted
 //! scopes/{scope}/owner                        application and user of the scope, as one name
-//! scopes/{scope}/{name}/{version}/record.json what is known
+//! scopes/{scope}/{name}/{version}/record.json the record
 //!                                /content.png the bytes, with the name's extension; changed last when last read
 //! ```
 //!
-//! A scope that was made by an older version has no file `owner` until something is put there; until then it counts as
-//! an owner of its own.
+//! A scope of an older version has no file `owner` until the next put to it. Until then it counts as an owner of its own.
 //!
-//! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the place is
-//! taken: so it is there whole or not at all, and no two writers share a number, whatever process they are in. The
-//! directories of scopes and names end in a hash of the exact text, so that neither letter case nor odd characters
-//! make two of them meet.
+//! A version is one directory. It is written under `tmp`, then renamed to its place, which fails when the number is taken:
+//! so a version is complete or absent, and no two writers share a number, even in different processes. The directories of
+//! scopes and names end in a hash of the exact text, so that names which differ in case or unusual characters never share
+//! a directory.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -46,32 +45,31 @@ use super::{
 use crate::name::ArtifactName;
 
 const LAYOUT: &str = "marquetry artifacts 1\n";
-/// What lies in `tmp` for longer than this was left by a process that died.
+/// Entries of `tmp` older than this were left by a process that died.
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
-/// How often a put tries the next number when others keep taking it.
+/// Attempts of a put to take the next number before it gives up.
 const MAX_TRIES: u64 = 10_000;
-/// No record is as large as this; what is, was not written by us.
+/// Every record of a store is smaller than this.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
-/// Names that are remembered, so that lists need not read every record.
+/// Names that are cached, so that lists need not read every record.
 const MAX_KNOWN_NAMES: usize = 100_000;
 
-/// A store in a directory, which any number of processes may use at once. Clones share it.
+/// A store in a directory, which any number of processes may use at the same time. Clones share it.
 ///
-/// Nothing outside the directory is ever touched, symbolic links included. Files are read and written on tokio's
-/// threads for blocking work. When the store is full, it makes room as [`ArtifactStore`] says: it then looks through the
-/// whole directory, and frees a sixty-fourth more than it must. Of what it removed so, about the last 10,000 versions
-/// are remembered. A page of a list looks at every name of its scope once; files that do not belong to the store are
-/// passed over.
+/// The store touches no file outside of the directory, not even through symbolic links. It does its work on Tokio's
+/// blocking pool. A full store makes room by the rule of [`ArtifactStore`]: it scans the whole directory, and frees a
+/// sixty-fourth more than it must. It remembers about the last 10,000 evicted versions. A page of a list reads every name
+/// of its scope. Files of other programs are ignored.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
 
 impl DirectoryStore {
-    /// Opens the store in this directory, which is created if need be, readable by its owner alone.
+    /// Opens the store in this directory. A missing directory is created, readable by its owner alone.
     ///
-    /// Blocks; meant for the start of a program.
+    /// This blocks: call it at the start of a program.
     ///
     /// # Errors
-    /// When the directory cannot be made or opened, or holds another layout.
+    /// When the directory cannot be created or opened, or has another layout.
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> io::Result<Self> {
         let path = path.as_ref();
         let mut builder = std::fs::DirBuilder::new();
@@ -82,7 +80,7 @@ impl DirectoryStore {
         let root = Dir::open_ambient_dir(path, ambient_authority())?;
         match root.read_to_string("layout") {
             Ok(layout) if layout == LAYOUT => {}
-            // A process that died here left less than the whole line.
+            // A process that died here left only part of the line.
             Ok(layout) if LAYOUT.starts_with(&layout) => root.write("layout", LAYOUT)?,
             Ok(_) => {
                 return Err(io::Error::new(
@@ -197,7 +195,7 @@ impl ArtifactStore for DirectoryStore {
         self.blocking(move |store| {
             let mut records = Vec::new();
             for number in store.numbers(&place)? {
-                // Another process may have removed it since; a damaged one is no version to choose.
+                // Another process may have removed it since. Damaged versions are not listed.
                 records.extend(store.read_record(&place, number)?.ok());
             }
             if records.is_empty() {
@@ -233,7 +231,7 @@ impl Inner {
         if bytes > limit {
             return Err(StoreError::TooLarge { bytes, limit });
         }
-        // The number in the file says nothing: the directory's name is what counts.
+        // The version in the file is not read: the name of the directory has it.
         let record =
             serde_json::to_vec_pretty(&Record::new(artifact, 0)).map_err(io::Error::from)?;
         let charge = charge(bytes, record.len() as u64);
@@ -250,7 +248,7 @@ impl Inner {
             .write(&temporary, artifact, &record)
             .and_then(|()| self.publish(&temporary, writer, artifact));
         if put.is_err() && !self.is_stopped() {
-            // What cannot be removed now is removed when the store is opened next.
+            // Files that cannot be removed now are removed when the store is opened again.
             let _ = self.remove(&temporary);
             let _ = self.root.remove_dir(place_in(&writer.scope, &artifact.name));
             self.release(charge + self.remove_empty_scope(&writer.scope));
@@ -258,7 +256,7 @@ impl Inner {
         put
     }
 
-    /// Writes the version where nobody looks for it.
+    /// Writes the version under `tmp`.
     fn write(
         &self,
         temporary: &str,
@@ -304,7 +302,7 @@ impl Inner {
                 let _ = self.write_owner(writer);
                 let lasting = self.make_lasting(&[&place, &scope, "scopes"]);
                 return match lasting {
-                    // What is reported as failed must not be there; what cannot be taken back is not reported so.
+                    // A put that reports an error must leave nothing; one that cannot be undone is reported as a success.
                     Err(error)
                         if self.is_stopped() || self.take_back(&place, number, temporary) =>
                     {
@@ -317,7 +315,7 @@ impl Inner {
         Err(StoreError::Contended { name: artifact.name.clone() })
     }
 
-    /// Waits until the disk has what was published.
+    /// Waits until the published version is on the disk.
     fn make_lasting(&self, directories: &[&str]) -> Result<(), StoreError> {
         self.step("renamed")?;
         for directory in directories {
@@ -326,12 +324,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes what was published temporary again, if that can be done.
+    /// Moves a published version back to `tmp`, if possible.
     fn take_back(&self, place: &str, number: u64, temporary: &str) -> bool {
         self.root.rename(format!("{place}/{number}"), &self.root, temporary).is_ok()
     }
 
-    /// Moves the version to the number that is free now; none when somebody else was at the place at the same time.
+    /// Moves the version to the next free number; none when another writer took it at the same time.
     fn try_publish(
         &self,
         temporary: &str,
@@ -339,12 +337,12 @@ impl Inner {
         expired: Option<u64>,
     ) -> Result<Option<u64>, StoreError> {
         let moved = self.root.create_dir_all(place).and_then(|()| {
-            // Whatever has a number's name takes it, even if it is no version of ours.
+            // Every entry with the name of a number takes it, even if it is no version.
             let taken = self.entries(place)?.iter().filter_map(|entry| number_of(entry)).max();
             let number = taken.max(expired).map_or(0, |last| last + 1);
             let target = format!("{place}/{number}");
             match self.root.rename(temporary, &self.root, &target) {
-                // Not every system says by its error that the number was taken.
+                // Some systems report another error when the number is taken.
                 Err(_) if self.root.exists(&target) => Err(ErrorKind::AlreadyExists.into()),
                 renamed => renamed.map(|()| number),
             }
@@ -352,29 +350,29 @@ impl Inner {
         match moved {
             Ok(number) => Ok(Some(number)),
             Err(error) => match error.kind() {
-                // The number was taken, or has been and was freed again.
+                // The number was taken, or is free again since.
                 ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => Ok(None),
-                // The last version was removed, and the empty place with it.
+                // The last version was removed, and the empty directory with it.
                 ErrorKind::NotFound if self.root.exists(temporary) => Ok(None),
                 _ => Err(error.into()),
             },
         }
     }
 
-    /// Waits until the disk has the entries of this directory.
+    /// Waits until the entries of this directory are on the disk.
     fn sync(&self, directory: &str) -> io::Result<()> {
-        // Elsewhere a directory cannot be opened for this, and needs no such care.
+        // Other systems cannot open a directory for this, and do not need it.
         if !cfg!(unix) || !self.options.durable {
             return Ok(());
         }
         match self.root.open(directory).and_then(|directory| directory.sync_all()) {
-            // Deleted since, by somebody else.
+            // Another writer has deleted it since.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             synced => synced,
         }
     }
 
-    /// The version numbers in a name's directory, in order; none when there is no such directory.
+    /// Returns the version numbers in a name's directory, in order; none without a directory.
     fn numbers(&self, place: &str) -> io::Result<Vec<u64>> {
         let directories = self.directories(place)?;
         let mut numbers: Vec<_> = directories.iter().filter_map(|name| number_of(name)).collect();
@@ -382,7 +380,7 @@ impl Inner {
         Ok(numbers)
     }
 
-    /// The record of one version: outside an error of the file system, inside what is wrong with the version.
+    /// Returns the record of one version. The outer error is the file system's, the inner one damage of the version.
     fn read_record(&self, place: &str, number: u64) -> io::Result<Result<Record, Damage>> {
         let path = format!("{place}/{number}/record.json");
         if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
@@ -427,7 +425,7 @@ impl Inner {
         }
     }
 
-    /// The record of one version and its bytes' file, which has the recorded length.
+    /// Returns the record of one version, and the file of its bytes after a check of its length.
     fn content(
         &self,
         place: &str,
@@ -436,7 +434,7 @@ impl Inner {
     ) -> Result<(Record, File), StoreError> {
         let (record, directory) = self.find(place, name, version)?;
         let path = format!("{directory}/{}", content_file(name));
-        // To open a pipe is to wait for its other end, for ever.
+        // Opening a pipe would wait for its other end for ever.
         if self.root.symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(corrupt(name, record.version, "its bytes are not in a file"));
         }
@@ -462,7 +460,7 @@ impl Inner {
         let mut places = BTreeMap::new();
         for entry in self.directories(&scope)? {
             let place = format!("{scope}/{entry}");
-            // One directory that cannot be read does not hide the others.
+            // An unreadable directory does not hide the others.
             if let Ok(Some(name)) = self.name_of(&entry, &place)
                 && page.after.as_ref().is_none_or(|after| *after < name)
             {
@@ -482,7 +480,7 @@ impl Inner {
         Ok(Listing { records, next: None })
     }
 
-    /// The latest version that can be read.
+    /// Returns the latest readable version.
     fn latest(&self, place: &str) -> io::Result<Option<Record>> {
         for number in self.numbers(place)?.into_iter().rev() {
             if let Ok(record) = self.read_record(place, number)? {
@@ -492,7 +490,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// The artifact's name that this directory belongs to.
+    /// Returns the name of the artifacts in this directory.
     fn name_of(&self, entry: &str, place: &str) -> io::Result<Option<ArtifactName>> {
         if let Some(name) = self.known().get(entry) {
             return Ok(Some(name.clone()));
@@ -511,7 +509,7 @@ impl Inner {
         Ok(name)
     }
 
-    /// Why there is no such version: it was never there, or it has expired.
+    /// Returns the error for a missing version: not found, or expired.
     fn absent(&self, place: &str, name: &ArtifactName, version: Version) -> StoreError {
         match self.highest_expired(&key_of(place)) {
             Ok(highest) => absent(name, version, highest),
@@ -523,7 +521,7 @@ impl Inner {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves what is to go out of sight at once, and removes it there.
+    /// Moves the versions to `tmp` in one step, and removes them there.
     fn delete(&self, place: &str, name: &ArtifactName, which: Versions) -> Result<u64, StoreError> {
         let (path, version) = match which {
             Versions::All => (place.to_owned(), Version::Latest),
@@ -554,7 +552,7 @@ impl Inner {
             }
         };
         self.remove(&temporary)?;
-        // Only an empty directory can be removed so. A put that comes in between makes it again.
+        // This removes only an empty directory. A put in between creates it again.
         let _ = self.root.remove_dir(place);
         if let Some(scope) = place.split('/').nth(1) {
             charge += self.remove_empty_scope(scope);
@@ -573,7 +571,7 @@ impl Inner {
             if let Ok(Ok(age)) = age
                 && age > LEFT_BEHIND
             {
-                // Another process may be clearing too.
+                // Another process may be removing it, too.
                 let path = Path::new("tmp").join(entry.file_name());
                 if self.root.remove_dir_all(&path).is_err() {
                     let _ = self.root.remove_file(path);
@@ -584,19 +582,19 @@ impl Inner {
     }
 }
 
-/// What is wrong with a version; empty when it is simply not there.
+/// Damage of a version; empty when the version does not exist.
 struct Damage(&'static str);
 
 fn corrupt(name: &ArtifactName, version: u64, reason: &str) -> StoreError {
     StoreError::Corrupt { name: name.clone(), version, reason: reason.to_owned() }
 }
 
-/// Notes that a file was used now. Where that fails, an artifact may have to make room too early.
+/// Marks a file as used now. If that fails, its artifact may be evicted too early.
 fn mark_as_used(file: File) {
     let _ = file.into_std().set_modified(SystemTime::now());
 }
 
-/// The key of the name whose directory this is.
+/// Returns the key of the name of this directory.
 fn key_of(place: &str) -> Key {
     let mut parts = place.rsplit('/');
     let (name, scope) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -614,7 +612,7 @@ fn place_of(scope: &Scope, name: &ArtifactName) -> String {
     place_in(&place_of_scope(scope), name)
 }
 
-/// The directory of a name in the directory of a scope.
+/// Returns the directory of a name within a scope.
 fn place_in(scope: &str, name: &ArtifactName) -> String {
     format!("scopes/{scope}/{}", place_of_name(name))
 }
@@ -623,7 +621,7 @@ fn place_of_scope(scope: &Scope) -> String {
     place(&[scope.app(), scope.user(), scope.session()])
 }
 
-/// The name of the owner of a scope.
+/// Returns the name of the owner of a scope.
 fn place_of_owner(scope: &Scope) -> String {
     place(&[scope.app(), scope.user()])
 }
@@ -632,7 +630,7 @@ fn place_of_name(name: &ArtifactName) -> String {
     place(&[name.as_str()])
 }
 
-/// A directory name that people can read and that is different for different texts, on every file system.
+/// Returns a readable directory name that is unique for its texts on every file system.
 fn place(parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -696,7 +694,7 @@ mod tests {
             fs::write(place.join(".DS_Store"), "x").unwrap();
         }
         fs::write(of_name.join("7"), "a file that looks like a version").unwrap();
-        // Opened again, it knows no name by heart.
+        // A new store has no names in its cache.
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let listed = store.list(&scope, &Page::default()).await.unwrap();
         assert_eq!(listed.records.len(), 1);
@@ -748,7 +746,7 @@ mod tests {
         store.delete(&session(1), &name, Versions::Number(0)).await.unwrap();
         assert_eq!((names(), store.usage().bytes), (1, (8 + 16) * 1024));
 
-        // As an older version left it.
+        // A scope of an older version has no owner.
         let owner = scopes.join(place_of_scope(&session(2))).join("owner");
         let before = fs::read_to_string(&owner).unwrap();
         fs::remove_file(&owner).unwrap();
@@ -796,7 +794,7 @@ mod tests {
         fails("look");
         store.put(&scope, artifact("x")).await.unwrap();
         *store.0.stop_at.lock().unwrap() = None;
-        // The directory is looked through again once a sixteenth was written, and room is made.
+        // The directory is scanned again after a sixteenth of the limit was written.
         store.put(&scope, artifact("x")).await.unwrap();
         assert!(store.usage().bytes <= 110_000 && store.usage().evicted > 0);
     }
@@ -836,7 +834,7 @@ mod tests {
         assert!(error.to_string().contains("its bytes are not in a file"), "{error}");
     }
 
-    /// The folder below `root` that holds a file of that name.
+    /// Finds the directory below `root` with a file of that name.
     #[cfg(unix)]
     fn walk(root: &Path, file: &str) -> Option<std::path::PathBuf> {
         if root.join(file).is_file() {
@@ -846,7 +844,7 @@ mod tests {
         entries.filter(|path| path.is_dir()).find_map(|path| walk(&path, file))
     }
 
-    /// The file of a version that is not its record.
+    /// Returns the content file of a version.
     #[cfg(unix)]
     fn file_beside(version: &Path) -> std::path::PathBuf {
         let entries = fs::read_dir(version).unwrap().map(|entry| entry.unwrap().path());

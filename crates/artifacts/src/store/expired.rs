@@ -1,22 +1,22 @@
-//! Which artifacts were removed to make room.
+//! Remembers evicted artifacts.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{Scope, StoreError, Version};
 use crate::name::ArtifactName;
 
-/// Names that are remembered; the first to expire is forgotten first.
+/// Number of names that are remembered. The first to expire is forgotten first.
 const MAX_NAMES: usize = 8192;
 
-/// A name within its scope.
+/// Key of a name within its scope.
 pub(super) type Key = [u8; 16];
 
-/// The key of a name.
+/// Returns the key of a name.
 pub(super) fn key(scope: &Scope, name: &ArtifactName) -> Key {
     key_of_parts([scope.app(), scope.user(), scope.session(), name.as_str()])
 }
 
-/// The key of application, user, session and name.
+/// Returns the key of application, user, session and name.
 pub(super) fn key_of_parts(parts: [&str; 4]) -> Key {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -27,8 +27,7 @@ pub(super) fn key_of_parts(parts: [&str; 4]) -> Key {
     key
 }
 
-/// Why there is no such version: it was never there, or it has expired. `highest` is the highest of its name's versions
-/// that have.
+/// Returns the error for a missing version: not found, or expired. `highest` is the highest expired version of its name.
 pub(super) fn absent(name: &ArtifactName, version: Version, highest: Option<u64>) -> StoreError {
     let is_expired = match (version, highest) {
         (_, None) => false,
@@ -42,10 +41,10 @@ pub(super) fn absent(name: &ArtifactName, version: Version, highest: Option<u64>
     }
 }
 
-/// The names whose versions have expired.
+/// Names with expired versions.
 #[derive(Debug, Default)]
 pub(super) struct Expired {
-    /// The highest version of each that has.
+    /// The highest expired version of each name.
     highest: HashMap<Key, u64>,
     order: VecDeque<Key>,
 }
@@ -63,7 +62,7 @@ impl Expired {
         }
     }
 
-    /// Forgets a name that somebody has deleted.
+    /// Forgets a deleted name.
     pub(super) fn forget(&mut self, key: &Key) {
         if self.highest.remove(key).is_some() {
             self.order.retain(|remembered| remembered != key);

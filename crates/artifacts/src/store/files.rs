@@ -1,4 +1,4 @@
-//! The files of a directory store: what its other modules share.
+//! The directory of a store, as its other modules share it.
 
 use std::{
     collections::HashMap,
@@ -14,17 +14,17 @@ use cap_std::fs::{Dir, DirEntry};
 use super::StoreError;
 use crate::name::ArtifactName;
 
-/// How often a directory that does not become empty is removed.
+/// Attempts to remove a directory that does not become empty.
 const MAX_REMOVALS: u32 = 10;
 
 /// Options of a [`DirectoryStore`](super::DirectoryStore).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryOptions {
-    /// Wait at each put until the disk has it, so that it survives a power failure. Default true. An artifact is
-    /// whole or absent after a killed process in either case.
+    /// Waits at each put until the artifact is on the disk, so that it survives a power failure. Default true. In either
+    /// case an artifact is complete or absent after the process is killed.
     pub durable: bool,
-    /// The largest artifact that is taken, in bytes. Default 1 GiB.
+    /// Largest artifact that is accepted, in bytes. Default 1 GiB.
     pub max_artifact_bytes: u64,
     /// Bytes that all artifacts of all scopes may take on the disk. Each file counts in blocks of 4 KiB; each version
     /// costs two blocks more for its directories, and so does each scope. Default 10 GiB. Several processes may exceed
@@ -66,56 +66,56 @@ impl Default for DirectoryOptions {
 pub(super) struct Inner {
     pub(super) root: Dir,
     pub(super) options: DirectoryOptions,
-    /// Held while the directory is looked through: only threads for blocking work may wait for it.
+    /// Locked during a scan of the directory: only threads of the blocking pool may wait for it.
     pub(super) quota: Mutex<Quota>,
-    /// What all versions are charged, as far as is known; changed only under the lock `quota`.
+    /// Bytes that all known versions are charged. Changed only under the lock `quota`.
     pub(super) charged: AtomicU64,
-    /// Whether a path was passed over that cannot be read or removed.
+    /// A path that cannot be read or removed was logged.
     pub(super) has_passed_over: AtomicBool,
-    /// Versions that were removed to make room.
+    /// Number of evicted versions.
     pub(super) evicted: AtomicU64,
-    /// From a name's directory to the name: always the same, so it never goes stale.
+    /// Cache of names by their directories. Entries never change.
     pub(super) known: Mutex<HashMap<String, ArtifactName>>,
-    /// With the process's own part, makes names in `tmp` that nobody else makes.
+    /// Counter that makes names in `tmp` unique together with `process`.
     pub(super) temporary: AtomicU64,
     pub(super) process: u64,
-    /// Tests stop a put here.
+    /// Step at which tests stop a put.
     #[cfg(test)]
     pub(super) stop_at: Mutex<Option<Stop>>,
 }
 
-/// What is known of the bytes on the disk beside how many they are, which [`Inner`] has.
+/// State of the quota, beside the number of bytes in [`Inner`].
 #[derive(Debug, Default)]
 pub(super) struct Quota {
-    /// Whether the directory was looked through.
+    /// The directory was scanned.
     pub(super) is_counted: bool,
-    /// What was written since it was looked through: other processes may have written as much.
+    /// Bytes that were written since the scan. Other processes may have written as many.
     pub(super) written: u64,
 }
 
 #[cfg(test)]
-/// What happens to a put at one of its steps.
+/// Failure of a put at one of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stop {
-    /// The process is killed: nothing more is done.
+    /// The process is killed: no further step runs.
     Dies(&'static str),
     /// The step fails.
     Fails(&'static str),
 }
 
 impl Inner {
-    /// What the store is charged, as far as it was looked through. Never waits, so that any thread may ask.
+    /// Returns the bytes that the store is charged, as of the last scan. It never waits, so any thread may call it.
     pub(super) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// The names of the directories in a directory; none when there is no such directory. Files that other programs leave
-    /// there, such as `.DS_Store`, do not count.
+    /// Returns the names of the directories in a directory; none without a directory. Files of other programs, such as
+    /// `.DS_Store`, are ignored.
     pub(super) fn directories(&self, path: &str) -> io::Result<Vec<String>> {
         self.entries_that(path, |entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
     }
 
-    /// The names of a directory's entries; none when there is no such directory.
+    /// Returns the names of a directory's entries; none without a directory.
     pub(super) fn entries(&self, path: &str) -> io::Result<Vec<String>> {
         self.entries_that(path, |_| true)
     }
@@ -177,12 +177,12 @@ impl Inner {
     }
 }
 
-/// Removes a directory that others may still write to, in a few tries; what stays is removed when the store is opened
-/// another time.
+/// Removes a directory that others may still write to, in a few attempts. Remaining files are removed when the store is
+/// opened again.
 fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 0..MAX_REMOVALS {
         match remove() {
-            // A put that had found its place just before the place was moved here. It came before the delete, then.
+            // A put found the directory just before it was moved here. It counts as done before the delete.
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
             removed => return removed,
         }
@@ -190,14 +190,14 @@ fn removed(mut remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// The number of a version by its directory. Only the spelling that we write counts: `01` and `+1` are another's. And
-/// the last number of all leaves none for a next one.
+/// Parses the version number of a directory name. Other spellings such as `01` and `+1` are no versions. Neither is the
+/// largest number, since none could follow.
 pub(super) fn number_of(entry: &str) -> Option<u64> {
     let number = entry.parse::<u64>().ok().filter(|number| *number < u64::MAX);
     number.filter(|number| number.to_string() == entry)
 }
 
-/// Whether there is nothing at a path, or something on the way to it that is no directory.
+/// Says whether nothing exists at a path, or a part of the path is no directory.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -1,4 +1,4 @@
-//! How much a directory of artifacts takes on the disk, and which of them go first when it takes too much.
+//! The quota of a directory store: charges artifacts, and evicts some when the store is full.
 
 use std::{
     collections::{BinaryHeap, HashMap, HashSet, VecDeque},
@@ -15,21 +15,21 @@ use super::{
 };
 use crate::store::{StoreError, expired::Key};
 
-/// What a file system gives out at a time.
+/// Allocation unit of the file system.
 const BLOCK_BYTES: u64 = 4096;
-/// The directories of a version and of its name.
+/// Cost of the directories of a version and of its name.
 const DIRECTORIES_BYTES: u64 = 2 * BLOCK_BYTES;
 /// Cost of a scope: its directory and the file with its owner.
 pub(super) const SCOPE_BYTES: u64 = 2 * BLOCK_BYTES;
-/// Versions of one owner that are chosen at a time.
+/// Versions of one owner that are chosen for eviction in one scan.
 const MAX_CHOSEN: usize = 4096;
 /// File in the directory of a scope with the name of its owner.
 const OWNER: &str = "owner";
-/// No owner's name is as long as this.
+/// Every owner's name is shorter than this.
 const MAX_OWNER_BYTES: u64 = 256;
-/// Each line tells of one version that has expired.
+/// File with one line for each expired version.
 const EXPIRED: &str = "expired";
-/// When the file is longer, its older half is dropped.
+/// Above this size, the older half of the file is dropped.
 const MAX_EXPIRED_BYTES: u64 = 1024 * 1024;
 
 /// The scope of a put.
@@ -50,7 +50,7 @@ struct Holdings {
 /// Names whose versions cannot be removed, by scope and name.
 type Fixed = HashSet<(Arc<str>, String)>;
 
-/// A version that may have to be removed.
+/// A version that may be evicted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     used: SystemTime,
@@ -61,7 +61,7 @@ struct Candidate {
     bytes: u64,
 }
 
-/// What files of these sizes are charged.
+/// Returns the charge of files of these sizes.
 pub(super) fn charge(content: u64, record: u64) -> u64 {
     let blocks = |bytes: u64| bytes.max(1).next_multiple_of(BLOCK_BYTES);
     blocks(content).saturating_add(blocks(record)).saturating_add(DIRECTORIES_BYTES)
@@ -94,24 +94,24 @@ impl Inner {
             let _ = self.root.remove_file(temporary);
         }
         match renamed {
-            // The scope was removed in between. The put that goes on makes it again.
+            // The scope was removed in between. The rest of the put creates it again.
             Err(error) if is_absent(&error) => Ok(()),
             renamed => renamed,
         }
     }
 
-    /// The owner of a scope. A scope without a readable owner is its own.
+    /// Returns the owner of a scope. A scope without a readable owner is its own owner.
     fn owner_of(&self, scope: &str) -> String {
         let read = self.root.open(format!("scopes/{scope}/{OWNER}")).and_then(|file| {
             let mut owner = String::new();
             file.take(MAX_OWNER_BYTES).read_to_string(&mut owner)?;
             Ok(owner)
         });
-        // No owner's name has a slash.
+        // Names of owners have no slash.
         read.ok().filter(|owner| !owner.is_empty()).unwrap_or_else(|| format!("scopes/{scope}"))
     }
 
-    /// Removes the directory of a scope if nothing but its owner's name is there. Returns what it was charged.
+    /// Removes the directory of a scope without artifacts. Returns the bytes that it was charged.
     pub(super) fn remove_empty_scope(&self, scope: &str) -> u64 {
         let path = format!("scopes/{scope}");
         let is_empty =
@@ -124,7 +124,7 @@ impl Inner {
         match self.root.remove_dir(&path) {
             Ok(()) => SCOPE_BYTES,
             Err(error) => {
-                // A put came in between: its scope keeps its owner.
+                // A put came in between. Its scope needs its owner.
                 if !is_absent(&error) && !owner.contains('/') {
                     let _ = self.write_owner(&Writer { scope: scope.to_owned(), owner });
                 }
@@ -133,7 +133,7 @@ impl Inner {
         }
     }
 
-    /// Makes room for `wanted` bytes of a scope, and charges them. Blocks while the directory is looked through.
+    /// Makes room for `wanted` bytes of a scope, and charges them. Blocks during a scan.
     pub(super) fn reserve(&self, writer: &Writer, wanted: u64) -> Result<(), StoreError> {
         let limit = self.options.max_total_bytes;
         let mut quota = self.quota();
@@ -154,19 +154,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives back what was charged. Blocks while the directory is looked through.
+    /// Takes back a charge. Blocks during a scan.
     pub(super) fn release(&self, bytes: u64) {
         let _quota = self.quota();
         self.charged.store(self.charged().saturating_sub(bytes), Ordering::Relaxed);
     }
 
-    /// What the versions in a name's directory, or one version, are charged.
+    /// Returns the charge of one version.
     pub(super) fn charge_of_version(&self, version: &str) -> io::Result<u64> {
         Ok(self.look_at(version)?.map_or(0, |(_, bytes)| bytes))
     }
 
-    /// Removes versions by the rule of [`ArtifactStore`](crate::ArtifactStore) until `wanted` bytes of the writer fit, as
-    /// far as they can be removed. Returns what the rest is charged.
+    /// Evicts versions by the rule of [`ArtifactStore`](crate::ArtifactStore) until `wanted` bytes of the writer fit, as far
+    /// as possible. Returns the charge of the remaining ones.
     fn make_room(&self, writer: &Writer, wanted: u64) -> io::Result<u64> {
         let mut owners: HashMap<String, Holdings> = HashMap::new();
         for scope in self.directories("scopes")? {
@@ -195,7 +195,7 @@ impl Inner {
         if total.saturating_add(wanted) <= limit {
             return Ok(total);
         }
-        // A little more than must go, so that not every put looks through the directory.
+        // Frees a little more than needed, so that not every put scans the directory.
         let aim = limit - limit / 64;
         let mut chosen: HashMap<String, VecDeque<Candidate>> = HashMap::new();
         let mut fixed = Fixed::new();
@@ -217,10 +217,10 @@ impl Inner {
                 holdings.bytes = before.saturating_sub(freed);
                 by_bytes.change(&owner, before, holdings.bytes);
             } else {
-                // Other processes may have written and removed since the scopes were looked through.
+                // Other processes may have written and removed versions since the scan.
                 let (earliest, bytes) = self.least_recently_used(&holdings.scopes, &fixed);
                 holdings.bytes = bytes;
-                // What can no longer be removed still counts, and no more of it is looked for.
+                // Versions that cannot be removed still count, but the owner is not chosen again.
                 by_bytes.change(&owner, before, if earliest.is_empty() { 0 } else { bytes });
                 *queue = earliest;
             }
@@ -229,8 +229,8 @@ impl Inner {
         Ok(total)
     }
 
-    /// The least recently used versions in these scopes, in that order, without those of names that are `fixed`; and what
-    /// the scopes are charged with all versions.
+    /// Returns the least recently used versions in these scopes, in that order and without names that are `fixed`, and the
+    /// charge of the scopes with all versions.
     fn least_recently_used(
         &self,
         scopes: &[Arc<str>],
@@ -260,8 +260,7 @@ impl Inner {
         (earliest.into_sorted_vec().into(), bytes)
     }
 
-    /// Looks at every version of a scope. One folder that cannot be read, such as another user's, does not count and
-    /// does not stop the others.
+    /// Visits every version of a scope. Unreadable directories, such as those of another user, are skipped.
     fn each_version(&self, scope: &Arc<str>, mut see: impl FnMut(Candidate)) {
         let read = |path: &str| {
             self.directories(path).unwrap_or_else(|error| {
@@ -285,7 +284,7 @@ impl Inner {
         }
     }
 
-    /// Logs the first path of the store that cannot be read or removed while room is made.
+    /// Logs the first path that cannot be read or removed.
     fn pass_over(&self, path: &str, error: &io::Error) {
         if !self.has_passed_over.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -296,12 +295,12 @@ impl Inner {
         }
     }
 
-    /// A step that tests let fail.
+    /// A step that tests can let fail.
     fn attempt(&self, step: &'static str) -> io::Result<()> {
         self.step(step).map_err(io::Error::other)
     }
 
-    /// When a version was last used, and what it is charged; none when it is gone.
+    /// Returns the last use and the charge of a version; none when it no longer exists.
     fn look_at(&self, version: &str) -> io::Result<Option<(SystemTime, u64)>> {
         let entries = match self.root.read_dir(version) {
             Ok(entries) => entries,
@@ -323,16 +322,16 @@ impl Inner {
         Ok(Some((used, charge(content, record))))
     }
 
-    /// Removes a version, and its scope when nothing else is there and it is not the writer's. Returns the bytes that are
-    /// free then; none when it cannot be removed, as in a directory of another user's.
+    /// Evicts a version, and removes its scope if it is empty then and not the writer's. Returns the freed bytes; none when
+    /// the version cannot be removed, such as in a directory of another user.
     ///
     /// # Errors
     ///
-    /// It cannot be written down that the version has expired.
+    /// When the expired version cannot be recorded.
     fn expire(&self, candidate: &Candidate, writer: &Writer) -> io::Result<Option<u64>> {
         let Candidate { scope, name, number, bytes, .. } = candidate;
         let place = format!("scopes/{scope}/{name}");
-        // Remembered before it is gone: a crash in between leaves an artifact that is found first.
+        // Recorded first: after a crash in between, the artifact is still found.
         self.remember_expired(&place_key(scope, name), Some(*number))?;
         let temporary = self.temporary();
         let version = format!("{place}/{number}");
@@ -346,16 +345,16 @@ impl Inner {
             }
         }
         self.evicted.fetch_add(1, Ordering::Relaxed);
-        // What cannot be removed now is removed when the store is opened next.
+        // Files that cannot be removed now are removed when the store is opened again.
         if let Err(error) = self.remove(&temporary) {
             self.pass_over(&temporary, &error);
         }
-        // Only an empty directory can be removed so.
+        // This removes only an empty directory.
         let is_last = self.root.remove_dir(place).is_ok() && **scope != *writer.scope;
         Ok(Some(bytes + if is_last { self.remove_empty_scope(scope) } else { 0 }))
     }
 
-    /// Writes down that a version has expired; none forgets what has expired of that name.
+    /// Records an expired version; none forgets all of that name.
     pub(super) fn remember_expired(&self, key: &Key, number: Option<u64>) -> io::Result<()> {
         let line = match number {
             Some(number) => format!("{} {number}\n", hex(key)),
@@ -375,7 +374,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The highest version of a name that has expired, as far as it is remembered.
+    /// Returns the highest recorded expired version of a name.
     pub(super) fn highest_expired(&self, key: &Key) -> io::Result<Option<u64>> {
         let file = match self.root.open(EXPIRED) {
             Ok(file) => file,
@@ -395,7 +394,7 @@ impl Inner {
     }
 }
 
-/// The key of a name by its directories, which are different for different names.
+/// Returns the key of a name by its directories, which are unique.
 pub(super) fn place_key(scope: &str, name: &str) -> Key {
     let mut key = Key::default();
     let mut hasher = blake3::Hasher::new();
