@@ -2,7 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
-    ArtifactName, ArtifactUri, Record, Version, is_text,
+    ArtifactName, ArtifactUri, Record, Version,
+    mime::is_text,
     view::{self, Piece},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
