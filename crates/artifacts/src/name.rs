@@ -155,7 +155,7 @@ impl From<ArtifactName> for String {
 /// let uri = ArtifactUri { name: ArtifactName::parse("a b.txt")?, version: Some(2) };
 /// assert_eq!(uri.to_string(), "artifact://a%20b.txt?version=2");
 /// assert_eq!("artifact://a%20b.txt?version=2".parse(), Ok(uri));
-/// # Ok::<(), marquetry_artifacts::NameError>(())
+/// # Ok::<(), marquetry_artifacts::name::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArtifactUri {
