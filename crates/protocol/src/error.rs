@@ -114,8 +114,9 @@ impl PartialEq for RpcError {
     }
 }
 
-/// What a stranger sent, cut to a length that fits a message or a log line.
-pub(crate) fn shortened(text: &str) -> &str {
+/// The start of a text that somebody else sent, at most 200 bytes: short enough for a message or a log line.
+#[must_use]
+pub fn shortened(text: &str) -> &str {
     const MOST: usize = 200;
     &text[..text.floor_char_boundary(MOST)]
 }

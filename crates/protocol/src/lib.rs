@@ -99,7 +99,7 @@ pub use crate::{
         Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,
         RequestId, Response, write_error, write_notification, write_request, write_result,
     },
-    error::{RpcError, error_code},
+    error::{RpcError, error_code, shortened},
     feature::Feature,
     nesting::nested_deeper_than,
     revision::{Era, Revision, UnknownRevision},

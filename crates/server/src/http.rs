@@ -10,11 +10,11 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
+use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
-    server::{
-        auth::ResourceServer,
-        http::{Authenticator as _, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+    server::http::{
+        Authenticator as _, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal,
     },
 };
 use serde_json::json;

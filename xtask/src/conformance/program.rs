@@ -1,4 +1,4 @@
-//! The programs that are tested: examples of `crates/protocol`.
+//! The programs that are tested: examples of `crates/protocol` and `crates/oauth`.
 
 use std::{
     io::{BufRead as _, BufReader},

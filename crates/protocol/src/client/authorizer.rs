@@ -10,7 +10,7 @@ use crate::auth::Challenge;
 
 /// Proves to one server who we are: adds something to each request, and gets something better when it is refused.
 ///
-/// `oauth::OAuth` (feature `oauth`) is one. A fixed token needs none: it is a header of
+/// `OAuth` of the crate `marquetry-oauth` is one. A fixed token needs none: it is a header of
 /// [`HttpTarget`](super::HttpTarget).
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {

@@ -13,8 +13,6 @@ mod handshake;
 mod http;
 mod link;
 mod lists;
-#[cfg(feature = "oauth")]
-pub mod oauth;
 mod older;
 mod options;
 mod params;
@@ -40,15 +38,13 @@ use self::answering::InputRequired;
 use self::authorizer::authorized;
 #[cfg(feature = "stdio")]
 pub use self::child::{Stderr, StdioCommand};
-#[cfg(any(feature = "oauth", feature = "resource-server"))]
-pub(crate) use self::http::{Connector, connector};
 use self::link::{Link, Own, Shared};
 #[cfg(feature = "skills")]
 pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
 #[cfg(feature = "http-client")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
-    http::{HttpTarget, Network, NetworkError},
+    http::{Connector, HttpTarget, Network, NetworkError, without_secrets},
 };
 pub use self::{
     handler::ClientHandler,

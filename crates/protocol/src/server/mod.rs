@@ -1,7 +1,5 @@
 //! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
 
-#[cfg(feature = "resource-server")]
-pub mod auth;
 mod batch;
 mod call;
 mod channel;

@@ -1,8 +1,6 @@
 //! Client and server against each other, over every transport and in both eras.
 
 mod asking;
-#[cfg(all(feature = "oauth", feature = "resource-server"))]
-mod auth;
 mod bad_input;
 mod caching;
 mod child;

@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use marquetry_protocol::client::{
-    Client, ClientOptions, HttpTarget,
-    oauth::{CredentialStore as _, DirectoryStore, LoopbackBrowser},
-};
+use marquetry_oauth::client::{CredentialStore as _, DirectoryStore, LoopbackBrowser};
+use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
 use serde_json::json;
 use tokio::net::TcpListener;
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use marquetry_protocol::server::auth::{
+use marquetry_oauth::server::{
     KeySource, ResourceServer, ResourceServerOptions, StaticToken, TokenIssuer,
 };
 use schemars::JsonSchema;

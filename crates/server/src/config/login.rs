@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use marquetry_protocol::client::{
-    AuthorizationError, Network,
-    oauth::{ClientProof, DirectoryStore, Grant, OAuth, OAuthOptions, RegisteredClient, UserAgent},
+use marquetry_oauth::client::{
+    ClientProof, DirectoryStore, Grant, OAuth, OAuthOptions, RegisteredClient, UserAgent,
 };
+use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -29,7 +29,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
 use marquetry_llm::{ModelConfig, RemoteModel};
-use marquetry_protocol::server::auth::ResourceServer;
+use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

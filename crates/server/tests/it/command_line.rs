@@ -517,7 +517,7 @@ fn a_login_needs_a_server_to_log_in_at() {
 
 #[tokio::test]
 async fn a_login_may_begin_as_if_for_the_first_time() {
-    use marquetry_protocol::client::oauth::{CredentialStore as _, Credentials, DirectoryStore};
+    use marquetry_oauth::client::{CredentialStore as _, Credentials, DirectoryStore};
     let directory = tempfile::tempdir().unwrap();
     // Nobody listens there, so that no login comes to an end.
     let url = "http://127.0.0.1:1/mcp";

@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::legacy::connect as connect_legacy;
-pub(crate) use self::network::{Connector, connector};
+pub use self::network::Connector;
 pub use self::network::{Network, NetworkError};
 use self::{
     endpoint::Endpoint,
@@ -264,7 +264,7 @@ fn endpoint(
     }
     let client = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
-        .build(connector(&options.network));
+        .build(options.network.connector());
     Ok(Endpoint {
         shared,
         client,
@@ -312,8 +312,9 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A URL for messages and logs: user, password and query may be secrets.
-pub(super) fn without_secrets(url: &str) -> String {
+/// Cuts user, password and query out of a URL, which may be secrets: for messages and logs.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

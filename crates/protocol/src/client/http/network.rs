@@ -154,7 +154,7 @@ fn decoded(text: &str) -> Vec<u8> {
 
 /// Opens connections as a [`Network`] says.
 #[derive(Clone)]
-pub(crate) struct Route {
+struct Route {
     http: HttpConnector,
     network: Network,
 }
@@ -193,42 +193,68 @@ fn with_port(target: Uri) -> Result<Uri, http::Error> {
 }
 
 #[cfg(feature = "tls")]
-pub(crate) type Connector = hyper_rustls::HttpsConnector<Route>;
+type Inner = hyper_rustls::HttpsConnector<Route>;
+#[cfg(feature = "tls")]
+type Stream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
 #[cfg(not(feature = "tls"))]
-pub(crate) type Connector = Route;
+type Inner = Route;
+#[cfg(not(feature = "tls"))]
+type Stream = TokioIo<TcpStream>;
 
-pub(crate) fn connector(network: &Network) -> Connector {
-    let mut http = HttpConnector::new();
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(Duration::from_secs(10)));
-    #[cfg(feature = "tls")]
-    http.enforce_http(false);
-    let route = Route { http, network: network.clone() };
-    #[cfg(feature = "tls")]
-    {
-        let builder = hyper_rustls::HttpsConnectorBuilder::new();
-        let builder = match &*network.authorities {
-            [] => builder.with_webpki_roots(),
-            authorities => {
-                let mut roots = rustls::RootCertStore::empty();
-                roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-                // Each was tried when it was given.
-                roots.add_parsable_certificates(authorities.iter().cloned());
-                let provider = Arc::new(rustls::crypto::ring::default_provider());
-                let config = rustls::ClientConfig::builder_with_provider(provider)
-                    .with_safe_default_protocol_versions()
-                    .expect("ring has what the default versions need")
-                    .with_root_certificates(roots)
-                    .with_no_client_auth();
-                builder.with_tls_config(config)
-            }
-        };
-        // No HTTP/2: all requests to a server would share one connection and its number of streams (100 at many servers),
-        // so that behind as many waiting calls neither a cancellation nor an answer to a question would leave.
-        builder.https_or_http().enable_http1().wrap_connector(route)
+/// Opens connections as a [`Network`] says, for a client of hyper-util.
+#[derive(Clone)]
+pub struct Connector(Inner);
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> task::Poll<Result<(), Failure>> {
+        self.0.poll_ready(cx)
     }
-    #[cfg(not(feature = "tls"))]
-    route
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        Box::pin(self.0.call(target))
+    }
+}
+
+impl Network {
+    /// Opens connections to HTTP servers.
+    #[must_use]
+    pub fn connector(&self) -> Connector {
+        let mut http = HttpConnector::new();
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(Duration::from_secs(10)));
+        #[cfg(feature = "tls")]
+        http.enforce_http(false);
+        let route = Route { http, network: self.clone() };
+        #[cfg(feature = "tls")]
+        {
+            let builder = hyper_rustls::HttpsConnectorBuilder::new();
+            let builder = match &*self.authorities {
+                [] => builder.with_webpki_roots(),
+                authorities => {
+                    let mut roots = rustls::RootCertStore::empty();
+                    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+                    // Each was tried when it was given.
+                    roots.add_parsable_certificates(authorities.iter().cloned());
+                    let provider = Arc::new(rustls::crypto::ring::default_provider());
+                    let config = rustls::ClientConfig::builder_with_provider(provider)
+                        .with_safe_default_protocol_versions()
+                        .expect("ring has what the default versions need")
+                        .with_root_certificates(roots)
+                        .with_no_client_auth();
+                    builder.with_tls_config(config)
+                }
+            };
+            // No HTTP/2: all requests to a server would share one connection and its number of streams (100 at many servers),
+            // so that behind as many waiting calls neither a cancellation nor an answer to a question would leave.
+            Connector(builder.https_or_http().enable_http1().wrap_connector(route))
+        }
+        #[cfg(not(feature = "tls"))]
+        Connector(route)
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{auth::Challenge, server::Principal};
 
 /// Finds out who an HTTP request is from.
 ///
-/// `server::auth::ResourceServer` (feature `resource-server`) is one.
+/// `ResourceServer` of the crate `marquetry-oauth` is one.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
     /// Who the request with these headers is from.

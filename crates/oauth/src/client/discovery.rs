@@ -3,9 +3,11 @@
 use http::{StatusCode, Uri};
 use serde::{Deserialize, de::DeserializeOwned};
 
+use marquetry_protocol::client::{AuthorizationError, Refusal};
+
 use crate::{
-    auth::{Fetcher, Reach, ResourceMetadata},
-    client::{AuthorizationError, Refusal},
+    ResourceMetadata,
+    fetch::{Fetcher, Reach},
 };
 
 /// Where tokens for a server come from.
@@ -74,7 +76,7 @@ impl Discovery<'_> {
         if !covers(&found.resource, server) {
             return Err(AuthorizationError::ResourceMismatch {
                 server: format!("{origin}{}", server.path()),
-                named: crate::error::shortened(&found.resource).to_owned(),
+                named: marquetry_protocol::shortened(&found.resource).to_owned(),
             });
         }
         if found.authorization_servers.is_empty() {
@@ -108,7 +110,7 @@ impl Discovery<'_> {
             if found.issuer != issuer {
                 return Err(AuthorizationError::IssuerMismatch {
                     expected: issuer.to_owned(),
-                    found: crate::error::shortened(&found.issuer).to_owned(),
+                    found: marquetry_protocol::shortened(&found.issuer).to_owned(),
                 });
             }
             let endpoints = [&found.authorization_endpoint, &found.registration_endpoint];
@@ -122,8 +124,11 @@ impl Discovery<'_> {
 
     /// A URL that somebody else named, if it may be turned to.
     pub(super) fn checked(&self, what: &'static str, url: &str) -> Result<Uri, AuthorizationError> {
-        let refused =
-            |why| AuthorizationError::Url { what, url: crate::error::shortened(url).into(), why };
+        let refused = |why| AuthorizationError::Url {
+            what,
+            url: marquetry_protocol::shortened(url).into(),
+            why,
+        };
         self.reach.check(url).map_err(refused)
     }
 
@@ -136,8 +141,8 @@ impl Discovery<'_> {
         let uri = self.checked(what, url)?;
         // Both may hold what a stranger has written.
         let failed = |problem: String| AuthorizationError::Fetch {
-            url: crate::error::shortened(url).to_owned(),
-            problem: crate::error::shortened(&problem).to_owned(),
+            url: marquetry_protocol::shortened(url).to_owned(),
+            problem: marquetry_protocol::shortened(&problem).to_owned(),
         };
         let answer = self.fetcher.get(&uri).await.map_err(|error| failed(error.to_string()))?;
         match answer.status {

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use marquetry_protocol::client::AuthorizationError;
+
 use super::{
     ClientProof, OAuthOptions,
     discovery::{AuthorizationServer, Discovery},
@@ -10,7 +12,7 @@ use super::{
     store::{Credentials, Method, Registration},
     token::{ClientIdentity, denied},
 };
-use crate::{auth::Secret, client::AuthorizationError};
+use crate::Secret;
 
 /// Who we are to `server`: registered beforehand, by a document of ours, or by registering now (in the order of
 /// 2025-11-25, "Client Registration Approaches"). What is new goes to `credentials`.

@@ -4,6 +4,8 @@ use http::{HeaderValue, Method as HttpMethod, Request, StatusCode, header};
 use serde::Deserialize;
 use serde_json::json;
 
+use marquetry_protocol::client::AuthorizationError;
+
 use super::{
     ClientProof,
     discovery::Discovery,
@@ -12,10 +14,7 @@ use super::{
     random,
     store::Method,
 };
-use crate::{
-    auth::{Answer, Secret, SigningKey},
-    client::AuthorizationError,
-};
+use crate::{Secret, SigningKey, fetch::Answer};
 
 /// Who we are to one authorization server, and how we prove it.
 pub(super) struct ClientIdentity {
@@ -153,7 +152,7 @@ pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
     }
     match serde_json::from_slice::<Denial>(&answer.body) {
         Ok(Denial { error, error_description: description }) if answer.status != StatusCode::OK => {
-            let error = crate::error::shortened(&error).to_owned();
+            let error = marquetry_protocol::shortened(&error).to_owned();
             AuthorizationError::Denied { error, description }
         }
         _ => AuthorizationError::Fetch {

@@ -10,7 +10,7 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 
-use crate::client::AuthorizationError;
+use marquetry_protocol::client::AuthorizationError;
 
 /// Takes a person to an authorization server, and brings back what the server sends along.
 #[async_trait]

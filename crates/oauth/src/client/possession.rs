@@ -8,11 +8,10 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::json;
 
+use marquetry_protocol::client::AuthorizationError;
+
 use super::{discovery::origin, now, random};
-use crate::{
-    auth::{Algorithm, Secret, SigningKey, base64url},
-    client::AuthorizationError,
-};
+use crate::{Algorithm, Secret, SigningKey, signing_key::base64url};
 
 /// What servers want to see in the next proof, by origin.
 #[derive(Default)]

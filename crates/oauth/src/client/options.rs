@@ -4,11 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
+use marquetry_protocol::client::{AuthorizationError, Network};
+
 use super::{CredentialStore, MemoryStore, UserAgent};
-use crate::{
-    auth::{Secret, SigningKey},
-    client::{AuthorizationError, Network},
-};
+use crate::{Secret, SigningKey};
 
 /// How a client gets its authorization, and what it puts up with.
 #[derive(Clone)]

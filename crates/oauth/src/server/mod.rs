@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use marquetry_protocol::server::{
-//!     auth::{KeySource, ResourceServer, ResourceServerOptions, StaticToken, TokenIssuer},
-//!     http::HttpOptions,
+//! use marquetry_oauth::server::{
+//!     KeySource, ResourceServer, ResourceServerOptions, StaticToken, TokenIssuer,
 //! };
+//! use marquetry_protocol::server::http::HttpOptions;
 //!
 //! let mut options = ResourceServerOptions::default();
 //! options.issuer = Some(TokenIssuer {
@@ -19,7 +19,7 @@
 //! assert_eq!(resource.metadata_path(), Some("/.well-known/oauth-protected-resource/mcp"));
 //!
 //! let http = HttpOptions { authenticator: Some(resource), ..HttpOptions::default() };
-//! # Ok::<(), marquetry_protocol::server::auth::ResourceServerError>(())
+//! # Ok::<(), marquetry_oauth::server::ResourceServerError>(())
 //! ```
 //!
 //! # What to know
@@ -40,16 +40,20 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode, header};
+use marquetry_protocol::{
+    auth::Challenge,
+    client::Network,
+    server::{
+        Principal,
+        http::{Authenticator, Denial},
+    },
+};
 
 pub use self::static_token::StaticToken;
 use self::{jwt::Claims, keys::Keys};
-use super::{
-    Principal,
-    http::{Authenticator, Denial},
-};
 use crate::{
-    auth::{Challenge, Fetcher, Reach, ResourceMetadata},
-    client::Network,
+    ResourceMetadata,
+    fetch::{Fetcher, Reach},
 };
 
 /// Whose tokens are taken, and what they must allow.

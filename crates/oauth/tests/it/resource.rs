@@ -8,15 +8,14 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
+use marquetry_oauth::server::{
+    KeySource, ResourceServer, ResourceServerError, ResourceServerOptions, StaticToken, TokenIssuer,
+};
 use marquetry_protocol::{
     RpcError,
     auth::Challenge,
     server::{
         Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
-        auth::{
-            KeySource, ResourceServer, ResourceServerError, ResourceServerOptions, StaticToken,
-            TokenIssuer,
-        },
         http::{
             Authenticator, HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody,
             ServeOptions, serve,
@@ -30,7 +29,7 @@ use marquetry_protocol::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use super::issuer::{Issuer, Key, b64, now};
+use crate::issuer::{Issuer, Key, b64, now};
 
 /// A server that somebody may call: `whoami` tells who, `sure` asks first, `later` goes on as a task.
 pub(super) struct Site {

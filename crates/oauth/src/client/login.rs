@@ -1,12 +1,14 @@
 //! A person logs in: authorization code with PKCE.
 
+use marquetry_protocol::client::AuthorizationError;
+
 use super::{
     LoginRequest, OAuthOptions,
     discovery::AuthorizationServer,
     random,
     token::{TokenAnswer, TokenEndpoint},
 };
-use crate::{auth::base64url, client::AuthorizationError};
+use crate::signing_key::base64url;
 
 /// Takes somebody to the authorization server, and what comes back to the token endpoint.
 pub(super) async fn login(
@@ -100,7 +102,7 @@ fn code(
     }
     if let Some(error) = value("error")? {
         let description = value("error_description")?.unwrap_or_default();
-        let error = crate::error::shortened(&error).to_owned();
+        let error = marquetry_protocol::shortened(&error).to_owned();
         return Err(AuthorizationError::Denied { error, description });
     }
     value("code")?.ok_or_else(|| answer("it has no code"))

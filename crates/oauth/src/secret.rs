@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A token, password or key. Its `Debug` form says nothing of it, and it has no `Display`.
 ///
 /// ```
-/// # use marquetry_protocol::auth::Secret;
+/// # use marquetry_oauth::Secret;
 /// let secret = Secret::from("hush");
 /// assert_eq!(format!("{secret:?}"), "Secret");
 /// assert_eq!(secret.expose(), "hush");

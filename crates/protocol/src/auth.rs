@@ -1,4 +1,6 @@
-//! The challenges of a `WWW-Authenticate` header.
+//! What client and server share of authorization: the challenges of a `WWW-Authenticate` header.
+//!
+//! The crate `marquetry-oauth` gets and checks tokens.
 
 use std::fmt;
 

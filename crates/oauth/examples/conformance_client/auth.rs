@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
-use marquetry_protocol::{
-    auth::{Algorithm, Secret, SigningKey},
+use marquetry_oauth::{
+    Algorithm, Secret, SigningKey,
     client::{
-        AuthorizationError, CallOptions, ClientOptions,
-        oauth::{
-            ClientProof, Grant, IdentityProvider, LoginRequest, OAuth, OAuthOptions,
-            RegisteredClient, UserAgent,
-        },
+        ClientProof, Grant, IdentityProvider, LoginRequest, OAuth, OAuthOptions, RegisteredClient,
+        UserAgent,
     },
+};
+use marquetry_protocol::{
+    client::{AuthorizationError, CallOptions, ClientOptions},
     types::CallToolParams,
 };
 use serde_json::{Value, json};

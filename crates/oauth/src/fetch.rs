@@ -10,7 +10,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
-use crate::client::{Connector, Network, connector};
+use marquetry_protocol::client::{Connector, Network};
 
 /// Fetches documents of bounded size in bounded time, and follows no redirect.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Fetcher {
 /// An answer with its whole body.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    #[cfg(feature = "oauth")]
+    #[cfg(feature = "client")]
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Bytes,
 }
@@ -37,7 +37,7 @@ impl Fetcher {
     pub(crate) fn new(most: usize, patience: Duration, network: &Network) -> Self {
         let client = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .build(connector(network));
+            .build(network.connector());
         Self { client, most, patience }
     }
 
@@ -69,7 +69,7 @@ impl Fetcher {
             })?;
             Ok(Answer {
                 status: parts.status,
-                #[cfg(feature = "oauth")]
+                #[cfg(feature = "client")]
                 headers: parts.headers,
                 body: body.to_bytes(),
             })

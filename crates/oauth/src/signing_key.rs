@@ -17,7 +17,7 @@ use ring::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
-use super::provider::{KeyPair, sign};
+use crate::provider::{KeyPair, sign};
 
 /// A private key that signs tokens of ours. Its `Debug` form says nothing but the algorithm.
 #[derive(Clone)]

@@ -3,10 +3,8 @@
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
-//! use marquetry_protocol::client::{
-//!     Client, ClientOptions, HttpTarget,
-//!     oauth::{LoopbackBrowser, OAuth, OAuthOptions},
-//! };
+//! use marquetry_oauth::client::{LoopbackBrowser, OAuth, OAuthOptions};
+//! use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
 //!
 //! let url = "https://mcp.example/mcp";
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -49,6 +47,7 @@ use std::{
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header, request};
+use marquetry_protocol::client::{AuthorizationError, Authorizer, Interaction, Refusal};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use self::{
@@ -62,8 +61,11 @@ pub use self::{
     store::{CredentialStore, Credentials, DirectoryStore, MemoryStore},
     user_agent::{LoginRequest, LoopbackBrowser, UserAgent},
 };
-use super::{AuthorizationError, Authorizer, Interaction, Refusal};
-use crate::auth::{Fetcher, Reach, Secret, SigningKey, base64url};
+use crate::{
+    ResourceMetadata, Secret, SigningKey,
+    fetch::{Fetcher, Reach},
+    signing_key::base64url,
+};
 
 /// Authorization for one server.
 pub struct OAuth(Arc<Inner>);
@@ -144,7 +146,7 @@ impl OAuth {
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
         let refused = |why| AuthorizationError::Url {
             what: "server",
-            url: super::http::without_secrets(url),
+            url: marquetry_protocol::client::without_secrets(url),
             why,
         };
         let parsed: Uri = url.parse().map_err(|_| refused("it is no URL"))?;
@@ -346,7 +348,7 @@ impl Inner {
             _ => {
                 return Err(AuthorizationError::Answer(format!(
                     "it gives a token of type '{}'",
-                    crate::error::shortened(&answer.token_type)
+                    marquetry_protocol::shortened(&answer.token_type)
                 )));
             }
         };
@@ -399,7 +401,9 @@ impl Inner {
         let widened = (insufficient && is_same).then(|| scopes.clone());
         if widened.is_some() && work.widened == widened {
             let wanted = refusal.parameter("scope").unwrap_or_default();
-            return Err(AuthorizationError::ScopeLoop(crate::error::shortened(wanted).to_owned()));
+            return Err(AuthorizationError::ScopeLoop(
+                marquetry_protocol::shortened(wanted).to_owned(),
+            ));
         }
         let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
         let scope = Some(scope).filter(|scope| !scope.is_empty());
@@ -446,8 +450,7 @@ impl Inner {
         work: &Work,
         discovery: &Discovery<'_>,
         found: Resource,
-    ) -> Result<(AuthorizationServer, Option<crate::auth::ResourceMetadata>), AuthorizationError>
-    {
+    ) -> Result<(AuthorizationServer, Option<ResourceMetadata>), AuthorizationError> {
         match found {
             Resource::Undescribed { issuer } => {
                 let server = discovery.issuer(&issuer).await?;
@@ -477,7 +480,7 @@ impl Inner {
         &self,
         work: &Work,
         server: &AuthorizationServer,
-        described: Option<&crate::auth::ResourceMetadata>,
+        described: Option<&ResourceMetadata>,
         refusal: &Refusal,
         is_same: bool,
     ) -> BTreeSet<String> {
@@ -512,7 +515,7 @@ impl Inner {
     fn proves_possession(
         &self,
         server: &AuthorizationServer,
-        described: Option<&crate::auth::ResourceMetadata>,
+        described: Option<&ResourceMetadata>,
         refusal: &Refusal,
     ) -> bool {
         let is_ours = |known: &Option<Vec<String>>| {

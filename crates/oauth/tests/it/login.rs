@@ -12,25 +12,25 @@ use futures_util::future::join_all;
 use http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
-use marquetry_protocol::{
+use marquetry_oauth::{
     client::{
-        AuthorizationError, CallOptions, Client, ClientError, ClientOptions, HttpTarget,
-        oauth::{
-            ClientProof, DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions,
-            RegisteredClient, UserAgent,
-        },
+        ClientProof, DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions,
+        RegisteredClient, UserAgent,
     },
-    server::auth::KeySource,
+    server::KeySource,
+};
+use marquetry_protocol::{
+    client::{AuthorizationError, CallOptions, Client, ClientError, ClientOptions, HttpTarget},
     types::CallToolParams,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{
+use crate::soon;
+use crate::{
     issuer::{Instead, Issuer, Key},
     resource::{Site, open, options, reserve},
 };
-use crate::support::soon;
 
 /// Goes to the page and straight back.
 struct Headless;

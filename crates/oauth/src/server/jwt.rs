@@ -60,7 +60,7 @@ pub(super) async fn check(
     let (_, payload) = message.split_once('.').ok_or(UNREADABLE)?;
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| UNREADABLE)?;
     let key = keys.find(header.alg, header.kid.as_deref()).await?;
-    crate::auth::verify(header.alg, &key, message.as_bytes(), &signature)
+    crate::provider::verify(header.alg, &key, message.as_bytes(), &signature)
         .map_err(|_| Bad::Token("its signature is wrong"))?;
 
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| UNREADABLE)?;

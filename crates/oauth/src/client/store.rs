@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::Secret;
+use crate::Secret;
 
 /// Keeps what a client has of each server. What it keeps are secrets.
 #[async_trait]

@@ -4,7 +4,7 @@
 //! choice belongs to the program, so nothing here uses it: tokens are signed and verified with ring directly.
 
 use jsonwebtoken::Algorithm;
-#[cfg(feature = "resource-server")]
+#[cfg(feature = "server")]
 use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use ring::{rand::SystemRandom, signature as ring_signature};
 
@@ -69,7 +69,7 @@ pub(crate) fn sign(key: &KeyPair, message: &[u8]) -> Result<Vec<u8>, BadSignatur
 ///
 /// Keys of another family than the algorithm's are refused: an RSA key is no secret of an HMAC. Those of HMAC are refused
 /// altogether, because a server that checks a token must not be able to make one.
-#[cfg(feature = "resource-server")]
+#[cfg(feature = "server")]
 pub(crate) fn verify(
     algorithm: Algorithm,
     key: &DecodingKey,
@@ -109,7 +109,7 @@ pub(crate) fn verify(
 }
 
 /// A number without leading zeros, which some write and ring refuses.
-#[cfg(feature = "resource-server")]
+#[cfg(feature = "server")]
 fn trimmed(number: &[u8]) -> &[u8] {
     let start = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
     &number[start..]

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{Bad, KeySource, ResourceServerOptions, TokenIssuer};
-use crate::auth::{Fetcher, Reach};
+use crate::fetch::{Fetcher, Reach};
 
 /// The keys of one issuer, fetched when they are needed.
 pub(super) struct Keys {
