@@ -79,10 +79,11 @@ impl Fetcher {
     }
 }
 
-/// Which addresses may be turned to on the word of a server: whoever is far away must not make us look around at home.
+/// Which addresses a server may name: a remote server must not make us send requests to this machine or to a private
+/// network.
 ///
-/// Judged is what the URL itself says: literal addresses, and `localhost`. Other names are not looked up, so that one may
-/// still lead home.
+/// The check sees literal addresses and `localhost` in the URL. It does not resolve other names, which may still point to
+/// a private address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// The one who names the address is on this machine.

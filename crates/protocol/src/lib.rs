@@ -77,10 +77,10 @@ mod feature;
 #[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(any(feature = "http", feature = "http-client"))]
+mod header_arguments;
 #[cfg(any(feature = "server", feature = "client"))]
 mod line;
-#[cfg(any(feature = "http", feature = "http-client"))]
-mod marked;
 #[cfg(feature = "server")]
 mod members;
 mod nesting;

@@ -5,7 +5,7 @@ use marquetry_protocol::client::AuthorizationError;
 use super::{
     LoginRequest, OAuthOptions,
     discovery::AuthorizationServer,
-    random,
+    random::random,
     token::{TokenAnswer, TokenEndpoint},
 };
 use crate::signing_key::base64url;

@@ -27,10 +27,12 @@
 //! - One login at a time: requests that are refused meanwhile wait for it.
 //! - Nothing here shows a token or a secret in an error, a log line or a `Debug` form.
 
+mod clock;
 mod discovery;
 mod login;
 mod options;
 mod possession;
+mod random;
 mod registration;
 mod store;
 mod token;
@@ -42,7 +44,6 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::SystemTime,
 };
 
 use async_trait::async_trait;
@@ -51,6 +52,7 @@ use marquetry_protocol::client::{AuthorizationError, Authorizer, Interaction, Re
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use self::{
+    clock::now,
     discovery::{AuthorizationServer, Discovery, Resource, same_origin},
     possession::Nonces,
     store::{Method, Tokens},
@@ -691,20 +693,4 @@ impl Authorizer for OAuth {
         }
         inner.obtain(work, refusal, interaction).await
     }
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
-/// 256 random bits as text: a verifier of PKCE, a state, a name that is used once.
-///
-/// # Panics
-/// When the system gives no random numbers.
-fn random() -> String {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the system gives random numbers");
-    base64url(&bytes)
 }

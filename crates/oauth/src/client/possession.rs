@@ -10,7 +10,7 @@ use serde_json::json;
 
 use marquetry_protocol::client::AuthorizationError;
 
-use super::{discovery::origin, now, random};
+use super::{clock::now, discovery::origin, random::random};
 use crate::{Algorithm, Secret, SigningKey, signing_key::base64url};
 
 /// What servers want to see in the next proof, by origin.

@@ -7,8 +7,8 @@ use marquetry_protocol::client::AuthorizationError;
 
 use super::{
     ClientProof, OAuthOptions,
+    clock::now,
     discovery::{AuthorizationServer, Discovery},
-    now,
     store::{Credentials, Method, Registration},
     token::{ClientIdentity, denied},
 };

@@ -15,7 +15,7 @@ use crate::Secret;
 /// Keeps what a client has of each server. What it keeps are secrets.
 #[async_trait]
 pub trait CredentialStore: Send + Sync + 'static {
-    /// What is kept for the server at that URL.
+    /// Loads the credentials for the server at that URL.
     ///
     /// # Errors
     /// When it cannot be read. That nothing is there is none.
@@ -34,7 +34,7 @@ pub trait CredentialStore: Send + Sync + 'static {
     async fn forget(&self, server: &str) -> io::Result<()>;
 }
 
-/// What a client has of one server: made and read by this crate alone, and kept as JSON.
+/// A client's credentials for one server. Only this crate reads them; stores keep them as JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Credentials {

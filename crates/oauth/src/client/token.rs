@@ -8,10 +8,10 @@ use marquetry_protocol::client::AuthorizationError;
 
 use super::{
     ClientProof,
+    clock::now,
     discovery::Discovery,
-    now,
     possession::{self, Nonces},
-    random,
+    random::random,
     store::Method,
 };
 use crate::{Secret, SigningKey, fetch::Answer};

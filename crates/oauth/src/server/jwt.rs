@@ -10,7 +10,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-use super::{Bad, TokenIssuer, keys::Keys};
+use super::{keys::Keys, options::TokenIssuer, token_error::TokenError};
 
 /// What a token says that we use.
 pub(super) struct Claims {
@@ -26,7 +26,7 @@ pub(super) async fn check(
     issuer: &TokenIssuer,
     keys: &Arc<Keys>,
     skew: Duration,
-) -> Result<Claims, Bad> {
+) -> Result<Claims, TokenError> {
     /// The signed claims. A claim that is there twice is an error.
     #[derive(Deserialize)]
     struct Raw {
@@ -53,7 +53,7 @@ pub(super) async fn check(
         #[serde(default, rename = "x5t#S256")]
         certificate: Option<IgnoredAny>,
     }
-    const UNREADABLE: Bad = Bad::Token("it cannot be read");
+    const UNREADABLE: TokenError = TokenError::Invalid("it cannot be read");
     let header = jsonwebtoken::decode_header(token).map_err(|_| UNREADABLE)?;
     check_header(&header)?;
     let (message, signature) = token.rsplit_once('.').ok_or(UNREADABLE)?;
@@ -61,32 +61,34 @@ pub(super) async fn check(
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| UNREADABLE)?;
     let key = keys.find(header.alg, header.kid.as_deref()).await?;
     crate::provider::verify(header.alg, &key, message.as_bytes(), &signature)
-        .map_err(|_| Bad::Token("its signature is wrong"))?;
+        .map_err(|_| TokenError::Invalid("its signature is wrong"))?;
 
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| UNREADABLE)?;
     let claims: Raw = serde_json::from_slice(&payload)
-        .map_err(|_| Bad::Token("it lacks exp, iss, aud or sub"))?;
+        .map_err(|_| TokenError::Invalid("it lacks exp, iss, aud or sub"))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (now, leeway) = (now.as_secs() as f64, skew.as_secs() as f64);
     let Raw { iss, sub, aud, exp, nbf, scope, scp, cnf } = claims;
     if exp.round() < now - leeway {
-        return Err(Bad::Token("it has expired"));
+        return Err(TokenError::Invalid("it has expired"));
     }
     if nbf.is_some_and(|nbf| nbf.round() > now + leeway) {
-        return Err(Bad::Token("it is not valid yet"));
+        return Err(TokenError::Invalid("it is not valid yet"));
     }
     if iss != issuer.issuer {
-        return Err(Bad::Token("it is from another issuer"));
+        return Err(TokenError::Invalid("it is from another issuer"));
     }
     if !aud.has(&issuer.resource) {
-        return Err(Bad::Token("it is for another resource"));
+        return Err(TokenError::Invalid("it is for another resource"));
     }
     if sub.is_empty() {
-        return Err(Bad::Token("it is for nobody"));
+        return Err(TokenError::Invalid("its claim sub is empty"));
     }
     // Shown without a proof of possession, it is in the wrong hands (RFC 9449, section 7.2; RFC 8705, section 3).
     if cnf.is_some_and(|cnf| cnf.jkt.is_some() || cnf.certificate.is_some()) {
-        return Err(Bad::Token("it is bound to a key, and no proof of possession is taken here"));
+        return Err(TokenError::Invalid(
+            "it is bound to a key, and no proof of possession is taken here",
+        ));
     }
     let scopes = [scope, scp].into_iter().flatten().flat_map(Scopes::names).collect();
     let most = Duration::from_secs(u32::MAX.into());
@@ -143,18 +145,18 @@ impl Scopes {
     }
 }
 
-fn check_header(header: &Header) -> Result<(), Bad> {
+fn check_header(header: &Header) -> Result<(), TokenError> {
     if matches!(header.alg, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512) {
-        return Err(Bad::Token("its algorithm is not one with a public key"));
+        return Err(TokenError::Invalid("its algorithm is not one with a public key"));
     }
     // A token that was made for something else must not serve here (RFC 8725, section 3.11).
     let typ = header.typ.as_deref().unwrap_or("jwt").to_ascii_lowercase();
     if !matches!(typ.as_str(), "jwt" | "at+jwt" | "application/at+jwt") {
-        return Err(Bad::Token("it is no access token"));
+        return Err(TokenError::Invalid("it is no access token"));
     }
     // What must be understood and is not known here (RFC 7515, section 4.1.11).
     if header.crit.is_some() {
-        return Err(Bad::Token("it has a header that is not known here"));
+        return Err(TokenError::Invalid("it has a header that is not known here"));
     }
     Ok(())
 }

@@ -18,7 +18,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Bad, KeySource, ResourceServerOptions, TokenIssuer};
+use super::{
+    options::{KeySource, ResourceServerOptions, TokenIssuer},
+    token_error::TokenError,
+};
 use crate::fetch::{Fetcher, Reach};
 
 /// The keys of one issuer, fetched when they are needed.
@@ -72,7 +75,7 @@ impl Keys {
         self: &Arc<Self>,
         algorithm: Algorithm,
         id: Option<&str>,
-    ) -> Result<DecodingKey, Bad> {
+    ) -> Result<DecodingKey, TokenError> {
         let before = self.known();
         let age = before.fetched.map(|fetched| fetched.elapsed());
         if let Some(age) = age.filter(|age| *age < self.max_age)
@@ -87,9 +90,9 @@ impl Keys {
         let known = self.known();
         let is_new = known.fetched != before.fetched;
         if !is_new && known.fetched.is_none_or(|fetched| fetched.elapsed() >= self.max_age) {
-            return Err(Bad::NoKeys);
+            return Err(TokenError::KeysUnavailable);
         }
-        known.find(algorithm, id).ok_or(Bad::Token("its key is not known"))
+        known.find(algorithm, id).ok_or(TokenError::Invalid("its key is not known"))
     }
 
     /// A try that no token has caused: it does not count for the pause.

@@ -1,4 +1,4 @@
-//! A server as a protected resource (OAuth 2.1, RFC 9728): who may come in is decided by tokens.
+//! A server as a protected resource (OAuth 2.1, RFC 9728), which checks the tokens of requests.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,129 +34,33 @@
 
 mod jwt;
 mod keys;
+mod options;
 mod static_token;
+mod token_error;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{HeaderMap, StatusCode, header};
 use marquetry_protocol::{
     auth::Challenge,
-    client::Network,
     server::{
         Principal,
         http::{Authenticator, Denial},
     },
 };
 
-pub use self::static_token::StaticToken;
-use self::{jwt::Claims, keys::Keys};
+use self::{jwt::Claims, keys::Keys, token_error::TokenError};
+pub use self::{
+    options::{KeySource, ResourceServerError, ResourceServerOptions, TokenIssuer},
+    static_token::StaticToken,
+};
 use crate::{
     ResourceMetadata,
     fetch::{Fetcher, Reach},
 };
 
-/// Whose tokens are taken, and what they must allow.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ResourceServerOptions {
-    /// Who issues tokens; nobody, by default.
-    pub issuer: Option<TokenIssuer>,
-    /// Tokens that do not change.
-    pub static_tokens: Vec<StaticToken>,
-    /// The scopes that every request needs.
-    pub required_scopes: Vec<String>,
-    /// What clients may ask the issuer for beside: told in the metadata.
-    pub optional_scopes: Vec<String>,
-    /// What the resource is called, for a person.
-    pub name: Option<String>,
-    /// How far the issuer's clock may be from ours: 60 s.
-    pub clock_skew: Duration,
-    /// The longest token to look at, in bytes: 16 KiB.
-    pub max_token_bytes: usize,
-    /// The longest document of keys, in bytes: 256 KiB.
-    pub max_key_bytes: usize,
-    /// How long the issuer may take to give its keys: 10 s.
-    pub key_timeout: Duration,
-    /// By which proxy the issuer is reached, and which certificate authorities are trusted.
-    pub network: Network,
-    /// How long keys are used before they are fetched again: 10 minutes.
-    pub key_lifetime: Duration,
-    /// How long keys count at most while they cannot be fetched again: 24 hours.
-    pub key_max_age: Duration,
-    /// How long to wait at least between two fetches, whatever tokens come: 30 s.
-    pub key_pause: Duration,
-}
-
-/// Who issues tokens for this server.
-#[derive(Clone, Debug)]
-pub struct TokenIssuer {
-    /// Its identifier, a URL.
-    pub issuer: String,
-    /// The URL of this server, which its tokens must be for (their audience).
-    pub resource: String,
-    /// Where its keys are.
-    pub keys: KeySource,
-}
-
-/// Where an issuer's public keys are.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum KeySource {
-    /// Where the issuer's metadata says (RFC 8414, OpenID Connect Discovery).
-    Discovered,
-    /// At this URL: `https:`, or on this machine.
-    Url(String),
-    /// In a file, as a JWK set: for where the issuer cannot be reached.
-    File(PathBuf),
-}
-
-/// Why there is no [`ResourceServer`] of such options.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ResourceServerError {
-    /// Nobody could come in.
-    #[error("there is neither an issuer nor a token")]
-    Nobody,
-    /// A URL cannot be used.
-    #[error("{what} '{url}': {why}")]
-    Url {
-        /// What it is.
-        what: &'static str,
-        /// The URL.
-        url: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// A scope that no header can hold.
-    #[error("scope '{0}' has characters that no scope has")]
-    Scope(String),
-    /// Two tokens are alike, or have one name.
-    #[error("there are two tokens '{0}'")]
-    Twice(String),
-}
-
-impl Default for ResourceServerOptions {
-    fn default() -> Self {
-        Self {
-            issuer: None,
-            static_tokens: Vec::new(),
-            required_scopes: Vec::new(),
-            optional_scopes: Vec::new(),
-            name: None,
-            clock_skew: Duration::from_secs(60),
-            max_token_bytes: 16 << 10,
-            max_key_bytes: 256 << 10,
-            key_timeout: Duration::from_secs(10),
-            network: Network::default(),
-            key_lifetime: Duration::from_secs(600),
-            key_max_age: Duration::from_secs(24 * 3600),
-            key_pause: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Lets in who shows a good token.
+/// Authenticates by bearer token: JWT or static.
 pub struct ResourceServer {
     options: ResourceServerOptions,
     issued: Option<Issued>,
@@ -235,7 +139,7 @@ impl ResourceServer {
     /// Where clients look for the metadata last.
     pub const ROOT_METADATA_PATH: &str = WELL_KNOWN;
 
-    /// What the resource says of itself (RFC 9728), to be served to everybody; none without an issuer.
+    /// Returns the protected resource metadata (RFC 9728), which needs no authentication; `None` without an issuer.
     #[must_use]
     pub fn metadata(&self) -> Option<ResourceMetadata> {
         let issuer = self.options.issuer.as_ref()?;
@@ -250,7 +154,7 @@ impl ResourceServer {
     /// Fetches the issuer's keys, so that a wrong address is found before the first token comes.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// When they cannot be fetched.
     pub async fn warm_up(&self) -> Result<(), String> {
         match &self.issued {
             Some(issued) => issued.keys.warm_up().await,
@@ -258,8 +162,8 @@ impl ResourceServer {
         }
     }
 
-    /// Who shows this token.
-    async fn principal(&self, token: &str) -> Result<Principal, Bad> {
+    /// Checks a token.
+    async fn principal(&self, token: &str) -> Result<Principal, TokenError> {
         // Every one is compared, so that the time tells nothing of which one is nearest.
         let mut found = None;
         for fixed in &self.options.static_tokens {
@@ -271,7 +175,9 @@ impl ResourceServer {
             let scopes = fixed.scopes.iter().cloned();
             return Ok(Principal::new(None, &fixed.name).with_scopes(scopes));
         }
-        let Some(issued) = &self.issued else { return Err(Bad::Token("it is not known here")) };
+        let Some(issued) = &self.issued else {
+            return Err(TokenError::Invalid("it is not known here"));
+        };
         let Claims { subject, scopes, expires } =
             jwt::check(token, &issued.issuer, &issued.keys, self.options.clock_skew).await?;
         let principal = Principal::new(Some(issued.issuer.issuer.clone()), subject);
@@ -306,15 +212,6 @@ impl ResourceServer {
     }
 }
 
-/// Why a token lets nobody in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bad {
-    /// What is wrong with it, for whoever has shown it.
-    Token(&'static str),
-    /// Its issuer's keys cannot be had now.
-    NoKeys,
-}
-
 #[async_trait]
 impl Authenticator for ResourceServer {
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
@@ -334,10 +231,10 @@ impl Authenticator for ResourceServer {
         if token.len() > self.options.max_token_bytes {
             return Err(self.unauthorized(Some("it is too long")));
         }
-        let principal = self.principal(token).await.map_err(|bad| match bad {
-            Bad::Token(why) => self.unauthorized(Some(why)),
+        let principal = self.principal(token).await.map_err(|error| match error {
+            TokenError::Invalid(why) => self.unauthorized(Some(why)),
             // A new token would be no better.
-            Bad::NoKeys => Denial {
+            TokenError::KeysUnavailable => Denial {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 challenge: self.challenge(None),
                 message: "the keys of the issuer cannot be had now; try again later".to_owned(),

@@ -1,8 +1,8 @@
-//! Tokens that do not change.
+//! Static tokens.
 
 use std::collections::BTreeSet;
 
-/// A token that does not change, kept as its hash.
+/// A static token, stored as its hash.
 #[derive(Clone)]
 pub struct StaticToken {
     pub(super) name: String,
@@ -13,7 +13,7 @@ pub struct StaticToken {
 impl StaticToken {
     /// The token `token`, whose holder is called `name` and may do what `scopes` stand for.
     ///
-    /// It should be long and random (`openssl rand -hex 32`): whoever guesses it is in.
+    /// The token should be long and random (`openssl rand -hex 32`).
     #[must_use]
     pub fn new(
         name: impl Into<String>,

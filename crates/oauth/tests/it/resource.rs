@@ -336,7 +336,7 @@ async fn bad_tokens_do_not_come_in() {
         ("no end", without("exp"), "it lacks exp, iss, aud or sub"),
         ("an end in words", with("exp", json!("never")), "it lacks exp, iss, aud or sub"),
         ("no subject", without("sub"), "it lacks exp, iss, aud or sub"),
-        ("nobody", with("sub", json!("")), "it is for nobody"),
+        ("nobody", with("sub", json!("")), "its claim sub is empty"),
         (
             "bound to a key",
             with("cnf", json!({ "jkt": "x" })),

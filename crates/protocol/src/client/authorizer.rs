@@ -1,20 +1,19 @@
-//! How a client proves to an HTTP server who it is.
+//! Authorization of requests to an HTTP server.
 
 use std::{fmt, io};
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, request};
 
-use super::{ClientError, ClientOptions};
 use crate::auth::Challenge;
 
-/// Proves to one server who we are: adds something to each request, and gets something better when it is refused.
+/// Authorizes requests to one server: signs each request, and gets new credentials when one is refused.
 ///
 /// `OAuth` of the crate `marquetry-oauth` is one. A fixed token needs none: it is a header of
 /// [`HttpTarget`](super::HttpTarget).
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
-    /// Adds the proof to a request. Nobody is asked anything; without proof the request goes as it is.
+    /// Adds credentials to a request. Asks no user; without credentials the request stays as it is.
     ///
     /// # Errors
     /// When the request must not be sent.
@@ -27,10 +26,10 @@ pub trait Authorizer: Send + Sync + 'static {
         false
     }
 
-    /// Gets what a refused request needs. The request is sent again afterwards.
+    /// Gets the credentials that a refused request needs. The request is sent again afterwards.
     ///
     /// # Errors
-    /// When that cannot be had.
+    /// When there are no such credentials.
     async fn authorize(
         &self,
         refusal: &Refusal,
@@ -38,22 +37,22 @@ pub trait Authorizer: Send + Sync + 'static {
     ) -> Result<(), AuthorizationError>;
 }
 
-/// Whether a person may be asked.
+/// Whether a user may be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interaction {
-    /// Somebody waits for what is being done.
+    /// A user waits, and may be asked.
     Allowed,
-    /// Nobody does.
+    /// No user waits.
     Forbidden,
 }
 
-/// A server's refusal of a request for want of authorization: status 401, or 403 with a challenge.
+/// A response that refuses a request as unauthorized: status 401, or 403 with a challenge.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Refusal {
     /// The status.
     pub status: u16,
-    /// What the server says is missing (`WWW-Authenticate`).
+    /// The challenges of the server (`WWW-Authenticate`).
     pub challenges: Vec<Challenge>,
     /// The start of the body, for a person.
     pub body: String,
@@ -93,7 +92,7 @@ impl Refusal {
         self.challenges.iter().find_map(|challenge| challenge.get(name))
     }
 
-    /// Whether what was shown is good, but not for this request (RFC 6750, section 3.1).
+    /// Returns whether the token is valid but lacks a scope (RFC 6750, section 3.1).
     #[must_use]
     pub fn is_insufficient_scope(&self) -> bool {
         self.parameter("error") == Some("insufficient_scope")
@@ -134,32 +133,32 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why there is no authorization. No variant holds a secret.
+/// Why authorization failed. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorizationError {
-    /// Somebody has to log in, and nobody is there to be asked.
+    /// A user has to log in, and none can be asked.
     #[error("somebody has to log in at {issuer}")]
     LoginRequired {
         /// The authorization server.
         issuer: String,
     },
-    /// A URL that a server named is not one to send anything to.
+    /// A URL from a server is refused.
     #[error("{what} '{url}' is refused: {why}")]
     Url {
-        /// What it was to be.
+        /// The purpose of the URL.
         what: &'static str,
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// A document or endpoint could not be had.
+    /// A document could not be fetched, or an endpoint failed.
     #[error("{url}: {problem}")]
     Fetch {
         /// Where.
         url: String,
-        /// What came of it.
+        /// The cause.
         problem: String,
     },
     /// The server's metadata is about another resource (RFC 9728, section 3.3).
@@ -167,7 +166,7 @@ pub enum AuthorizationError {
     ResourceMismatch {
         /// The server that we talk to.
         server: String,
-        /// What its metadata names.
+        /// The resource that its metadata names.
         named: String,
     },
     /// Metadata or an answer of another authorization server (RFC 8414, section 3.3; RFC 9207).
@@ -175,7 +174,7 @@ pub enum AuthorizationError {
     IssuerMismatch {
         /// The authorization server that we turned to.
         expected: String,
-        /// What was found instead.
+        /// The issuer that was found.
         found: String,
     },
     /// The authorization server does not offer what is needed.
@@ -183,7 +182,7 @@ pub enum AuthorizationError {
     Unsupported {
         /// The authorization server.
         issuer: String,
-        /// What it lacks.
+        /// The missing feature.
         lacks: &'static str,
     },
     /// The authorization server said no (RFC 6749, sections 4.1.2.1 and 5.2).
@@ -209,9 +208,9 @@ pub enum AuthorizationError {
     /// Credentials could not be stored or read, or a listener failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// What came of it.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -221,36 +220,5 @@ fn said(description: &str) -> String {
         String::new()
     } else {
         format!(": {}", crate::error::shortened(description))
-    }
-}
-
-/// How often one request may be authorized: a login, and a wider one.
-const MOST_AUTHORIZATIONS: usize = 2;
-
-/// Gets what a refused request needs, where somebody can. Then there is no outcome yet, and the request is to be sent
-/// again.
-pub(super) async fn authorized<T>(
-    outcome: Result<T, ClientError>,
-    options: &ClientOptions,
-    authorizations: &mut usize,
-) -> Result<Option<T>, ClientError> {
-    authorized_by(outcome, options.authorizer.as_deref(), authorizations).await
-}
-
-/// As [`authorized`].
-pub(super) async fn authorized_by<T>(
-    outcome: Result<T, ClientError>,
-    authorizer: Option<&dyn Authorizer>,
-    authorizations: &mut usize,
-) -> Result<Option<T>, ClientError> {
-    match (outcome, authorizer) {
-        (Err(ClientError::Unauthorized(refusal)), Some(authorizer))
-            if *authorizations < MOST_AUTHORIZATIONS =>
-        {
-            *authorizations += 1;
-            authorizer.authorize(&refusal, Interaction::Allowed).await?;
-            Ok(None)
-        }
-        (outcome, _) => outcome.map(Some),
     }
 }

@@ -10,9 +10,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    ClientError, ClientOptions,
-    link::{CloseReason, Link, Shared},
-    pipe::PipeLink,
+    error::ClientError, events::CloseReason, options::ClientOptions, pipe::PipeLink, shared::Shared,
 };
 use crate::line::{Line, read_line};
 
@@ -29,17 +27,17 @@ pub struct StdioCommand {
     pub inherit_env: bool,
     /// Where it runs; here by default.
     pub cwd: Option<PathBuf>,
-    /// What becomes of its standard error.
+    /// The destination of its standard error.
     pub stderr: Stderr,
     /// How long it may take to end after its input was closed, and again after it was asked to terminate, before it is
     /// killed: 2 s.
     pub stop_grace: Duration,
-    /// Counts the children that have not ended yet, a start that was given up half-way included: whoever must leave
+    /// Counts the children that have not ended yet, a start that was given up half-way included: a program that must leave
     /// none behind waits for it.
     pub children: Option<TaskTracker>,
 }
 
-/// What becomes of a child's standard error.
+/// The destination of a child's standard error.
 #[derive(Clone, Default)]
 pub enum Stderr {
     /// It goes where ours goes.
@@ -97,7 +95,7 @@ impl std::fmt::Debug for Stderr {
 }
 
 /// Starts the program and a task that sees to its end.
-pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Link, ClientError> {
+pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<PipeLink, ClientError> {
     let mut command = Command::new(&given.program);
     command.args(&given.args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     if !given.inherit_env {
@@ -133,7 +131,7 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Link
         Some(children) => children.spawn(attendance),
         None => tokio::spawn(attendance),
     };
-    Ok(Link::Pipe(PipeLink::over(stdout, stdin, shared, options, stop, gone)))
+    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone))
 }
 
 /// Waits for the end of the child, or brings it about; then ends what it has started, so that nothing is left behind.

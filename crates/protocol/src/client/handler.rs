@@ -1,9 +1,10 @@
 //! What a client answers when its server asks.
 
 use async_trait::async_trait;
-use serde_json::value::RawValue;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
 
-use super::{answering, link::ServerNotification};
+use super::events::ServerNotification;
 use crate::{
     RpcError,
     types::{
@@ -25,7 +26,7 @@ pub trait ClientHandler: Send + Sync + 'static {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
-        answering::dispatch(self, method, params).await
+        dispatch(self, method, params).await
     }
 
     /// A notification of the server's, in order with its answers; those of progress go to their call. It is called where
@@ -57,3 +58,26 @@ pub trait ClientHandler: Send + Sync + 'static {
 pub(super) struct NoHandler;
 
 impl ClientHandler for NoHandler {}
+
+/// Reads a question and gives it to its method.
+async fn dispatch(
+    handler: &(impl ClientHandler + ?Sized),
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Box<RawValue>, RpcError> {
+    match method {
+        "elicitation/create" => json(&handler.elicit(read(params)?).await?),
+        "sampling/createMessage" => json(&handler.sample(read(params)?).await?),
+        "roots/list" => json(&handler.roots().await?),
+        _ => Err(RpcError::method_not_found(method)),
+    }
+}
+
+fn read<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, RpcError> {
+    let params = params.map_or("{}", RawValue::get);
+    serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
+}
+
+fn json(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))
+}

@@ -3,14 +3,13 @@
 use std::pin::pin;
 
 use serde::Deserialize;
-use serde_json::{
-    json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::value::to_raw_value;
 
 use super::{
-    ClientError, ClientOptions, RevisionChoice, ServerPeer,
-    link::{Link, Own},
+    error::ClientError,
+    link::Link,
+    options::{ClientOptions, RevisionChoice, ServerPeer},
+    shared::Own,
 };
 use crate::{
     Era, Revision, RpcError, error_code,
@@ -195,18 +194,4 @@ async fn initialize(
     server.instructions = found.instructions;
     link.notify(&server, "notifications/initialized", None).await?;
     Ok(server)
-}
-
-/// What to ask `subscriptions/listen` for: every announcement that the server promises. None when it promises none.
-pub(super) fn listen_params(capabilities: &ServerCapabilities) -> Option<Box<RawValue>> {
-    let tools = capabilities.tools.is_some_and(|tools| tools.list_changed);
-    let prompts = capabilities.prompts.is_some_and(|prompts| prompts.list_changed);
-    let resources = capabilities.resources.is_some_and(|resources| resources.list_changed);
-    if !(tools || prompts || resources) {
-        return None;
-    }
-    let wanted = json!({
-        "toolsListChanged": tools, "promptsListChanged": prompts, "resourcesListChanged": resources,
-    });
-    to_raw_value(&json!({ "notifications": wanted })).ok()
 }

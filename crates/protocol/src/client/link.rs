@@ -1,116 +1,27 @@
-//! What every transport has: requests that wait for answers, notifications, an end.
+//! The transports behind one interface.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 #[cfg(feature = "http-client")]
 use super::http::HttpLink;
 use super::{
-    ClientError, ClientHandler, ClientOptions, ServerPeer,
-    answering::{self, Answerable},
-    older,
+    error::ClientError,
+    options::{ClientOptions, ServerPeer},
     params::{self, Asks},
     pipe::PipeLink,
+    shared::{Outgoing, Own, Shared},
+    upgrade,
 };
-use crate::{
-    DEFAULT_MAX_NESTING, EnvelopeError, Feature, Incoming, Message, Notification, Request,
-    RequestId, RpcError, envelope,
-    types::{ClientCapabilities, LogLevel, Tool},
-};
+use crate::{Feature, RequestId, envelope, types::Tool};
 
 /// A transport.
 pub(super) enum Link {
     Pipe(PipeLink),
     #[cfg(feature = "http-client")]
     Http(HttpLink),
-}
-
-/// What the parts of a connection share.
-pub(super) struct Shared {
-    pub(super) notifications: broadcast::Sender<ServerNotification>,
-    next_id: AtomicU64,
-    end: CancellationToken,
-    reason: OnceLock<CloseReason>,
-    handler: Arc<dyn ClientHandler>,
-    /// The server's questions that are being answered, so that it can take them back.
-    questions: Mutex<HashMap<RequestId, CancellationToken>>,
-    /// Room for questions of the server's that are being answered.
-    answering: Arc<Semaphore>,
-    /// Room for refusals on their way.
-    refusing: Arc<Semaphore>,
-}
-
-/// A notification from the server, cheap to clone.
-#[derive(Clone, Debug)]
-pub struct ServerNotification {
-    /// Its method.
-    pub method: Arc<str>,
-    /// Its parameters.
-    pub params: Option<Arc<RawValue>>,
-}
-
-/// How far a call is.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Progress {
-    /// Grows from message to message.
-    pub progress: f64,
-    /// What it grows towards, if known.
-    #[serde(default)]
-    pub total: Option<f64>,
-    /// In words.
-    #[serde(default)]
-    pub message: Option<String>,
-}
-
-/// Why a connection is closed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CloseReason {
-    /// We closed it.
-    Asked,
-    /// The server ended it; for a child process with how it ended.
-    Ended(String),
-    /// The server has forgotten our HTTP session, and there is no other, with the reason.
-    SessionEnded(String),
-    /// The server sent something that made going on impossible.
-    Broken(String),
-}
-
-/// One request on its way.
-pub(super) struct Outgoing<'a> {
-    pub(super) id: RequestId,
-    pub(super) method: &'a str,
-    pub(super) params: Option<&'a RawValue>,
-    pub(super) own: &'a Own,
-}
-
-/// What belongs to one call alone; see [`CallOptions`](super::CallOptions).
-#[derive(Default)]
-pub(super) struct Own {
-    pub(super) progress: Option<mpsc::Sender<Progress>>,
-    pub(super) handler: Option<Arc<dyn ClientHandler>>,
-    pub(super) capabilities: Option<ClientCapabilities>,
-    pub(super) log_level: Option<LogLevel>,
-    pub(super) pass_questions: bool,
-    /// Cancelled when the call is over, and with it the questions that came on its stream.
-    pub(super) over: CancellationToken,
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        self.over.cancel();
-    }
 }
 
 impl Link {
@@ -132,7 +43,7 @@ impl Link {
         own: &Own,
     ) -> Result<Box<RawValue>, ClientError> {
         let shared = self.shared();
-        let id = RequestId::from(shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = shared.next_id();
         let asks = Asks {
             revision: server.revision,
             options,
@@ -152,7 +63,7 @@ impl Link {
         }?;
         match method {
             "tools/call" if !server.revision.has(Feature::ContentList) => {
-                older::tool_answer(result)
+                upgrade::tool_answer(result)
             }
             _ => Ok(result),
         }
@@ -224,202 +135,6 @@ impl Link {
             Self::Pipe(link) => link.close().await,
             #[cfg(feature = "http-client")]
             Self::Http(link) => link.close().await,
-        }
-    }
-}
-
-impl Shared {
-    pub(super) fn new(options: &ClientOptions) -> Self {
-        const MOST_WAITING: usize = 256;
-        const MOST_REFUSING: usize = 256;
-        Self {
-            notifications: broadcast::channel(MOST_WAITING).0,
-            next_id: AtomicU64::new(1),
-            end: CancellationToken::new(),
-            reason: OnceLock::new(),
-            handler: options.handler.clone(),
-            questions: Mutex::default(),
-            answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
-            refusing: Arc::new(Semaphore::new(MOST_REFUSING)),
-        }
-    }
-
-    pub(super) fn next_id(&self) -> RequestId {
-        self.next_id.fetch_add(1, Ordering::Relaxed).into()
-    }
-
-    /// Marks the connection as closed; the first reason counts.
-    pub(super) fn end(&self, reason: CloseReason) {
-        _ = self.reason.set(reason);
-        self.end.cancel();
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.end.is_cancelled()
-    }
-
-    pub(super) fn ended(&self) -> &CancellationToken {
-        &self.end
-    }
-
-    pub(super) fn reason(&self) -> CloseReason {
-        self.reason.get().cloned().unwrap_or(CloseReason::Asked)
-    }
-
-    pub(super) async fn closed(&self) -> CloseReason {
-        self.end.cancelled().await;
-        self.reason()
-    }
-
-    /// Hands a notification on; progress goes to `progress`, which knows whose it is. `own` is the call on whose stream
-    /// it came.
-    pub(super) fn notified(
-        &self,
-        notification: &Notification<'_>,
-        own: Option<&Own>,
-        progress: impl FnOnce(&RequestId, Progress),
-    ) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Told {
-            progress_token: RequestId,
-            #[serde(flatten)]
-            progress: Progress,
-        }
-        if notification.method == "notifications/progress" {
-            match notification.params.map(|params| serde_json::from_str::<Told>(params.get())) {
-                Some(Ok(told)) => progress(&told.progress_token, told.progress),
-                _ => tracing::debug!("a progress notification without token or progress"),
-            }
-            return;
-        }
-        if notification.method == "notifications/cancelled" {
-            self.taken_back(notification);
-        }
-        // Those that wait for a slow reader are bounded in number, so each must be in size.
-        const MOST_BYTES: usize = 64 << 10;
-        if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
-            tracing::warn!(
-                method = &*notification.method,
-                "a notification of more than 64 KiB is left out"
-            );
-            return;
-        }
-        let told = ServerNotification {
-            method: (&*notification.method).into(),
-            params: notification.params.map(|params| params.to_owned().into()),
-        };
-        self.handler_of(own).notified(&told);
-        // Nobody may be listening, and that is fine.
-        _ = self.notifications.send(told);
-    }
-
-    /// Hands on a notification of our own making, for what the server does not tell itself.
-    #[cfg(feature = "http-client")]
-    pub(super) fn announce(&self, method: &str) {
-        let told = ServerNotification { method: method.into(), params: None };
-        self.handler.notified(&told);
-        _ = self.notifications.send(told);
-    }
-
-    fn handler_of<'a>(&'a self, own: Option<&'a Own>) -> &'a Arc<dyn ClientHandler> {
-        own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
-    }
-
-    /// The server no longer wants an answer to a question of its own.
-    fn taken_back(&self, notification: &Notification<'_>) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Cancelled {
-            request_id: RequestId,
-        }
-        let cancelled = notification.params.map(|params| serde_json::from_str(params.get()));
-        if let Some(Ok(Cancelled { request_id })) = cancelled
-            && let Some(question) = self.questions().get(&request_id)
-        {
-            question.cancel();
-        }
-    }
-
-    fn questions(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked. `own` is the call on
-    /// whose stream it came.
-    pub(super) fn answer<F>(
-        self: &Arc<Self>,
-        request: &Request<'_>,
-        own: Option<&Own>,
-        send: impl FnOnce(Vec<u8>) -> F + Send + 'static,
-    ) where
-        F: Future<Output = ()> + Send,
-    {
-        let request = Answerable::from(request);
-        let Ok(room) = self.answering.clone().try_acquire_owned() else {
-            return self.refuse(request, send);
-        };
-        let handler = self.handler_of(own).clone();
-        let (shared, id) = (self.clone(), request.id.clone());
-        let taken_back = own.map_or_else(CancellationToken::new, |own| own.over.child_token());
-        self.questions().insert(id.clone(), taken_back.clone());
-        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
-            let answering = taken_back.run_until_cancelled(answering::answer(&*handler, request));
-            let answer = answering.await;
-            shared.questions().remove(&id);
-            if let Some(answer) = answer {
-                // Until it is on its way: a server that reads no more must not make us pile up answers.
-                send(answer).await;
-            }
-            drop(room);
-        }));
-    }
-
-    /// Too many questions are open already.
-    fn refuse<F>(&self, request: Answerable, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
-    where
-        F: Future<Output = ()> + Send,
-    {
-        let Ok(room) = self.refusing.clone().try_acquire_owned() else {
-            tracing::warn!("server floods us with questions; some are not even refused");
-            return;
-        };
-        let error =
-            RpcError::too_many_requests(format!("more than {MOST_ANSWERING} questions are open"));
-        let answer = envelope::write_error(Some(&request.id), &error);
-        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
-            send(answer).await;
-            drop(room);
-        }));
-    }
-}
-
-/// Questions of a server that may be open at a time.
-const MOST_ANSWERING: usize = 32;
-
-/// Gives every message in some bytes to `take`: one, or those of a batch (2025-03-26).
-pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
-    /// The most that a server may send together.
-    const MOST_IN_BATCH: usize = 1_000;
-    match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
-        Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
-            Ok(messages) => messages.into_iter().for_each(take),
-            Err(error) => take(Err(error)),
-        },
-        Ok(Incoming::Message(message)) => take(Ok(message)),
-        Err(error) => take(Err(error)),
-    }
-}
-
-impl fmt::Display for CloseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Asked => f.write_str("closed by us"),
-            Self::Ended(how) => f.write_str(how),
-            Self::SessionEnded(why) => {
-                write!(f, "server has ended the session, and there is no other: {why}")
-            }
-            Self::Broken(why) => f.write_str(why),
         }
     }
 }

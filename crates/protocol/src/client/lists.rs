@@ -6,7 +6,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{CallOptions, Client, ClientError, seldom::Seldom};
+use super::{CallOptions, Client, ClientError, log_rate::LogRate};
 use crate::{
     Era, Revision, error_code,
     types::{CacheHint, CacheScope, JsonObject, Prompt, Resource, ResourceTemplate, Tool},
@@ -197,7 +197,7 @@ fn read_page<T: DeserializeOwned>(result: &RawValue, member: &str) -> serde_json
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
-    let unreadable = Seldom::default();
+    let unreadable = LogRate::default();
     let items = items.into_iter().filter_map(|item| {
         let warn = |error: &serde_json::Error| {
             if let Some(count) = unreadable.count() {

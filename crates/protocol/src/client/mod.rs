@@ -1,10 +1,13 @@
 //! The client half: one [`Client`] a server, over a child process, a pair of pipes or Streamable HTTP.
 
-mod answering;
+#[cfg(feature = "http-client")]
+mod authorization;
 #[cfg(feature = "http-client")]
 mod authorizer;
 #[cfg(feature = "stdio")]
 mod child;
+mod error;
+mod events;
 #[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
 pub(crate) mod fuzz;
 mod handler;
@@ -13,19 +16,24 @@ mod handshake;
 mod http;
 mod link;
 mod lists;
-mod older;
+mod log_rate;
+mod methods;
+#[cfg(feature = "http-client")]
+mod network;
 mod options;
 mod params;
 mod pipe;
+mod questions;
 #[cfg(feature = "schema")]
 mod results;
-mod seldom;
+mod shared;
 #[cfg(feature = "skills")]
 mod skills;
 #[cfg(feature = "http-client")]
 mod sse;
 mod subscribing;
 mod tasks;
+mod upgrade;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -33,27 +41,33 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use self::answering::InputRequired;
 #[cfg(feature = "http-client")]
-use self::authorizer::authorized;
+use self::authorization::authorized;
 #[cfg(feature = "stdio")]
 pub use self::child::{Stderr, StdioCommand};
-use self::link::{Link, Own, Shared};
 #[cfg(feature = "skills")]
 pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
 #[cfg(feature = "http-client")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
-    http::{Connector, HttpTarget, Network, NetworkError, without_secrets},
+    http::HttpTarget,
+    network::{Connector, Network, NetworkError, without_secrets},
 };
 pub use self::{
+    error::ClientError,
+    events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
-    link::{CloseReason, Progress, ServerNotification},
     lists::Fetched,
-    options::{CallOptions, ClientError, ClientOptions, RevisionChoice, ServerPeer},
+    options::{CallOptions, ClientOptions, RevisionChoice, ServerPeer},
     tasks::{StartedCall, TaskHandle},
 };
-use self::{params::ResultKind, tasks::CancelOnDrop};
+use self::{
+    link::Link,
+    params::ResultKind,
+    questions::InputRequired,
+    shared::{Own, Shared},
+    tasks::CancelOnDrop,
+};
 use crate::{Era, error_code, types::CallToolParams};
 
 /// A connection to one MCP server. Cheap to clone; when the last clone is dropped the connection closes, and a child
@@ -84,7 +98,7 @@ impl Client {
     /// When the program cannot be started, ends, or does not introduce itself in time.
     #[cfg(feature = "stdio")]
     pub async fn spawn(command: StdioCommand, options: ClientOptions) -> Result<Self, ClientError> {
-        let link = child::start(command, &options)?;
+        let link = Link::Pipe(child::start(command, &options)?);
         Self::shake_hands(link, options).await
     }
 
@@ -109,7 +123,7 @@ impl Client {
     /// Connects over Streamable HTTP; where the server does not know it, over HTTP+SSE, the transport of 2024-11-05.
     ///
     /// # Errors
-    /// When the URL is not valid, nobody answers there, or the answer is no MCP server's.
+    /// When the URL is invalid, the server cannot be reached, or it does not speak MCP.
     #[cfg(feature = "http-client")]
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Http(http::HttpLink::new(&target, &options)?);
@@ -117,7 +131,7 @@ impl Client {
             // No server of Streamable HTTP refuses a POST like this (2025-11-25, "Backwards Compatibility").
             Err(ClientError::Http { status, body }) if matches!(status, 400 | 404 | 405) => {
                 match http::connect_legacy(&target, &options).await {
-                    Ok(Some(link)) => Self::shake_hands(link, options).await,
+                    Ok(Some(link)) => Self::shake_hands(Link::Pipe(link), options).await,
                     _ => Err(ClientError::Http { status, body }),
                 }
             }
@@ -145,7 +159,7 @@ impl Client {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// What the server said of itself.
+    /// Returns the server's description of itself.
     #[must_use]
     pub fn server(&self) -> &ServerPeer {
         &self.inner.server
@@ -270,7 +284,7 @@ impl Client {
                 return Ok(result);
             }
             let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
-            next = Some(answering::next_round(&**handler, params, asked).await?);
+            next = Some(questions::next_round(&**handler, params, asked).await?);
         }
         Err(ClientError::TooManyRounds(defaults.max_rounds))
     }

@@ -1,22 +1,22 @@
-//! How a client behaves, and what can go wrong.
+//! How a client behaves.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http-client")]
-use super::{AuthorizationError, Authorizer, Network, Refusal};
+use super::{authorizer::Authorizer, network::Network};
 use super::{
+    events::Progress,
     handler::{ClientHandler, NoHandler},
-    link::{CloseReason, Progress},
 };
 use crate::{
-    Revision, RpcError,
+    Revision,
     types::{ClientCapabilities, Implementation, LogLevel, ServerCapabilities},
 };
 
-/// How a client introduces itself, and what it puts up with.
+/// Options of a client: its name, its capabilities and its limits.
 #[derive(Clone)]
 pub struct ClientOptions {
     /// Its name and version.
@@ -25,7 +25,7 @@ pub struct ClientOptions {
     pub capabilities: ClientCapabilities,
     /// Answers what the server asks; nothing, by default.
     pub handler: Arc<dyn ClientHandler>,
-    /// Proves to an HTTP server who we are; nobody, by default.
+    /// Authorizes requests to an HTTP server; none by default.
     #[cfg(feature = "http-client")]
     pub authorizer: Option<Arc<dyn Authorizer>>,
     /// By which proxy an HTTP server is reached, and which certificate authorities are trusted.
@@ -97,12 +97,12 @@ pub enum RevisionChoice {
     Only(Revision),
 }
 
-/// What a server said of itself.
+/// The server's description of itself, and the revision that the connection speaks.
 #[derive(Clone, Debug)]
 pub struct ServerPeer {
     /// The revision that the connection speaks.
     pub revision: Revision,
-    /// Who it is; a stateless server may keep that to itself.
+    /// Its name and version; empty if a stateless server leaves them out.
     pub info: Implementation,
     /// What it offers.
     pub capabilities: ServerCapabilities,
@@ -125,91 +125,10 @@ pub struct CallOptions {
     /// of announcements, a session-era server's questions do not say which call they belong to; they go to the handler
     /// of the connection.
     pub handler: Option<Arc<dyn ClientHandler>>,
-    /// What a stateless server is told that we offer in this call, instead of [`ClientOptions::capabilities`].
+    /// The capabilities that this call declares to a stateless server, instead of [`ClientOptions::capabilities`].
     pub capabilities: Option<ClientCapabilities>,
     /// The least important log messages that a stateless server shall send during this call; none without it.
     pub log_level: Option<LogLevel>,
     /// Hands a stateless server's questions to the caller, as the result `input_required`, instead of answering them.
     pub pass_questions: bool,
-}
-
-/// Why a request has no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The server answered with an error.
-    #[error("{0}")]
-    Rpc(RpcError),
-    /// The connection is closed.
-    #[error("connection is closed: {0}")]
-    Closed(CloseReason),
-    /// No answer in time; the request was cancelled.
-    #[error("no answer within {} s", .0.as_secs_f64())]
-    Timeout(Duration),
-    /// The caller cancelled the request.
-    #[error("request was cancelled")]
-    Cancelled,
-    /// The server asked something that we could not answer (2026-07-28, `input_required`).
-    #[error("server asks for input that it does not get: {0}")]
-    Unanswered(RpcError),
-    /// A tool's result is not what its `outputSchema` promises.
-    #[error("result of tool '{tool}' breaks its outputSchema: {faults}")]
-    OutputSchema {
-        /// The tool.
-        tool: String,
-        /// What is wrong, and where.
-        faults: String,
-        /// The result as the server wrote it, for those who can do with it.
-        result: Box<serde_json::value::RawValue>,
-    },
-    /// The task that a call went on as was cancelled, by the server or at another's wish.
-    #[error("the server's task was cancelled")]
-    TaskCancelled,
-    /// The server asked again and again.
-    #[error("server has asked for input {0} times without an answer of its own")]
-    TooManyRounds(usize),
-    /// An HTTP answer that is no MCP answer.
-    #[error("server answered with HTTP status {status}{}", said(.body))]
-    Http {
-        /// The status.
-        status: u16,
-        /// The start of its body.
-        body: String,
-    },
-    /// The server wants authorization, or a wider one, and nobody has got it.
-    #[cfg(feature = "http-client")]
-    #[error("{0}")]
-    Unauthorized(Box<Refusal>),
-    /// The authorization that the server wants cannot be had.
-    #[cfg(feature = "http-client")]
-    #[error("no authorization: {0}")]
-    Authorization(#[from] AuthorizationError),
-    /// What the server sent makes no sense.
-    #[error("server broke the protocol: {0}")]
-    Protocol(String),
-    /// The revision that was asked for is not spoken there.
-    #[error("server does not speak {0}")]
-    Revision(String),
-    /// A program could not be started, or an address not be reached.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What came of it.
-        source: io::Error,
-    },
-}
-
-impl ClientError {
-    #[cfg(any(feature = "stdio", feature = "http-client"))]
-    pub(super) fn io(
-        what: impl Into<String>,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        Self::Io { what: what.into(), source: io::Error::other(source) }
-    }
-}
-
-fn said(body: &str) -> String {
-    if body.is_empty() { String::new() } else { format!(": {body}") }
 }

@@ -8,10 +8,12 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{ClientError, ClientOptions};
+use super::{error::ClientError, options::ClientOptions};
 use crate::{
     Era, RequestId, Revision,
-    types::{ClientCapabilities, JsonObject, LogLevel, TASKS_EXTENSION, meta_key},
+    types::{
+        ClientCapabilities, JsonObject, LogLevel, ServerCapabilities, TASKS_EXTENSION, meta_key,
+    },
 };
 
 /// What has to be said in a request's `_meta`.
@@ -104,6 +106,20 @@ impl ResultKind {
             Some(_) => Self::Unknown,
         }
     }
+}
+
+/// What to ask `subscriptions/listen` for: every announcement that the server promises. None when it promises none.
+pub(super) fn listen_params(capabilities: &ServerCapabilities) -> Option<Box<RawValue>> {
+    let tools = capabilities.tools.is_some_and(|tools| tools.list_changed);
+    let prompts = capabilities.prompts.is_some_and(|prompts| prompts.list_changed);
+    let resources = capabilities.resources.is_some_and(|resources| resources.list_changed);
+    if !(tools || prompts || resources) {
+        return None;
+    }
+    let wanted = json!({
+        "toolsListChanged": tools, "promptsListChanged": prompts, "resourcesListChanged": resources,
+    });
+    to_raw_value(&json!({ "notifications": wanted })).ok()
 }
 
 #[cfg(test)]

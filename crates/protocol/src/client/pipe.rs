@@ -15,11 +15,12 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    ClientError, ClientOptions, ServerPeer,
-    handshake::listen_params,
-    link::{CloseReason, Outgoing, Progress, Shared, each},
-    params::{self, Asks},
-    seldom::Seldom,
+    error::ClientError,
+    events::{CloseReason, Progress},
+    log_rate::LogRate,
+    options::{ClientOptions, ServerPeer},
+    params::{self, Asks, listen_params},
+    shared::{Outgoing, Shared, each},
 };
 use crate::{
     EnvelopeError, Era, Message, RequestId, envelope,
@@ -99,7 +100,7 @@ impl PipeLink {
             pending: pending.clone(),
             outbound: outbound.downgrade(),
             most: options.max_message_bytes,
-            nonsense: Seldom::default(),
+            nonsense: LogRate::default(),
         };
         let (ended, stopped) = (shared.clone(), stop.clone());
         tokio::spawn(async move {
@@ -271,7 +272,7 @@ struct Reading {
     outbound: mpsc::WeakSender<Bytes>,
     most: usize,
     /// Lines that were no messages.
-    nonsense: Seldom,
+    nonsense: LogRate,
 }
 
 impl Reading {

@@ -116,7 +116,7 @@ pub enum SkillError {
     Unreadable {
         /// The file.
         uri: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The file is not as long as the entry says.

@@ -14,7 +14,7 @@ use serde_json::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallOptions, Client, ClientError, ClientHandler, Progress, answering, link::Own};
+use super::{CallOptions, Client, ClientError, ClientHandler, Progress, questions, shared::Own};
 use crate::{
     RpcError,
     types::{CallToolParams, ClientCapabilities, InputRequest, Task, TaskStatus},
@@ -246,7 +246,7 @@ impl TaskHandle {
         let handler = self.handler.as_ref().unwrap_or(&self.client.inner.options.handler);
         let answers = asked.iter().map(async |(key, request)| {
             let answer =
-                answering::result(&**handler, &request.method, request.params.as_deref()).await?;
+                questions::result(&**handler, &request.method, request.params.as_deref()).await?;
             Ok::<_, RpcError>((key.clone(), answer))
         });
         let answers = try_join_all(answers).await.map_err(ClientError::Unanswered)?;

@@ -21,24 +21,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Caller, Handler, Reply, RequestContext, Server,
+    ask::stateless::{self, Rounds},
     context::Parts,
-    conversation::{Conversation, InFlightGuard},
+    conversation::Conversation,
     fair::{Full, Place},
+    in_flight::InFlightGuard,
     outgoing::Outgoing,
     peer::Peer,
-    rounds::{self, Rounds},
-    stamp::Stamp,
-    table::Found,
+    reply::Stamp,
+    table::{Found, Outcome},
 };
 use crate::{
     Era, Notification, Request, RequestId, Revision, RpcError, error_code,
     members::Members,
     types::{CacheHint, RequestMeta, meta_key},
 };
-
-/// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
-#[derive(Clone)]
-pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
 
 /// A request that was accepted: its revision is known, its id is in flight.
 pub(super) struct Accepted {
@@ -229,7 +226,7 @@ impl Accepted {
                     .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
                 () = asked => match &rounds {
                     Some(rounds) => {
-                        let about = rounds::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
+                        let about = stateless::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
                         rounds.input_required(about, &sealer).map(Reply::question)
                     }
                     None => Err(RpcError::internal("a question came from nowhere")),

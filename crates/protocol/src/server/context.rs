@@ -1,4 +1,4 @@
-//! What a handler knows of the request that it answers.
+//! The context of a request: its sender, its revision, and notifications before the answer.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::{
-    Caller, Principal,
+    ask::{question::Question, stateless::Rounds},
     conversation::{Conversation, ConversationId},
-    fair::{FairLimiter, ReturnablePlace},
+    fair::{Caller, FairLimiter, ReturnablePlace},
     notifier::Announcer,
     outgoing::{Outgoing, nowhere},
-    question::Question,
-    rounds::Rounds,
+    principal::Principal,
     tasks::{Job, Tasks},
 };
 use crate::{
@@ -35,7 +34,7 @@ use crate::{
     },
 };
 
-/// One request: who asks, with which revision, and how to tell it something before the answer. Cheap to clone.
+/// The context of one request: its sender and revision. Sends notifications and questions to the client. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestContext {
     inner: Arc<Inner>,
@@ -62,7 +61,7 @@ pub(super) struct Parts {
     pub(super) log_level: Option<LogLevel>,
     pub(super) conversation: Arc<Conversation>,
     pub(super) principal: Option<Arc<Principal>>,
-    /// Whom the limits count.
+    /// The caller that limits count it for.
     pub(super) caller: Caller,
     /// Its place among the requests in flight.
     pub(super) place: Weak<ReturnablePlace>,
@@ -118,13 +117,13 @@ impl RequestContext {
         self.inner.parts.tasks.as_ref()
     }
 
-    /// The id that the client gave the request.
+    /// Returns the request's id, which the client chose.
     #[must_use]
     pub fn id(&self) -> &RequestId {
         &self.inner.parts.id
     }
 
-    /// The method called.
+    /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> &'static str {
         self.inner.parts.method
@@ -135,49 +134,49 @@ impl RequestContext {
         self.inner.parts.params.as_ref()
     }
 
-    /// The revision that the request was made with.
+    /// Returns the protocol revision of the request.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.inner.parts.revision
     }
 
-    /// Who asks, by its own account; stateless clients may keep it to themselves.
+    /// Returns the name and version that the client gives itself. Stateless clients may leave it out.
     #[must_use]
     pub fn client(&self) -> Option<&Implementation> {
         self.inner.parts.client.as_ref()
     }
 
-    /// Who asks, as its token proves; none where nobody looks, as on a pipe.
+    /// Returns the authenticated sender; `None` without authentication, as on a pipe.
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.inner.parts.principal.as_ref()
     }
 
-    /// Whom limits count for this request: its principal, otherwise the address it came from.
+    /// Returns the caller that limits count this request for: its principal, otherwise its address.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.inner.parts.caller
     }
 
-    /// What the client offers.
+    /// Returns the client's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.inner.parts.capabilities
     }
 
-    /// The HTTP session that the request belongs to.
+    /// Returns the id of the HTTP session, if the request belongs to one.
     #[must_use]
     pub fn session_id(&self) -> Option<&str> {
         self.inner.parts.conversation.id.as_deref()
     }
 
-    /// Which client asks, as far as that is known.
+    /// Returns an id of the pipe, the HTTP session or the stateless request.
     #[must_use]
     pub fn conversation(&self) -> ConversationId {
         self.inner.parts.conversation.number
     }
 
-    /// A way to tell the client something outside of this request; none in the stateless era.
+    /// Returns a sender of notifications that do not belong to this request; `None` in the stateless era.
     #[must_use]
     pub fn announcer(&self) -> Option<Announcer> {
         match self.inner.parts.revision.era() {
@@ -189,7 +188,7 @@ impl RequestContext {
         }
     }
 
-    /// The least important log messages that the client wants; none when it wants none.
+    /// Returns the lowest level of log messages that the client wants; `None` if it wants none.
     #[must_use]
     pub fn log_level(&self) -> Option<LogLevel> {
         let parts = &self.inner.parts;
@@ -201,14 +200,13 @@ impl RequestContext {
         }
     }
 
-    /// Whether the client wants to hear of progress.
+    /// Returns whether the client asked for progress notifications.
     #[must_use]
     pub fn wants_progress(&self) -> bool {
         self.inner.parts.progress_token.is_some()
     }
 
-    /// Tells the client how far the work is; does nothing when it did not ask. In a task `message` is what its status
-    /// says.
+    /// Sends a progress notification, if the client asked for them. In a task `message` becomes the status message.
     ///
     /// `progress` must grow from call to call; `total` is what it grows towards, if known. Waits while the client reads
     /// more slowly than we write.

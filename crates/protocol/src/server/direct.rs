@@ -20,12 +20,11 @@ use super::{
     fair::{Place, ReturnablePlace},
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
-    subscriptions::Subscriptions,
     table::Found,
 };
 use crate::{Era, RequestId, Revision, RpcError, members::Members, types::ClientCapabilities};
 
-/// A request that came by no transport of the protocol. It is in flight until this is dropped, or until the answer that
+/// A request from outside of the protocol's transports, for example a REST facade. It is in flight until this is dropped, or until the answer that
 /// [`Self::answer`] counts has left.
 pub struct DirectCall {
     server: Server,
@@ -52,7 +51,7 @@ impl Server {
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
         let place = self.shared.shares.listening.enter(&peer.caller, 1).await;
         let place = place.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
-        let subscriptions = Subscriptions::new(self.shared.handler.clone(), 1);
+        let subscriptions = self.subscriptions(1);
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let conversation = self.alone(&peer);
@@ -64,7 +63,7 @@ impl Server {
             methods: Vec::new(),
             subscriptions: subscriptions.clone(),
         });
-        subscriptions.add(uri, &cx).await?;
+        subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
     }
 
@@ -172,7 +171,7 @@ impl std::fmt::Debug for DirectCall {
 /// The changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
 pub struct Watch {
     listener: Arc<Listener>,
-    /// When the token of whoever watches holds no longer.
+    /// When the watcher's token expires.
     end: Option<Instant>,
     shutdown: CancellationToken,
     /// Its place among the clients that listen.
@@ -180,9 +179,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits until the resource has changed; false if it will be watched no more, as the server ends or the token of
-    /// whoever watches does. Changes that
-    /// nobody waits for are one. Safe to drop half-way.
+    /// Waits until the resource has changed. Returns false when the server stops or the watcher's token expires. Changes
+    /// between two calls count as one. Cancel safe.
     pub async fn changed(&self) -> bool {
         let end = async {
             match self.end {

@@ -20,7 +20,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::Principal;
 
-/// Who a limit counts: the authenticated principal, otherwise the address that the request comes from.
+/// The unit that limits count by: the authenticated principal, otherwise the address of the request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Caller {

@@ -27,7 +27,7 @@ pub(crate) fn shape(
     revision: Revision,
     result: Box<RawValue>,
 ) -> Result<Box<RawValue>, RpcError> {
-    super::shape::shape(method, revision, result)
+    super::reply::downgraded(method, revision, result)
 }
 
 /// Every request is answered, with a status that HTTP knows and a body that is what its type says.

@@ -1,4 +1,4 @@
-//! What a server lets its clients take.
+//! Limits on the resources that clients can use.
 
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ pub struct Limits {
     /// longest, and never another caller's; a session whose event stream is open is not idle, so a stream of HTTP+SSE never
     /// is. When none is idle, the new one is refused. As many of its stateless clients may listen for announcements.
     pub max_sessions_per_caller: usize,
-    /// What waits to be sent to all clients together, in bytes: 256 MiB. An answer that does not fit becomes an error.
+    /// Bytes that wait to be sent, to all clients together: 256 MiB. An answer that does not fit becomes an error.
     pub max_send_bytes: usize,
-    /// What waits to be sent to one caller, in bytes: 64 MiB. An answer that is longer passes when it waits alone.
+    /// Bytes that wait to be sent to one caller: 64 MiB. A longer answer passes when it waits alone.
     pub max_send_bytes_per_caller: usize,
     /// Bodies of HTTP requests that arrive or are being answered, of all clients together, in bytes: 256 MiB. Bodies that
     /// come by [`Server::receive`] count as well.
@@ -49,7 +49,7 @@ pub struct Limits {
     pub max_receive_bytes_per_caller: usize,
     /// An idle session over HTTP ends after this time: 1 hour.
     pub session_idle: Duration,
-    /// Messages that wait for a client to read them, per stream: 64. Whoever produces more waits.
+    /// Messages that wait for a client to read them, per stream: 64. A handler that sends more waits.
     pub max_queued_messages: usize,
     /// Announcements that wait for a client to fetch them: 256. One more drops the oldest.
     pub max_queued_notifications: usize,
@@ -70,8 +70,8 @@ pub struct Limits {
     /// How long a task is kept from its creation on, unless its
     /// [`TaskOptions`](super::TaskOptions::time_to_live) say otherwise: 1 hour.
     pub task_time: Duration,
-    /// What an HTTP session keeps of its streams for a client whose connection breaks, in bytes: 1 MiB. Beyond it the
-    /// oldest is forgotten first.
+    /// Bytes of events that an HTTP session keeps for a client whose connection breaks: 1 MiB. The oldest are dropped
+    /// first.
     pub replay_bytes: usize,
     /// What all HTTP sessions of an endpoint keep together, in bytes: 64 MiB. Beyond it the streams that ended first are
     /// forgotten, then the oldest events of the largest sessions; the newest event of each running stream stays all the
@@ -123,7 +123,7 @@ impl Limits {
     }
 }
 
-/// What all clients of a server share by these limits.
+/// The shared pools that these limits bound.
 #[derive(Clone)]
 pub(super) struct Shares {
     /// Requests in flight.

@@ -1,17 +1,21 @@
 //! The server half: a [`Handler`] answers, a [`Server`] speaks for it over any number of pipes and HTTP connections.
 
+mod ask;
 mod batch;
 mod call;
 mod channel;
 mod context;
 mod conversation;
 mod direct;
+#[cfg(feature = "http")]
+mod event_id;
 pub mod fair;
 #[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
 pub(crate) mod fuzz;
 mod handler;
 #[cfg(feature = "http")]
 pub mod http;
+mod in_flight;
 mod limits;
 mod notifier;
 mod outgoing;
@@ -19,15 +23,13 @@ mod page;
 mod peer;
 mod pipe;
 mod principal;
-mod question;
-mod questions;
-mod rounds;
+mod reply;
+mod run_as_task;
 #[cfg(feature = "http")]
 mod session_places;
-mod shape;
-mod stamp;
 mod subscriptions;
 mod table;
+mod task_methods;
 mod tasks;
 #[cfg(feature = "schema")]
 mod tool_schema;
@@ -46,24 +48,28 @@ pub use self::pipe::serve_stdio;
 pub use self::tool_schema::{SchemaError, ToolSchema};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
+use self::{ask::stateless::Sealer, limits::Shares, table::Tables, tasks::Tasks};
 pub use self::{
     context::RequestContext,
     conversation::ConversationId,
     direct::{DirectCall, Watch},
     fair::Caller,
-    handler::{Handler, Reply, ServerDescription},
+    handler::{Handler, ServerDescription},
     limits::Limits,
     notifier::{Announcer, Notifier},
     page::page,
     peer::Peer,
     pipe::serve_pipe,
     principal::Principal,
+    reply::Reply,
     tasks::TaskOptions,
 };
-use self::{limits::Shares, rounds::Sealer, table::Tables, tasks::Tasks};
 #[cfg(feature = "http")]
-pub use crate::marked::HeaderArguments;
-use crate::{RpcError, types::Implementation};
+pub use crate::header_arguments::HeaderArguments;
+use crate::{
+    RpcError,
+    types::{Implementation, TASKS_EXTENSION},
+};
 
 /// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
 #[derive(Clone)]
@@ -149,7 +155,9 @@ impl Server {
         let notifier = Arc::new(Notifier::new(limits.max_queued_notifications));
         let sealer = Sealer::new(key, limits.request_state_time);
         let shutdown = CancellationToken::new();
-        let tasks = Tasks::new(&limits, handler.clone());
+        let described = handler.clone();
+        let declared = move || described.describe().capabilities.has_extension(TASKS_EXTENSION);
+        let tasks = Tasks::new(&limits, Box::new(declared));
         let server_info = OnceLock::new();
         let shares = Shares::new(&limits);
         let shared = Shared {

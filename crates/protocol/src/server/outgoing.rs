@@ -6,9 +6,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::{
-    Caller,
-    conversation::InFlightGuard,
-    fair::{FairLimiter, Full, Place},
+    fair::{Caller, FairLimiter, Full, Place},
+    in_flight::InFlightGuard,
 };
 use crate::{RequestId, RpcError, envelope::write_error};
 
@@ -20,7 +19,7 @@ pub(super) struct Outgoing {
     pub(super) kind: Kind,
     /// Its id in a stream of events, when it comes from a log of them.
     #[cfg(feature = "http")]
-    pub(super) id: Option<super::http::EventId>,
+    pub(super) id: Option<super::event_id::EventId>,
     /// The requests that it answers: they are in flight until it is on its way, so that answers that nobody fetches
     /// count against the limit.
     pub(super) held: Vec<InFlightGuard>,
@@ -84,7 +83,7 @@ impl Outgoing {
 
     /// One that was sent before.
     #[cfg(feature = "http")]
-    pub(super) fn event(bytes: Bytes, id: super::http::EventId) -> Self {
+    pub(super) fn event(bytes: Bytes, id: super::event_id::EventId) -> Self {
         Self { id: Some(id), ..Self::new(bytes, Kind::Notification) }
     }
 

@@ -1,4 +1,4 @@
-//! Who sends a message.
+//! The sender of a message.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -6,11 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Principal};
 
-/// The sender of a message, as far as limits and calls need to know.
+/// The sender of a message: its principal, and the caller that limits count it for.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub(super) principal: Option<Arc<Principal>>,
-    /// Whom the limits count.
+    /// The caller that limits count it for.
     pub(super) caller: Caller,
     /// Cancelled when a shutdown no longer waits for calls: each then gets an error for its answer.
     pub(super) cut: CancellationToken,

@@ -1,63 +1,63 @@
-//! Who a request is from.
+//! The authenticated sender of a request.
 
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
 };
 
-/// Who a request is from, as its token proves.
+/// The authenticated sender of a request.
 ///
-/// A session, a question's answer and whatever else one request leaves for a later one belong to the principal of the
-/// first: nobody else reaches them.
+/// State that outlives a request (a session, a task, a question) belongs to the principal of that request. Other
+/// principals cannot reach it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// Who vouches for it: the issuer of its token. None for a token that this server was configured with.
+    /// The issuer of its token; `None` for a token from this server's configuration.
     pub issuer: Option<String>,
-    /// What the issuer calls it, or the name of the configured token.
+    /// Its name at the issuer (`sub`), or the name of the configured token.
     pub subject: String,
-    /// What it may do.
+    /// The scopes that its token grants.
     pub scopes: BTreeSet<String>,
-    /// Until when its token holds. Streams that would go on without end do not outlive it: whoever listens comes back
-    /// with a new token. None for a token without an end.
+    /// When its token expires; `None` if it does not. Streams without an end close then, and the client opens a new one
+    /// with a new token.
     pub expires: Option<SystemTime>,
 }
 
 impl Principal {
-    /// A principal without scopes.
+    /// Creates a principal without scopes.
     #[must_use]
     pub fn new(issuer: Option<String>, subject: impl Into<String>) -> Self {
         Self { issuer, subject: subject.into(), scopes: BTreeSet::new(), expires: None }
     }
 
-    /// The same with these scopes.
+    /// Adds scopes.
     #[must_use]
     pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
         self
     }
 
-    /// The same, whose token holds until then.
+    /// Sets when its token expires.
     #[must_use]
     pub fn until(mut self, expires: SystemTime) -> Self {
         self.expires = Some(expires);
         self
     }
 
-    /// How long its token still holds; none where that has no end.
+    /// Returns the time until its token expires, if it does.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let expires = self.expires?;
         Some(expires.duration_since(SystemTime::now()).unwrap_or_default())
     }
 
-    /// Whether it may do what `scope` stands for.
+    /// Returns whether its token grants `scope`.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes.contains(scope)
     }
 
-    /// A name that no other principal has, whatever its scopes: to keep by it what belongs to it.
+    /// Returns a name that is unique among principals and does not depend on scopes: a key for stored state.
     ///
     /// ```
     /// # use marquetry_protocol::server::Principal;
@@ -72,7 +72,7 @@ impl Principal {
     }
 }
 
-/// Whether both are one principal, or both nobody.
+/// Returns whether both are the same principal, or both `None`.
 pub(super) fn is_same(a: Option<&Principal>, b: Option<&Principal>) -> bool {
     match (a, b) {
         (None, None) => true,

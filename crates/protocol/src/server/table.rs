@@ -22,13 +22,12 @@ use serde_json::{
 
 use super::{
     Handler, Reply, RequestContext, Server,
-    call::Outcome,
     conversation::{Conversation, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
-    shape::keep_object_schemas,
-    subscriptions::Subscriptions,
-    tasks,
+    reply::keep_object_schemas,
+    subscriptions::{Subscriptions, Unsubscribing},
+    task_methods, tasks,
 };
 use crate::{
     Era, Feature, Revision, RpcError,
@@ -57,6 +56,10 @@ pub(super) struct Found<'a> {
     /// Whether it takes its parameters from jsonrpsee; ours take them from the [`RequestContext`], without a copy.
     pub(super) is_extension: bool,
 }
+
+/// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
+#[derive(Clone)]
+pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
 
 /// A call as our own methods see it.
 struct Call {
@@ -121,7 +124,8 @@ impl Tables {
         add(&mut session, "resources/subscribe", async |call: Call| {
             let UriAlone { uri } = call.params()?;
             if let Some(facts) = call.conversation.session.get() {
-                facts.subscriptions.add(&uri, &call.cx).await?;
+                let handler = &call.server.shared.handler;
+                facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
             }
             Reply::json(&json!({}))
         });
@@ -136,13 +140,13 @@ impl Tables {
         add(&mut stateless, "server/discover", discover);
         add(&mut stateless, "subscriptions/listen", listen);
         add(&mut stateless, "tasks/get", async |call: Call| {
-            tasks::get(&call.server.shared.tasks, &call.cx, call.params()?)
+            task_methods::get(&call.server.shared.tasks, &call.cx, call.params()?)
         });
         add(&mut stateless, "tasks/update", async |call: Call| {
-            tasks::update(&call.server.shared.tasks, &call.cx, call.params()?)
+            task_methods::update(&call.server.shared.tasks, &call.cx, call.params()?)
         });
         add(&mut stateless, "tasks/cancel", async |call: Call| {
-            tasks::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
+            task_methods::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
         });
         Self { session, stateless, extension: Methods::new() }
     }
@@ -230,6 +234,18 @@ fn common() -> Methods {
     table
 }
 
+impl Server {
+    /// The subscriptions of one client, none yet.
+    pub(super) fn subscriptions(&self, most: usize) -> Arc<Subscriptions> {
+        let handler = self.shared.handler.clone();
+        let unsubscribe = move |uri: String| -> Unsubscribing {
+            let handler = handler.clone();
+            Box::pin(async move { handler.unsubscribe(&uri).await })
+        };
+        Subscriptions::new(Arc::new(unsubscribe), most)
+    }
+}
+
 /// A tool that is called, and what the call is checked against.
 struct Called {
     #[cfg(feature = "schema")]
@@ -274,8 +290,7 @@ impl Called {
 impl Call {
     /// A client's subscriptions, none yet.
     fn subscriptions(&self) -> Arc<Subscriptions> {
-        let shared = &self.server.shared;
-        Subscriptions::new(shared.handler.clone(), shared.limits.max_subscriptions)
+        self.server.subscriptions(self.server.limits().max_subscriptions)
     }
 
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
@@ -462,7 +477,7 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         return Err(tasks::needs_tasks("notifications/tasks"));
     }
     wanted.task_ids.truncate(call.server.limits().max_tasks);
-    wanted.task_ids.retain(|id| tasks.job(id, &call.cx).is_ok());
+    wanted.task_ids.retain(|id| tasks.job(id, call.cx.principal().map(|it| &**it)).is_ok());
     // Nothing is agreed to that the server does not have.
     let has = call.server.shared.handler.describe().capabilities;
     wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
@@ -472,7 +487,8 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     // What cannot be subscribed to is not agreed to; the rest is.
     let mut agreed_uris = Vec::new();
     for uri in std::mem::take(&mut wanted.resource_subscriptions) {
-        if subscriptions.add(&uri, &call.cx).await.is_ok() {
+        let subscribe = call.server.shared.handler.subscribe(&uri, &call.cx);
+        if subscriptions.add(&uri, subscribe).await.is_ok() {
             agreed_uris.push(uri);
         }
     }
@@ -499,7 +515,7 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
         tokio::select! {
             message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
             id = watch.next() => {
-                if let Some(message) = tasks::notification(tasks, &id, &call.cx) {
+                if let Some(message) = task_methods::notification(tasks, &id, &call.cx) {
                     call.cx.send(Outgoing::notification(message)).await;
                 }
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, value::RawValue};
 
-use super::Reply;
+use super::reply::Reply;
 use crate::{
     RpcError,
     schema::Schema,

@@ -272,7 +272,7 @@ impl Handler for Toolbox {
     }
 }
 
-/// What a typed tool may answer with.
+/// A result type of typed tools.
 pub trait ToolOutput: Send {
     /// The schema of the answer's `structuredContent`, if it has one.
     #[must_use]

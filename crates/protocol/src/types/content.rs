@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{JsonObject, Resource};
+use super::{
+    JsonObject,
+    annotations::Annotations,
+    resource::{Resource, ResourceContents},
+};
 
 /// One item of a tool answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,39 +93,4 @@ impl Content {
             _ => None,
         }
     }
-}
-
-/// The contents of one resource: text, or bytes in base64.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceContents {
-    /// Where it was read.
-    pub uri: String,
-    /// Its MIME type, if known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// The contents, when they are text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The contents in base64, when they are not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
-    /// More about it, for programs.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
-    pub meta: Option<JsonObject>,
-}
-
-/// For whom an item is, and how much it matters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Annotations {
-    /// `user`, `assistant` or both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<Vec<String>>,
-    /// From 0 (may be left out) to 1 (is needed).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<f64>,
-    /// When the item last changed, ISO 8601.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_modified: Option<String>,
 }

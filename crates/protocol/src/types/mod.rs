@@ -3,6 +3,7 @@
 //! A member that a revision lacks is absent there; members that we do not know are kept where a value only passes
 //! through (`extra`).
 
+mod annotations;
 mod cache;
 mod capabilities;
 mod content;
@@ -15,9 +16,10 @@ mod task;
 mod tool;
 
 pub use self::{
+    annotations::Annotations,
     cache::{CacheHint, CacheScope},
     capabilities::{ClientCapabilities, ListChanged, ResourcesCapability, ServerCapabilities},
-    content::{Annotations, Content, ResourceContents},
+    content::Content,
     icon::Icon,
     interaction::{
         CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
@@ -33,7 +35,7 @@ pub use self::{
     },
     resource::{
         ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
-        Resource, ResourceTemplate,
+        Resource, ResourceContents, ResourceTemplate,
     },
     task::{InputRequest, TASKS_EXTENSION, Task, TaskStatus},
     tool::{CallToolParams, CallToolResult, ListToolsResult, Tool},

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Annotations, Icon, JsonObject, ResourceContents};
+use super::{JsonObject, annotations::Annotations, icon::Icon};
 
 /// A resource as `resources/list` shows it, or a tool answer that links to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -115,6 +115,26 @@ pub struct ReadResourceResult {
     /// The resource, or the several that lie below its URI.
     pub contents: Vec<ResourceContents>,
     /// More about the answer, for programs.
+    #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JsonObject>,
+}
+
+/// The contents of one resource: text, or bytes in base64.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceContents {
+    /// Where it was read.
+    pub uri: String,
+    /// Its MIME type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// The contents, when they are text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The contents in base64, when they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<String>,
+    /// More about it, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }

@@ -5,11 +5,11 @@ mod bad_input;
 mod caching;
 mod child;
 mod direct;
+mod header_arguments;
 mod http2;
 mod http_client;
 mod http_rules;
 mod load;
-mod marked_arguments;
 mod matrix;
 mod metadata;
 mod revisions;
@@ -20,3 +20,4 @@ mod support;
 mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
+mod typed_client;

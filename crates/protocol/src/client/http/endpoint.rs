@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Connector,
     address::resolved,
     headers::{Marks, standard_headers},
     session::Session,
@@ -22,8 +21,10 @@ use super::{
 use crate::{
     Era, Message, Revision, RpcError,
     client::{
-        Authorizer, ClientError, Refusal,
-        link::{Outgoing, Shared, each},
+        authorizer::{Authorizer, Refusal},
+        error::ClientError,
+        network::Connector,
+        shared::{Outgoing, Shared, each},
     },
     envelope,
 };

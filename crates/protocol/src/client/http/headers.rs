@@ -10,20 +10,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    client::{ClientError, link::Outgoing},
-    marked::{Marked, marked},
+    client::{error::ClientError, shared::Outgoing},
+    header_arguments::{HeaderArgument, header_arguments},
     types::Tool,
 };
 
 /// Which arguments of which tools a header repeats, from the last list of tools.
 #[derive(Default)]
-pub(super) struct Marks(Mutex<HashMap<String, Arc<[Marked]>>>);
+pub(super) struct Marks(Mutex<HashMap<String, Arc<[HeaderArgument]>>>);
 
 impl Marks {
     /// Learns from a whole list, and takes out of it what a client must not show (2026-07-28, "Schema Extension").
     pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
         let mut marks = HashMap::new();
-        tools.retain(|tool| match marked(&tool.input_schema) {
+        tools.retain(|tool| match header_arguments(&tool.input_schema) {
             Ok(found) => {
                 if !found.is_empty() {
                     marks.insert(tool.name.clone(), found.into());
@@ -38,7 +38,7 @@ impl Marks {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = marks;
     }
 
-    fn of(&self, tool: &str) -> Option<Arc<[Marked]>> {
+    fn of(&self, tool: &str) -> Option<Arc<[HeaderArgument]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned()
     }
 }

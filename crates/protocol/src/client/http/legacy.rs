@@ -19,9 +19,11 @@ use super::{
 use crate::{
     DEFAULT_MAX_NESTING, Incoming, Message, RequestId, Revision, RpcError,
     client::{
-        ClientError, ClientOptions,
-        link::{CloseReason, Link, Shared},
+        error::ClientError,
+        events::CloseReason,
+        options::ClientOptions,
         pipe::PipeLink,
+        shared::Shared,
         sse::{Event, SseParser},
     },
     envelope::write_error,
@@ -36,7 +38,7 @@ const ON_ITS_WAY: usize = 64 << 10;
 pub(in crate::client) async fn connect(
     target: &HttpTarget,
     options: &ClientOptions,
-) -> Result<Option<Link>, ClientError> {
+) -> Result<Option<PipeLink>, ClientError> {
     let shared = Arc::new(Shared::new(options));
     let stream = endpoint_of(target, shared.clone(), options)?;
     let opened = stream.send(stream.get(Revision::V2024_11_05));
@@ -78,14 +80,7 @@ pub(in crate::client) async fn connect(
         options.max_message_bytes,
     )));
     given_up.disarm();
-    Ok(Some(Link::Pipe(PipeLink::over(
-        reader,
-        writer,
-        shared,
-        options,
-        stop,
-        nothing_else_to_end(),
-    ))))
+    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, nothing_else_to_end())))
 }
 
 fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {

@@ -4,7 +4,7 @@ mod address;
 mod endpoint;
 mod headers;
 mod legacy;
-mod network;
+mod renewal;
 mod session;
 mod stream;
 
@@ -27,17 +27,17 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::legacy::connect as connect_legacy;
-pub use self::network::Connector;
-pub use self::network::{Network, NetworkError};
 use self::{
     endpoint::Endpoint,
     stream::{Announcements, Heard},
 };
 use super::{
-    ClientError, ClientOptions, ServerPeer,
-    handshake::listen_params,
-    link::{CloseReason, Outgoing, Shared},
-    params::{self, Asks},
+    error::ClientError,
+    events::CloseReason,
+    network::without_secrets,
+    options::{ClientOptions, ServerPeer},
+    params::{self, Asks, listen_params},
+    shared::{Outgoing, Shared},
 };
 use crate::{Era, RequestId, Revision, envelope, types::Tool};
 
@@ -309,32 +309,5 @@ impl Drop for CancelOnDrop {
                 tracing::debug!(%error, "a cancellation was not delivered");
             }
         });
-    }
-}
-
-/// Cuts user, password and query out of a URL, which may be secrets: for messages and logs.
-#[must_use]
-pub fn without_secrets(url: &str) -> String {
-    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_secrets;
-
-    #[test]
-    fn urls_are_shown_without_secrets() {
-        for (url, shown) in [
-            ("http://user:pw@h:1/p/q?key=hush#x", "http://h:1/p/q"),
-            ("https://h", "https://h"),
-            ("https://a@b@h/p@q", "https://h/p@q"),
-            ("nonsense?x", "nonsense"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
     }
 }

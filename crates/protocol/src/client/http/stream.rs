@@ -12,10 +12,11 @@ use super::endpoint::{Endpoint, is_events};
 use crate::{
     Era, Message, RequestId, Revision,
     client::{
-        ClientError,
         authorizer::authorized_by,
-        link::{Outgoing, Own, Progress, each},
-        seldom::Seldom,
+        error::ClientError,
+        events::Progress,
+        log_rate::LogRate,
+        shared::{Outgoing, Own, each},
         sse::{Event, SseParser, TooLong},
     },
 };
@@ -163,7 +164,7 @@ impl Endpoint {
     ) -> Result<(), ClientError> {
         let mut body = response.into_body();
         let mut more = true;
-        let nonsense = Seldom::default();
+        let nonsense = LogRate::default();
         while more {
             let Some(frame) = body.frame().await else { break };
             let frame = frame

@@ -1,7 +1,14 @@
 //! Connections: accepted within limits, served with HTTP/1.1 or HTTP/2, closed in good order.
 
 use std::{
-    convert::Infallible, future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -404,15 +411,62 @@ impl Watch {
 impl<B> Service<HttpRequest<B>> for HttpEndpoint
 where
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<Failure>,
 {
     type Response = HttpResponse<ResponseBody>;
     type Error = Infallible;
-    type Future =
-        std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn call(&self, request: HttpRequest<B>) -> Self::Future {
         let endpoint = self.clone();
         Box::pin(async move { Ok(endpoint.handle(request).await) })
+    }
+}
+
+type Answering =
+    Pin<Box<dyn Future<Output = Result<HttpResponse<ResponseBody>, Infallible>> + Send>>;
+
+/// For routers such as axum's: `Router::new().route_service("/mcp", endpoint)`.
+impl<B> tower_service::Service<HttpRequest<B>> for HttpEndpoint
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Failure>,
+{
+    type Response = HttpResponse<ResponseBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        Service::call(&*self, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::server::{Handler, Server, ServerDescription, http::HttpOptions};
+
+    struct Nothing;
+
+    impl Handler for Nothing {
+        fn describe(&self) -> ServerDescription {
+            ServerDescription::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn routers_take_an_endpoint_for_a_service() {
+        let mut endpoint = HttpEndpoint::new(Server::new(Nothing), HttpOptions::default());
+        let request = HttpRequest::get("/mcp").header("host", "localhost");
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        let response = Service::call(&mut endpoint, request).await.unwrap();
+        assert_eq!(response.status(), http::StatusCode::NOT_ACCEPTABLE);
     }
 }

@@ -1,33 +1,33 @@
-//! Who may come in.
+//! Authentication of HTTP requests.
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::endpoint::{Response, refused};
+use super::response::{Response, refused};
 use crate::{auth::Challenge, server::Principal};
 
-/// Finds out who an HTTP request is from.
+/// Authenticates HTTP requests.
 ///
 /// `ResourceServer` of the crate `marquetry-oauth` is one.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// Who the request with these headers is from.
+    /// Returns the sender of the request with these headers.
     ///
     /// # Errors
-    /// What to answer to somebody who may not come in.
+    /// The refusal to answer with.
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial>;
 }
 
-/// Why somebody may not come in.
+/// The refusal of a request that is not authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// 401 (who is it?), 403 (may not do this) or 503 (nobody can tell now).
+    /// 401 (not authenticated), 403 (not allowed) or 503 (cannot be decided now).
     pub status: StatusCode,
-    /// What would be needed.
+    /// The challenge: which token the request needs.
     pub challenge: Challenge,
-    /// The same for a person.
+    /// The reason in words.
     pub message: String,
 }
 
@@ -46,14 +46,14 @@ impl Denial {
     }
 }
 
-/// Nobody's token is worth showing, and nothing else is known of it.
+/// Shows no fields: they may be secrets.
 impl fmt::Debug for dyn Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authenticator")
     }
 }
 
-/// Who a request is from, where somebody looks; nobody in particular, where nobody does.
+/// Authenticates a request. Returns `None` without an authenticator.
 pub(super) async fn principal(
     authenticator: Option<&Arc<dyn Authenticator>>,
     headers: &HeaderMap,

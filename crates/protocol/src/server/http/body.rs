@@ -19,11 +19,11 @@ use tokio::{
 };
 use tokio_util::sync::{DropGuard, WaitForCancellationFutureOwned};
 
-use super::{
-    connection::Connection,
-    replay::{EventId, Log},
+use super::{connection::Connection, replay::Log};
+use crate::server::{
+    event_id::EventId,
+    outgoing::{Kind as MessageKind, Outgoing, counted},
 };
-use crate::server::outgoing::{Kind as MessageKind, Outgoing, counted};
 
 /// The body of an answer.
 pub struct ResponseBody(Kind);

@@ -1,17 +1,13 @@
 //! One endpoint: requests in, answers out.
 
 use std::{
-    fmt::Display,
     sync::{Arc, Once},
     task::Poll,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Method, Request as HttpRequest, Response as HttpResponse, StatusCode,
-    header,
-};
+use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
 use http_body::Body;
 use serde::Deserialize;
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -25,6 +21,7 @@ use super::{
     guard::HostGuard,
     receive::{ReceiveError, Received},
     replay::{Replay, ReplayRoom},
+    response::{RETRY_AFTER, Response, answered, empty, events, not_allowed, refused},
     sessions::{Session, Sessions},
     standard_headers,
 };
@@ -43,12 +40,12 @@ use crate::{
     types::meta_key,
 };
 
-/// How an endpoint meets the world.
+/// Options of an HTTP endpoint.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Whose requests are let in: those to loopback names, from pages on loopback or from no page, by default.
+    /// Allowed `Host` and `Origin` values; loopback by default. A missing `Origin` passes.
     pub guard: HostGuard,
-    /// Finds out who they are; nobody does, by default.
+    /// Authenticates requests; by default none is authenticated.
     pub authenticator: Option<Arc<dyn Authenticator>>,
     /// A client must have sent its whole message within this time: 30 s.
     pub body_timeout: Duration,
@@ -85,7 +82,7 @@ struct Inner {
     closed: CancellationToken,
 }
 
-/// Who sends a request, and how.
+/// The sender of a request and its connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
     /// Where it was served by [`serve`](super::serve).
@@ -126,8 +123,6 @@ impl Peer {
 pub(super) fn connection_of(extensions: &http::Extensions) -> Option<Arc<Connection>> {
     extensions.get::<ConnectionInfo>().map(|info| info.0.clone())
 }
-
-pub(super) type Response = HttpResponse<ResponseBody>;
 
 const SESSION_ID: &str = "mcp-session-id";
 const PROTOCOL_VERSION: &str = "mcp-protocol-version";
@@ -257,7 +252,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// What comes in a session beside a request: notifications, answers to our questions, batches.
+    /// Handles messages of a session that are not requests: notifications, answers to questions, batches.
     async fn without_answer(
         &self,
         session: &Session,
@@ -706,7 +701,7 @@ fn version_in_meta(members: &Members<'_>) -> Option<String> {
     members.read::<Meta>("_meta").ok()??.version
 }
 
-/// A new session's id: 128 random bits, which nobody guesses.
+/// A new session id: 128 random bits.
 pub(super) fn session_id() -> Option<Arc<str>> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
@@ -726,20 +721,12 @@ fn stateless_status(error: Option<i32>) -> StatusCode {
     }
 }
 
-/// What was refused before any method saw it is the client's fault.
+/// The status of a request that was refused before its method was called.
 fn refused_status(kind: Kind) -> StatusCode {
     match kind {
         Kind::Answer(Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
         Kind::Answer(_) | Kind::Notification | Kind::Close(_) => StatusCode::BAD_REQUEST,
     }
-}
-
-pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
-    HttpResponse::builder()
-        .status(status)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(ResponseBody::whole(json))
-        .expect("a plain head")
 }
 
 /// What becomes of a stream whose connection breaks.
@@ -795,32 +782,6 @@ impl Kept {
     }
 }
 
-pub(super) fn events(body: ResponseBody) -> Response {
-    HttpResponse::builder()
-        .header(header::CONTENT_TYPE, "text/event-stream")
-        .header(header::CACHE_CONTROL, "no-store")
-        // nginx would collect events before it hands them on.
-        .header("x-accel-buffering", "no")
-        .body(body)
-        .expect("a plain head")
-}
-
-/// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
-pub(super) fn refused(status: StatusCode, why: impl Display) -> Response {
-    answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
-}
-
-pub(super) fn not_allowed(methods: &'static str) -> Response {
-    let mut response =
-        refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-    response
-}
-
-/// How soon a client that was refused for load may try again, in seconds.
-pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
-
-/// Refuses a request for load.
 /// The tool that a request calls, if it calls one.
 fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<String>, RpcError> {
     match &*request.method {
@@ -829,6 +790,7 @@ fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<St
     }
 }
 
+/// Refuses a request for load.
 fn overloaded(request: &Request<'_>, full: &Full) -> Response {
     let error = RpcError::too_many_requests(full.to_string());
     let json = Outgoing::error(Some(&request.id), &error).bytes;
@@ -837,11 +799,7 @@ fn overloaded(request: &Request<'_>, full: &Full) -> Response {
     response
 }
 
-/// The endpoint answers nobody any more.
+/// The response of an endpoint that is closed.
 fn closed() -> Response {
     refused(StatusCode::SERVICE_UNAVAILABLE, "the server is going down")
-}
-
-pub(super) fn empty(status: StatusCode) -> Response {
-    HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")
 }

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::{
-    Authenticator, Denial, HttpEndpoint, HttpOptions, LegacySseEndpoint, endpoint::Response,
+    Authenticator, Denial, HttpEndpoint, HttpOptions, LegacySseEndpoint, response::Response,
     sessions::Session,
 };
 use crate::{

@@ -23,20 +23,20 @@ pub enum Refusal {
 }
 
 impl HostGuard {
-    /// Lets in loopback names (`localhost`, `127.0.0.0/8`, `[::1]`), with any port.
+    /// Allows loopback names (`localhost`, `127.0.0.0/8`, `[::1]`), with any port.
     #[must_use]
     pub fn loopback() -> Self {
         Self::default()
     }
 
-    /// Lets in the host names `hosts` (without port, or with the one that must be named) beside loopback.
+    /// Allows the host names `hosts` (without port, or with the one that must be named) beside loopback.
     #[must_use]
     pub fn and_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
         self
     }
 
-    /// Lets in pages from `origins` (`https://example.com`) beside those on loopback.
+    /// Allows pages from `origins` (`https://example.com`) beside those on loopback.
     #[must_use]
     pub fn and_origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
         self.origins.extend(

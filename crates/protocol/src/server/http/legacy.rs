@@ -14,11 +14,9 @@ use super::{
     authentication::principal,
     body::{BodyEnd, ResponseBody},
     connection::Connection,
-    endpoint::{
-        Client, HttpOptions, RETRY_AFTER, Response, connection_of, empty, events, is_json,
-        not_allowed, read_body, refused, session_id,
-    },
+    endpoint::{Client, HttpOptions, connection_of, is_json, read_body, session_id},
     guard::Refusal,
+    response::{RETRY_AFTER, Response, empty, events, not_allowed, refused},
 };
 use crate::server::{
     Principal, Server, channel::Channel, conversation::Conversation, principal::is_same,

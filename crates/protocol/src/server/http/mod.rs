@@ -18,10 +18,10 @@ mod paced_body;
 mod receive;
 mod replay;
 mod request_body;
+mod response;
 mod sessions;
 mod standard_headers;
 
-pub(super) use self::replay::EventId;
 pub use self::{
     accept::{ServeOptions, serve},
     authentication::{Authenticator, Denial},

@@ -2,8 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
-    str::FromStr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -18,7 +16,8 @@ use tokio::{
 };
 
 use crate::server::{
-    Limits,
+    event_id::EventId,
+    limits::Limits,
     outgoing::{Kind, Outgoing},
 };
 
@@ -66,13 +65,6 @@ struct Events {
     first: u64,
     kept: VecDeque<Bytes>,
     ended: bool,
-}
-
-/// The id of an event: its stream, and its number there. Number 0 is the stream's opening, before any event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) struct EventId {
-    stream: u64,
-    number: u64,
 }
 
 /// What a stream costs apart from its events, about. It counts, so that very many short ones are bounded, too.
@@ -362,21 +354,6 @@ impl Events {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.stream, self.number)
-    }
-}
-
-impl FromStr for EventId {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (stream, number) = text.split_once('-').ok_or(())?;
-        Ok(Self { stream: stream.parse().map_err(drop)?, number: number.parse().map_err(drop)? })
-    }
 }
 
 #[cfg(test)]

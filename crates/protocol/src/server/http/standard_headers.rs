@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::{Request, RpcError, error_code, marked::HeaderArguments, members::Members};
+use crate::{Request, RpcError, error_code, header_arguments::HeaderArguments, members::Members};
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against the body
 /// (2026-07-28, "Standard Request Headers").

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{time::iso8601, watch::Watchers};
 use crate::{
     RpcError,
-    server::Principal,
+    server::principal::Principal,
     types::{InputRequest, Task, TaskStatus},
 };
 
@@ -82,7 +82,7 @@ impl Job {
         self.principal.as_deref()
     }
 
-    pub(super) fn id(&self) -> &Arc<str> {
+    pub(in crate::server) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
@@ -95,7 +95,7 @@ impl Job {
     }
 
     /// As the client sees it.
-    pub(super) fn shown(&self) -> Task {
+    pub(in crate::server) fn shown(&self) -> Task {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut task = Task {
@@ -170,7 +170,7 @@ impl Job {
     }
 
     /// Takes answers; those to questions that do not wait are no error (SEP-2663, "Task Update Requests").
-    pub(super) fn answered(&self, answers: BTreeMap<String, Box<RawValue>>) {
+    pub(in crate::server) fn answered(&self, answers: BTreeMap<String, Box<RawValue>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = state.questions.len();
         for (key, answer) in answers {
@@ -184,7 +184,7 @@ impl Job {
     }
 
     /// Cancels the task, if it is not at its end.
-    pub(super) fn cancel(&self) {
+    pub(in crate::server) fn cancel(&self) {
         _ = self.finish(Outcome::Cancelled);
         self.cancel.cancel();
     }

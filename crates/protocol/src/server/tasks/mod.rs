@@ -1,10 +1,9 @@
 //! Tasks: calls that go on after they were answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
 //!
 //! A [`Job`] is one of them; [`Tasks`] keeps those of a server, bounded in number, bytes and time. The work runs on a
-//! task of the runtime, with a [`RequestContext`] of its own that belongs to no request.
+//! task of the runtime, with a [`RequestContext`](super::RequestContext) of its own that belongs to no request.
 
 mod job;
-mod methods;
 mod time;
 mod watch;
 
@@ -21,16 +20,13 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(super) use self::{
-    job::Job,
-    methods::{cancel, get, notification, update},
-    watch::Watch,
-};
+pub(super) use self::{job::Job, watch::Watch};
 use self::{job::Outcome, watch::Watchers};
 use super::{
-    Caller, Handler, Limits, Reply, RequestContext,
-    fair::{FairBounds, FairLimiter, Full, Place},
-    principal::is_same,
+    fair::{Caller, FairBounds, FairLimiter, Full, Place},
+    limits::Limits,
+    principal::{Principal, is_same},
+    reply::Reply,
 };
 use crate::{RpcError, error_code, types::TASKS_EXTENSION};
 
@@ -72,7 +68,7 @@ impl TaskOptions {
 pub(super) struct Tasks {
     kept: Mutex<Kept>,
     watchers: Arc<Watchers>,
-    handler: Arc<dyn Handler>,
+    declared: Box<dyn Fn() -> bool + Send + Sync>,
     /// Bounds how many are kept, in total and of one caller.
     places: FairLimiter,
     most_bytes: usize,
@@ -117,12 +113,13 @@ const LAST_WORDS: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 impl Tasks {
-    pub(super) fn new(limits: &Limits, handler: Arc<dyn Handler>) -> Arc<Self> {
+    /// `declared` says whether the server declares tasks.
+    pub(super) fn new(limits: &Limits, declared: Box<dyn Fn() -> bool + Send + Sync>) -> Arc<Self> {
         let stop = CancellationToken::new();
         Arc::new(Self {
             kept: Mutex::default(),
             watchers: Arc::default(),
-            handler,
+            declared,
             places: FairLimiter::new(FairBounds {
                 what: "tasks are kept, and none of them has finished",
                 total_setting: "max_tasks",
@@ -140,17 +137,16 @@ impl Tasks {
     }
 
     /// Whether the server declares tasks.
-    fn declared(&self) -> bool {
-        self.handler.describe().capabilities.has_extension(TASKS_EXTENSION)
+    pub(super) fn declared(&self) -> bool {
+        (self.declared)()
     }
 
-    /// The task of that id, which is nobody else's than whose call it was.
+    /// The task of that id, if `asks` is whose call it was.
     ///
     /// # Errors
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
-    pub(super) fn job(&self, id: &str, cx: &RequestContext) -> Result<Arc<Job>, RpcError> {
+    pub(super) fn job(&self, id: &str, asks: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
         let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
-        let asks = cx.principal().map(|principal| &**principal);
         job.filter(|job| is_same(job.principal(), asks)).ok_or_else(|| {
             RpcError::invalid_params("there is no such task; its time may have run out")
         })
@@ -162,14 +158,15 @@ impl Tasks {
     }
 
     /// Starts some work as a task, which can be asked for from now on.
-    fn start<F, Fut>(
+    pub(super) fn start<F, Fut>(
         self: &Arc<Self>,
-        cx: &RequestContext,
+        principal: Option<Arc<Principal>>,
+        caller: &Caller,
         options: TaskOptions,
         work: F,
     ) -> Result<Arc<Job>, RpcError>
     where
-        F: FnOnce(RequestContext) -> Fut,
+        F: FnOnce(Arc<Job>) -> Fut,
         Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
     {
         // An instant further away may be none that the clock knows.
@@ -182,12 +179,12 @@ impl Tasks {
             self.stop.child_token(),
             self.watchers.clone(),
         );
-        let job = Arc::new(job.of(cx.principal().cloned()));
+        let job = Arc::new(job.of(principal));
         let expires = Instant::now() + time;
         // Before the task has its place, which nobody would give back after a panic here.
-        let work = work(cx.of_job(job.clone()));
+        let work = work(job.clone());
         let forgotten = CancellationToken::new();
-        self.keep(&job, cx.caller(), forgotten.clone().drop_guard())?;
+        self.keep(&job, caller, forgotten.clone().drop_guard())?;
         tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, forgotten, work));
         Ok(job)
     }
@@ -343,42 +340,6 @@ async fn ended(
             done.unwrap_or_else(|_| Err(RpcError::internal("the task's work panicked")))
         ),
         () = tokio::time::sleep_until(expires) => Ended::OutOfTime,
-    }
-}
-
-impl RequestContext {
-    /// Goes on with `work` as a task, where client and server both declare tasks; the call is then answered at once,
-    /// and the client asks what became of it. Elsewhere the call waits for the work, as any other.
-    ///
-    /// The work's own context asks the client, tells it how far it is (with a message, [`Self::progress`] says it in
-    /// the task's status) and is cancelled like that of a call, but belongs to no request.
-    ///
-    /// A tool that always runs as a task needs this not: see [`Handler::task_options`].
-    ///
-    /// # Errors
-    /// When the task is [required](TaskOptions::required) and the client does not know tasks; when too many are kept;
-    /// where the call waits, what the work gives.
-    pub async fn run_as_task<F, Fut>(
-        &self,
-        options: TaskOptions,
-        work: F,
-    ) -> Result<Reply, RpcError>
-    where
-        F: FnOnce(Self) -> Fut + Send,
-        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
-    {
-        let known = self.capabilities().has_extension(TASKS_EXTENSION);
-        match self.tasks().filter(|tasks| tasks.declared()) {
-            Some(tasks) if known => Reply::task(&tasks.start(self, options, work)?.shown()),
-            Some(_) if options.required => Err(needs_tasks(self.method())),
-            _ => work(self.clone()).await,
-        }
-    }
-
-    /// The id of the task that this is the context of.
-    #[must_use]
-    pub fn task_id(&self) -> Option<&str> {
-        self.job().map(|job| &**job.id())
     }
 }
 

@@ -1,13 +1,13 @@
-//! What a server does again and again is not logged each time.
+//! Bounds how often a repeated event is logged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts alike events, and says which of them are worth a log line: the first ten, then each whose number is a power of two.
+/// Counts events of one kind and selects those to log: the first ten, then each whose number is a power of two.
 #[derive(Debug, Default)]
-pub(super) struct Seldom(AtomicU64);
+pub(super) struct LogRate(AtomicU64);
 
-impl Seldom {
-    /// Counts one more. Returns its number if it is worth a log line.
+impl LogRate {
+    /// Counts one more event. Returns its number if it is to be logged.
     pub(super) fn count(&self) -> Option<u64> {
         const FIRST: u64 = 10;
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
@@ -21,8 +21,8 @@ mod tests {
 
     #[test]
     fn a_flood_is_a_few_lines() {
-        let seldom = Seldom::default();
-        let logged: Vec<u64> = (0..1_000_000).filter_map(|_| seldom.count()).collect();
+        let rate = LogRate::default();
+        let logged: Vec<u64> = (0..1_000_000).filter_map(|_| rate.count()).collect();
         assert_eq!(logged[..11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16]);
         assert_eq!((logged.len(), logged[logged.len() - 1]), (26, 524_288));
     }

@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// A question, and what a client has to offer to be asked it.
-pub(super) struct Question {
-    pub(super) method: &'static str,
-    pub(super) is_offered: bool,
+pub(in crate::server) struct Question {
+    pub(in crate::server) method: &'static str,
+    pub(in crate::server) is_offered: bool,
     /// The capabilities that it takes.
-    pub(super) needs: Value,
+    pub(in crate::server) needs: Value,
     is_answer: fn(&str) -> serde_json::Result<()>,
 }
 
@@ -32,7 +32,7 @@ struct Params<'a> {
 impl Question {
     /// # Errors
     /// When no client can be asked that, or the parameters are not an object.
-    pub(super) fn of(
+    pub(in crate::server) fn of(
         method: &str,
         params: &RawValue,
         offers: &ClientCapabilities,
@@ -82,7 +82,7 @@ impl Question {
 
     /// # Errors
     /// When the answer is none to this question.
-    pub(super) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
+    pub(in crate::server) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
         (self.is_answer)(answer.get())
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::handler::Origin;
+use super::origin::Origin;
 use crate::{
     Feature, Revision, RpcError,
     object::{ObjectText, may_have},
@@ -16,14 +16,18 @@ use crate::{
 };
 
 /// Handlers speak the last revisions; [`for_session`] has the one difference between the two.
-pub(super) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
+pub(in crate::server) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 
 /// Removes from a result what clients in sessions do not know; none when there is no such thing.
 ///
 /// Of a result that is complete in the sense of 2026-07-28 that is its type, its hints for caches, and which server gave
 /// it. Data of a tool that is no object goes as well (2025-11-25, "Structured Content"): its text stays, or takes its
 /// place.
-pub(super) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
+pub(in crate::server) fn for_session(
+    method: &str,
+    result: &RawValue,
+    origin: Origin,
+) -> Option<String> {
     let is_complete = origin == Origin::Stateless;
     let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
     if !is_complete && !may_have_data {
@@ -82,7 +86,7 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
 }
 
 /// Leaves tools without an `outputSchema` that is not one of objects, which clients in sessions do not know.
-pub(super) fn keep_object_schemas(tools: &mut [Tool]) {
+pub(in crate::server) fn keep_object_schemas(tools: &mut [Tool]) {
     for tool in tools {
         let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
         tool.output_schema = tool.output_schema.take().filter(is_of_objects);
@@ -95,7 +99,7 @@ pub(super) fn keep_object_schemas(tools: &mut [Tool]) {
 /// # Errors
 /// In 2024-10-07 a tool cannot say that it failed but by an error. An internal error, when the result has a number beyond
 /// those that we can hold.
-pub(super) fn shape(
+pub(in crate::server) fn shape(
     method: &str,
     revision: Revision,
     result: Box<RawValue>,

@@ -16,14 +16,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
-use super::Principal;
-use crate::{Request, RpcError, members::Members};
+use crate::{Request, RpcError, members::Members, server::principal::Principal};
 
-pub(super) type Answers = BTreeMap<String, Box<RawValue>>;
+pub(in crate::server) type Answers = BTreeMap<String, Box<RawValue>>;
 
 /// What a request brings from earlier rounds, and what this round asks.
 #[derive(Debug)]
-pub(super) struct Rounds {
+pub(in crate::server) struct Rounds {
     /// From earlier rounds.
     answers: Answers,
     /// What the client answers now.
@@ -50,7 +49,7 @@ struct Question {
 
 /// Seals and opens `requestState`: nobody but we can have written what comes back.
 #[derive(Clone)]
-pub(super) struct Sealer {
+pub(in crate::server) struct Sealer {
     key: [u8; 32],
     time_to_live: Duration,
 }
@@ -72,7 +71,7 @@ const MAC_BYTES: usize = 32;
 impl Rounds {
     /// # Errors
     /// Invalid parameters, when `requestState` is not one that we gave for this very request, or is too old.
-    pub(super) fn of(
+    pub(in crate::server) fn of(
         request: &Request<'_>,
         members: &Members<'_>,
         principal: Option<&Principal>,
@@ -93,27 +92,27 @@ impl Rounds {
         Ok(Self { answers, fresh, carried, next: Mutex::default(), asked: Notify::new() })
     }
 
-    pub(super) fn answer(&self, key: &str) -> Option<&RawValue> {
+    pub(in crate::server) fn answer(&self, key: &str) -> Option<&RawValue> {
         self.fresh.get(key).or_else(|| self.answers.get(key)).map(|answer| &**answer)
     }
 
-    pub(super) fn carried(&self) -> Option<&RawValue> {
+    pub(in crate::server) fn carried(&self) -> Option<&RawValue> {
         self.carried.as_deref()
     }
 
-    pub(super) fn fresh(&self) -> &Answers {
+    pub(in crate::server) fn fresh(&self) -> &Answers {
         &self.fresh
     }
 
-    pub(super) fn forget(&self) {
+    pub(in crate::server) fn forget(&self) {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).forget = true;
     }
 
-    pub(super) fn carry(&self, value: Box<RawValue>) {
+    pub(in crate::server) fn carry(&self, value: Box<RawValue>) {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).carried = Some(value);
     }
 
-    pub(super) fn ask(&self, key: &str, method: &'static str, params: Box<RawValue>) {
+    pub(in crate::server) fn ask(&self, key: &str, method: &'static str, params: Box<RawValue>) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.questions.insert(key.to_owned(), Question { method, params });
         drop(next);
@@ -121,12 +120,12 @@ impl Rounds {
     }
 
     /// Completes when something was asked. Poll it after the handler: then it was all asked that it asks at once.
-    pub(super) async fn asked(&self) {
+    pub(in crate::server) async fn asked(&self) {
         self.asked.notified().await;
     }
 
     /// The result that asks.
-    pub(super) fn input_required(
+    pub(in crate::server) fn input_required(
         &self,
         about: String,
         sealer: &Sealer,
@@ -164,7 +163,7 @@ impl Rounds {
 
 /// What a request is about, apart from its rounds: whose it is, its method and parameters, hashed. Few requests ask, and it costs
 /// as much as all the rest of a call: only for those that do.
-pub(super) fn about<'a>(
+pub(in crate::server) fn about<'a>(
     principal: Option<&Principal>,
     method: &str,
     members: impl Iterator<Item = (&'a str, &'a RawValue)>,
@@ -202,7 +201,7 @@ fn sorted(value: serde_json::Value) -> serde_json::Value {
 }
 
 impl Sealer {
-    pub(super) fn new(key: [u8; 32], time_to_live: Duration) -> Self {
+    pub(in crate::server) fn new(key: [u8; 32], time_to_live: Duration) -> Self {
         Self { key, time_to_live }
     }
 

@@ -8,29 +8,32 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{Job, Tasks, needs_tasks};
+use super::{
+    context::RequestContext,
+    reply::Reply,
+    tasks::{Job, Tasks, needs_tasks},
+};
 use crate::{
     RpcError,
     envelope::write_notification,
-    server::{Reply, RequestContext},
     types::{JsonObject, TASKS_EXTENSION, Task, meta_key},
 };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::server) struct TaskAlone {
+pub(super) struct TaskAlone {
     task_id: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::server) struct Answers {
+pub(super) struct Answers {
     task_id: String,
     input_responses: BTreeMap<String, Box<RawValue>>,
 }
 
 /// `tasks/get`
-pub(in crate::server) fn get(
+pub(super) fn get(
     tasks: &Tasks,
     cx: &RequestContext,
     TaskAlone { task_id }: TaskAlone,
@@ -39,7 +42,7 @@ pub(in crate::server) fn get(
 }
 
 /// `tasks/update`
-pub(in crate::server) fn update(
+pub(super) fn update(
     tasks: &Tasks,
     cx: &RequestContext,
     Answers { task_id, input_responses }: Answers,
@@ -49,7 +52,7 @@ pub(in crate::server) fn update(
 }
 
 /// `tasks/cancel`
-pub(in crate::server) fn cancel(
+pub(super) fn cancel(
     tasks: &Tasks,
     cx: &RequestContext,
     TaskAlone { task_id }: TaskAlone,
@@ -65,16 +68,12 @@ fn found(tasks: &Tasks, cx: &RequestContext, id: &str) -> Result<Arc<Job>, RpcEr
     if !cx.capabilities().has_extension(TASKS_EXTENSION) {
         return Err(needs_tasks(cx.method()));
     }
-    tasks.job(id, cx)
+    tasks.job(id, cx.principal().map(|it| &**it))
 }
 
 /// `notifications/tasks`, for a `subscriptions/listen`: what `tasks/get` would say now. None when the
 /// task is no longer kept.
-pub(in crate::server) fn notification(
-    tasks: &Tasks,
-    task_id: &str,
-    cx: &RequestContext,
-) -> Option<Vec<u8>> {
+pub(super) fn notification(tasks: &Tasks, task_id: &str, cx: &RequestContext) -> Option<Vec<u8>> {
     #[derive(Serialize)]
     struct Params {
         #[serde(rename = "_meta")]
@@ -82,7 +81,7 @@ pub(in crate::server) fn notification(
         #[serde(flatten)]
         task: Task,
     }
-    let task = tasks.job(task_id, cx).ok()?.shown();
+    let task = tasks.job(task_id, cx.principal().map(|it| &**it)).ok()?.shown();
     let meta = JsonObject::from_iter([(meta_key::SUBSCRIPTION_ID.to_owned(), json!(cx.id()))]);
     let params = to_raw_value(&Params { meta, task }).ok()?;
     Some(write_notification("notifications/tasks", Some(&params)))

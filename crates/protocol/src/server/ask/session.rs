@@ -11,7 +11,7 @@ use std::{
 use serde_json::{json, value::RawValue};
 use tokio::sync::{mpsc, oneshot};
 
-use super::outgoing::Outgoing;
+use crate::server::outgoing::Outgoing;
 use crate::{
     RequestId, Response, RpcError,
     envelope::{write_notification, write_request},
@@ -19,7 +19,7 @@ use crate::{
 
 /// The questions that wait for a client's answers.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub(in crate::server) struct Questions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<Answer>>>,
 }
@@ -40,7 +40,7 @@ impl Questions {
     ///
     /// # Errors
     /// The client's own error; an internal error when the client is gone.
-    pub(super) async fn ask(
+    pub(in crate::server) async fn ask(
         self: &Arc<Self>,
         outbound: &mpsc::Sender<Outgoing>,
         method: &str,
@@ -65,7 +65,7 @@ impl Questions {
     }
 
     /// Takes an answer; one to a question that nobody asks any more is no error.
-    pub(super) fn answered(&self, response: Response<'_>) {
+    pub(in crate::server) fn answered(&self, response: Response<'_>) {
         let waiting = response
             .id
             .and_then(|id| self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
@@ -76,7 +76,7 @@ impl Questions {
     }
 
     /// Nobody will answer any more.
-    pub(super) fn give_up(&self) {
+    pub(in crate::server) fn give_up(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

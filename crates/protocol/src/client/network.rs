@@ -1,4 +1,4 @@
-//! How servers are reached: by which proxy, and trusting which certificate authorities.
+//! Proxy and trusted certificate authorities of HTTP connections.
 
 use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc, task, time::Duration};
 
@@ -11,7 +11,7 @@ use hyper_util::{
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-/// How HTTP servers are reached: directly and trusting Mozilla's certificate authorities, by default.
+/// Proxy and trusted certificate authorities of HTTP connections. By default: no proxy, and Mozilla's authorities.
 ///
 /// ```
 /// use marquetry_protocol::client::{ClientOptions, Network};
@@ -35,7 +35,7 @@ struct Proxy {
     authorization: Option<HeaderValue>,
 }
 
-/// What is wrong with the settings of a [`Network`].
+/// Why a [`Network`] cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
@@ -50,19 +50,18 @@ pub enum NetworkError {
     Certificate {
         /// Which of them, from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
 impl Network {
-    /// The same, by way of an HTTP proxy, which is asked for a tunnel (`CONNECT`) to every server. User and password of
-    /// the URL are for the proxy.
+    /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in the URL are for the proxy.
     ///
     /// # Errors
     /// When the URL is not one of `http:` with a host.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
-        let refused = || NetworkError::Proxy(super::without_secrets(url));
+        let refused = || NetworkError::Proxy(without_secrets(url));
         let uri: Uri = url.parse().map_err(|_| refused())?;
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
         let authority = authority.ok_or_else(refused)?.as_str();
@@ -85,15 +84,15 @@ impl Network {
         Ok(self)
     }
 
-    /// The same, with these hosts reached directly: whole names or addresses, or with a leading dot a domain.
+    /// Adds hosts that are reached without the proxy: whole names or addresses, or with a leading dot a domain.
     #[must_use]
     pub fn without_proxy_for(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.direct.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
         self
     }
 
-    /// The same, trusting the certificate authorities of a PEM text beside Mozilla's: for servers with certificates of an
-    /// organisation's own.
+    /// Trusts the certificate authorities of a PEM text beside Mozilla's, for servers with certificates of a private
+    /// authority.
     ///
     /// # Errors
     /// When there is none in it, or one of them cannot be used.
@@ -257,6 +256,16 @@ impl Network {
     }
 }
 
+/// Cuts user, password and query out of a URL, which may be secrets: for messages and logs.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,5 +310,17 @@ mod tests {
         assert_eq!(refused("nothing"), NetworkError::NoCertificate);
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(matches!(refused(bad), NetworkError::Certificate { number: 1, .. }));
+    }
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        for (url, shown) in [
+            ("http://user:pw@h:1/p/q?key=hush#x", "http://h:1/p/q"),
+            ("https://h", "https://h"),
+            ("https://a@b@h/p@q", "https://h/p@q"),
+            ("nonsense?x", "nonsense"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
     }
 }

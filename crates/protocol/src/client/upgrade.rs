@@ -6,7 +6,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::ClientError;
+use super::error::ClientError;
 use crate::types::{CallToolResult, JsonObject};
 
 /// A tool's answer, which 2024-10-07 gives as `toolResult`: text stays text, items of content stay what they are, and

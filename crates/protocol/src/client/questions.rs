@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{ClientError, ClientHandler};
+use super::{error::ClientError, handler::ClientHandler};
 use crate::{Request, RpcError, envelope, types::InputRequest};
 
 /// A stateless server's questions (2026-07-28, `input_required`).
@@ -86,30 +86,8 @@ pub(super) async fn result(
     params: Option<&RawValue>,
 ) -> Result<Box<RawValue>, RpcError> {
     match method {
-        "ping" => json(&serde_json::json!({})),
+        "ping" => to_raw_value(&serde_json::json!({}))
+            .map_err(|error| RpcError::internal(error.to_string())),
         _ => handler.request(method, params).await,
     }
-}
-
-/// Reads a question and gives it to its method.
-pub(super) async fn dispatch(
-    handler: &(impl ClientHandler + ?Sized),
-    method: &str,
-    params: Option<&RawValue>,
-) -> Result<Box<RawValue>, RpcError> {
-    match method {
-        "elicitation/create" => json(&handler.elicit(read(params)?).await?),
-        "sampling/createMessage" => json(&handler.sample(read(params)?).await?),
-        "roots/list" => json(&handler.roots().await?),
-        _ => Err(RpcError::method_not_found(method)),
-    }
-}
-
-fn read<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, RpcError> {
-    let params = params.map_or("{}", RawValue::get);
-    serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
-}
-
-fn json(value: &impl Serialize) -> Result<Box<RawValue>, RpcError> {
-    to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))
 }

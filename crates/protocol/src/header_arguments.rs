@@ -12,14 +12,14 @@ const MOST: usize = 64;
 
 /// An argument that the header `Mcp-Param-…` repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(crate) struct HeaderArgument {
     /// The whole name of the header, in lower case.
     pub(crate) header: String,
     /// Where the argument is: the names of the properties, from the outside in.
     path: Vec<String>,
 }
 
-impl Marked {
+impl HeaderArgument {
     /// The argument's text; none when it is not there, null, or no text can be made of it.
     pub(crate) fn text(&self, arguments: &Value) -> Option<String> {
         match self.value(arguments)? {
@@ -39,7 +39,7 @@ impl Marked {
 /// when the tool is listed, and give it out by [`Handler::header_arguments`](crate::server::Handler::header_arguments).
 #[cfg(feature = "http")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderArguments(Vec<Marked>);
+pub struct HeaderArguments(Vec<HeaderArgument>);
 
 #[cfg(feature = "http")]
 impl HeaderArguments {
@@ -48,11 +48,11 @@ impl HeaderArguments {
     /// # Errors
     /// What is wrong with a mark. Clients over HTTP do not show such a tool.
     pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, String> {
-        let marks = marked(input_schema)?;
+        let marks = header_arguments(input_schema)?;
         Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Marked> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &HeaderArgument> {
         self.0.iter()
     }
 }
@@ -61,7 +61,7 @@ impl HeaderArguments {
 ///
 /// # Errors
 /// What is wrong with a mark. A client must not show such a tool.
-pub(crate) fn marked(schema: &Value) -> Result<Vec<Marked>, String> {
+pub(crate) fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, String> {
     let mut found = Vec::new();
     look(schema, &mut Vec::new(), true, &mut found)?;
     Ok(found)
@@ -73,7 +73,7 @@ fn look<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,
     reachable: bool,
-    found: &mut Vec<Marked>,
+    found: &mut Vec<HeaderArgument>,
 ) -> Result<(), String> {
     match schema {
         Value::Array(schemas) => {
@@ -119,8 +119,8 @@ fn mark(
     kind: Option<&Value>,
     path: &[&str],
     reachable: bool,
-    found: &[Marked],
-) -> Result<Marked, String> {
+    found: &[HeaderArgument],
+) -> Result<HeaderArgument, String> {
     let name = name.as_str().ok_or_else(|| format!("{KEY} is no string"))?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
@@ -141,7 +141,7 @@ fn mark(
     if found.iter().any(|other| other.header == header) {
         return Err(format!("{KEY} '{name}' is there twice"));
     }
-    Ok(Marked { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
+    Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
 }
 
 /// Whether a header can hold every value of the type; null has none, and needs none.
@@ -171,7 +171,7 @@ mod tests {
             } },
             "text": { "type": ["string", "null"], "default": { "x-mcp-header": "" } },
         } });
-        let marks = marked(&schema).unwrap();
+        let marks = header_arguments(&schema).unwrap();
         let headers: Vec<&str> = marks.iter().map(|marked| &*marked.header).collect();
         assert_eq!(headers, ["mcp-param-region", "mcp-param-limit"]);
         let arguments = json!({ "region": "eu", "options": { "limit": -7 } });
@@ -190,8 +190,8 @@ mod tests {
                 .collect();
             json!({ "properties": properties })
         };
-        assert_eq!(marked(&schema(64)).unwrap().len(), 64);
-        let why = marked(&schema(100_000)).unwrap_err();
+        assert_eq!(header_arguments(&schema(64)).unwrap().len(), 64);
+        let why = header_arguments(&schema(100_000)).unwrap_err();
         assert_eq!(why, "x-mcp-header is on more than 64 properties");
     }
 
@@ -231,7 +231,7 @@ mod tests {
             ),
             (string("A"), "x-mcp-header 'A' is not on a property of the arguments"),
         ] {
-            assert_eq!(marked(&schema).unwrap_err(), why, "{schema}");
+            assert_eq!(header_arguments(&schema).unwrap_err(), why, "{schema}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::handler::Origin;
+use super::origin::Origin;
 use crate::{
     object::ObjectText,
     types::{CacheHint, CacheScope, meta_key},
@@ -10,16 +10,16 @@ use crate::{
 
 /// The members that 2026-07-28 wants in every result: its type, how long it may be kept, and which server gave it.
 #[derive(Clone, Copy)]
-pub(super) struct Stamp<'a> {
+pub(in crate::server) struct Stamp<'a> {
     /// For results that may be kept.
-    pub(super) hint: Option<CacheHint>,
+    pub(in crate::server) hint: Option<CacheHint>,
     /// An `Implementation` as JSON; none where the result says it by itself.
-    pub(super) server_info: Option<&'a str>,
+    pub(in crate::server) server_info: Option<&'a str>,
 }
 
 impl Stamp<'_> {
     /// The members to put before and after those of a result that has none of them.
-    pub(super) fn members(&self) -> (String, String) {
+    pub(in crate::server) fn members(&self) -> (String, String) {
         let mut before = r#""resultType":"complete","#.to_owned();
         if let Some(hint) = self.hint {
             before +=
@@ -36,7 +36,7 @@ impl Stamp<'_> {
     ///
     /// Members that its origin does not answer for are replaced. A member that is there twice is there once afterwards:
     /// parsers do not agree which of the two counts. The server is always this one, whoever made the result.
-    pub(super) fn stamped(
+    pub(in crate::server) fn stamped(
         &self,
         result: &RawValue,
         origin: Origin,
