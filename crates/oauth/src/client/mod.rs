@@ -66,7 +66,6 @@ pub use self::{
 use crate::{
     ResourceMetadata, Secret, SigningKey,
     fetch::{Fetcher, Reach},
-    signing_key::base64url,
 };
 
 /// Authorization for one server.

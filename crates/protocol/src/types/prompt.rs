@@ -79,6 +79,21 @@ pub struct GetPromptResult {
     pub meta: Option<JsonObject>,
 }
 
+/// One message of the user.
+impl From<String> for GetPromptResult {
+    fn from(text: String) -> Self {
+        let message = PromptMessage { role: Role::User, content: Content::text(text) };
+        Self { messages: vec![message], ..Self::default() }
+    }
+}
+
+/// As from a `String`.
+impl From<&str> for GetPromptResult {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptMessage {

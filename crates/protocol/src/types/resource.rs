@@ -138,3 +138,17 @@ pub struct ResourceContents {
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
 }
+
+/// Text, whose URI is still to be filled in.
+impl From<String> for ResourceContents {
+    fn from(text: String) -> Self {
+        Self { text: Some(text), ..Self::default() }
+    }
+}
+
+/// As from a `String`.
+impl From<&str> for ResourceContents {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}

@@ -20,4 +20,5 @@ mod support;
 mod tasks;
 #[cfg(feature = "tls")]
 mod tls;
+mod toolbox;
 mod typed_client;

@@ -12,7 +12,7 @@ use super::endpoint::{Endpoint, is_events};
 use crate::{
     Era, Message, RequestId, Revision,
     client::{
-        authorizer::authorized_by,
+        authorization::authorized_by,
         error::ClientError,
         events::Progress,
         log_rate::LogRate,

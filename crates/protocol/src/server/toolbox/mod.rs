@@ -1,22 +1,33 @@
-//! Tools written as functions on types.
+//! Tools, resources and prompts written as functions.
 
-use std::{borrow::Cow, fmt::Display, future::Future, pin::Pin, sync::Arc};
+mod listed;
+mod output;
+mod schema;
+
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::{Serialize, de::DeserializeOwned};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json, value::RawValue};
 
+pub use self::output::{Json, ToolOutput};
+use self::{
+    listed::{ListedPrompt, ListedResource},
+    schema::{object_schema_of, takes_nothing},
+};
 use super::{Handler, Reply, RequestContext, ServerDescription, TaskOptions, ToolSchema, page};
 use crate::{
     RpcError,
     types::{
-        CallToolParams, CallToolResult, Content, Implementation, ListChanged, ListToolsResult,
+        CallToolParams, CallToolResult, GetPromptParams, GetPromptResult, Implementation,
+        JsonObject, ListChanged, ListPromptsResult, ListResourcesResult, ListToolsResult, Prompt,
+        ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourcesCapability,
         ServerCapabilities, TASKS_EXTENSION, Tool,
     },
 };
 
-/// A server made of typed tools.
+/// A server made of typed tools, resources and prompts.
 ///
 /// A tool's schema comes from its argument type, and each call's arguments are checked against it. Arguments that do
 /// not fit are a failed tool call, which a model can mend (2025-11-25, "Error Handling").
@@ -27,12 +38,14 @@ use crate::{
 /// struct Add { a: i64, b: i64 }
 ///
 /// let adder = Toolbox::new("adder", "1.0.0")
-///     .tool("add", "Adds two numbers.", async |add: Add, _| Ok::<_, String>((add.a + add.b).to_string()));
+///     .tool("add", "Adds two numbers.", async |add: Add, _| (add.a + add.b).to_string());
 /// assert_eq!(adder.tools().next().unwrap().input_schema["required"], serde_json::json!(["a", "b"]));
 /// ```
 pub struct Toolbox {
     description: ServerDescription,
     tools: Vec<TypedTool>,
+    resources: Vec<ListedResource>,
+    prompts: Vec<ListedPrompt>,
     page_size: usize,
 }
 
@@ -47,13 +60,11 @@ struct TypedTool {
 }
 
 impl TypedTool {
-    fn new<A, F, Fut, R, E>(name: String, description: String, call: F) -> Self
+    fn new<A, F, Fut>(name: String, description: String, call: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send,
         F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, E>> + Send + 'static,
-        R: ToolOutput,
-        E: Display,
+        Fut: Future<Output: ToolOutput> + Send + 'static,
     {
         let input_schema = object_schema_of::<A>().expect("a tool's arguments are an object");
         let call = Arc::new(call);
@@ -61,7 +72,7 @@ impl TypedTool {
             name,
             description: Some(description),
             input_schema,
-            output_schema: R::output_schema(),
+            output_schema: Fut::Output::output_schema(),
             ..Tool::default()
         };
         Self {
@@ -76,10 +87,7 @@ impl TypedTool {
                     // The unit type takes no arguments, which JSON writes as an empty object.
                     let arguments = if takes_nothing::<A>() { Value::Null } else { arguments };
                     match serde_json::from_value::<A>(arguments) {
-                        Ok(arguments) => match call(arguments, cx).await {
-                            Ok(output) => output.into_result(),
-                            Err(error) => CallToolResult::error(error.to_string()),
-                        },
+                        Ok(arguments) => call(arguments, cx).await.into_result(),
                         Err(error) => {
                             CallToolResult::error(format!("arguments are not valid: {error}"))
                         }
@@ -104,6 +112,8 @@ impl Toolbox {
         Self {
             description: ServerDescription { info, capabilities, instructions: None },
             tools: Vec::new(),
+            resources: Vec::new(),
+            prompts: Vec::new(),
             page_size: 100,
         }
     }
@@ -144,14 +154,14 @@ impl Toolbox {
         self
     }
 
-    /// Adds a tool; one that has the name already is replaced. An `Err` of `call` is a failed tool call, shown to the
-    /// model.
+    /// Adds a tool; one that has the name already is replaced. An `Err` of `call` is a failed tool call, whose message the
+    /// model reads.
     ///
     /// # Panics
     /// When `A` is no object (arguments always are one), or its schema is not valid: faults of the type, found as soon as
     /// the program starts.
     #[must_use]
-    pub fn tool<A, F, Fut, R, E>(
+    pub fn tool<A, F, Fut>(
         self,
         name: impl Into<String>,
         description: impl Into<String>,
@@ -160,9 +170,7 @@ impl Toolbox {
     where
         A: DeserializeOwned + JsonSchema + Send,
         F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, E>> + Send + 'static,
-        R: ToolOutput,
-        E: Display,
+        Fut: Future<Output: ToolOutput> + Send + 'static,
     {
         self.add(TypedTool::new(name.into(), description.into(), call))
     }
@@ -173,7 +181,7 @@ impl Toolbox {
     /// # Panics
     /// As [`Self::tool`].
     #[must_use]
-    pub fn task_tool<A, F, Fut, R, E>(
+    pub fn task_tool<A, F, Fut>(
         mut self,
         name: impl Into<String>,
         description: impl Into<String>,
@@ -183,13 +191,52 @@ impl Toolbox {
     where
         A: DeserializeOwned + JsonSchema + Send,
         F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, E>> + Send + 'static,
-        R: ToolOutput,
-        E: Display,
+        Fut: Future<Output: ToolOutput> + Send + 'static,
     {
         self.description.capabilities.add_extension(TASKS_EXTENSION);
         let tool = TypedTool::new(name.into(), description.into(), call);
         self.add(TypedTool { task: Some(options), ..tool })
+    }
+
+    /// Adds a resource; one that has the URI already is replaced. `read` gives its text or its contents.
+    ///
+    /// ```
+    /// # use marquetry_protocol::{server::Toolbox, types::Resource};
+    /// let motd = Resource { uri: "motd://today".into(), name: "motd".into(), ..Resource::default() };
+    /// let server = Toolbox::new("motd", "1.0.0").resource(motd, async |_| Ok("Hello."));
+    /// ```
+    #[must_use]
+    pub fn resource<F, Fut, C>(mut self, resource: Resource, read: F) -> Self
+    where
+        F: Fn(RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<C, RpcError>> + Send + 'static,
+        C: Into<ResourceContents>,
+    {
+        self.description.capabilities.resources.get_or_insert_with(ResourcesCapability::default);
+        self.resources.retain(|known| known.resource.uri != resource.uri);
+        self.resources.push(ListedResource::new(resource, read));
+        self
+    }
+
+    /// Adds a prompt; one that has the name already is replaced. `get` fills it in with the arguments, by their names.
+    ///
+    /// ```
+    /// # use marquetry_protocol::{server::Toolbox, types::Prompt};
+    /// let greet = Prompt { name: "greet".into(), ..Prompt::default() };
+    /// let server = Toolbox::new("greeter", "1.0.0")
+    ///     .prompt(greet, async |arguments, _| Ok(format!("Greet {}.", arguments["who"])));
+    /// ```
+    #[must_use]
+    pub fn prompt<F, Fut, P>(mut self, prompt: Prompt, get: F) -> Self
+    where
+        F: Fn(JsonObject, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<P, RpcError>> + Send + 'static,
+        P: Into<GetPromptResult>,
+    {
+        self.description.capabilities.prompts.get_or_insert_with(ListChanged::default);
+        self.prompts.retain(|known| known.prompt.name != prompt.name);
+        self.prompts.push(ListedPrompt::new(prompt, get));
+        self
     }
 
     fn add(mut self, typed: TypedTool) -> Self {
@@ -270,103 +317,61 @@ impl Handler for Toolbox {
             })?;
         result.try_into()
     }
-}
 
-/// A result type of typed tools.
-pub trait ToolOutput: Send {
-    /// The schema of the answer's `structuredContent`, if it has one.
-    #[must_use]
-    fn output_schema() -> Option<Value> {
-        None
-    }
-
-    /// The answer.
-    fn into_result(self) -> CallToolResult;
-}
-
-impl ToolOutput for CallToolResult {
-    fn into_result(self) -> CallToolResult {
-        self
-    }
-}
-
-impl ToolOutput for String {
-    fn into_result(self) -> CallToolResult {
-        CallToolResult::text(self)
-    }
-}
-
-impl ToolOutput for &str {
-    fn into_result(self) -> CallToolResult {
-        CallToolResult::text(self)
-    }
-}
-
-impl ToolOutput for Vec<Content> {
-    fn into_result(self) -> CallToolResult {
-        CallToolResult { content: self, ..CallToolResult::default() }
-    }
-}
-
-/// An answer as data: its type's schema is listed with the tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Json<T>(pub T);
-
-impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
-    fn output_schema() -> Option<Value> {
-        object_schema_of::<T>()
-    }
-
-    fn into_result(self) -> CallToolResult {
-        match serde_json::to_value(&self.0) {
-            Ok(value @ Value::Object(_)) => CallToolResult::structured(value),
-            // Only objects are structured content in every revision.
-            Ok(value) => CallToolResult::text(value.to_string()),
-            Err(error) => CallToolResult::error(format!("result is no JSON: {error}")),
+    async fn list_resources(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        if self.description.capabilities.resources.is_none() {
+            return Err(RpcError::method_not_found(cx.method()));
         }
+        let (range, next_cursor) = page(self.resources.len(), cursor, self.page_size)?;
+        let resources = self.resources[range].iter().map(|it| it.resource.clone()).collect();
+        Ok(ListResourcesResult { resources, next_cursor })
     }
-}
 
-/// The JSON Schema (2020-12) of a type whose values are objects; none for other types.
-fn object_schema_of<T: JsonSchema>() -> Option<Value> {
-    if takes_nothing::<T>() {
-        return Some(json!({ "type": "object", "additionalProperties": false }));
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let known = self.resources.iter().find(|known| known.resource.uri == params.uri);
+        let known = known.ok_or_else(|| match self.resources.is_empty() {
+            true => RpcError::method_not_found(cx.method()),
+            false => RpcError::resource_not_found(&params.uri),
+        })?;
+        let contents = known.read(cx.clone()).await?;
+        Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
     }
-    let mut schema =
-        SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
-    // A title is the type's name, which means nothing to a model.
-    schema.remove("title");
-    let mut schema = schema.to_value();
-    remove_integer_formats(&mut schema);
-    let members = schema.as_object_mut()?;
-    match members.get("type") {
-        Some(kind) if kind == "object" => {}
-        Some(_) => return None,
-        // A choice between objects; clients want it said.
-        None => _ = members.insert("type".to_owned(), json!("object")),
-    }
-    Some(schema)
-}
 
-fn takes_nothing<T: JsonSchema>() -> bool {
-    T::schema_name() == Cow::Borrowed("null")
-}
-
-/// `uint32` and the like are formats of this language, which validators elsewhere complain of.
-fn remove_integer_formats(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if members
-                .get("format")
-                .and_then(Value::as_str)
-                .is_some_and(|format| format.starts_with("uint") || format.starts_with("int"))
-            {
-                members.remove("format");
-            }
-            members.values_mut().for_each(remove_integer_formats);
+    async fn list_prompts(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
+        if self.description.capabilities.prompts.is_none() {
+            return Err(RpcError::method_not_found(cx.method()));
         }
-        Value::Array(items) => items.iter_mut().for_each(remove_integer_formats),
-        _ => {}
+        let (range, next_cursor) = page(self.prompts.len(), cursor, self.page_size)?;
+        let prompts = self.prompts[range].iter().map(|it| it.prompt.clone()).collect();
+        Ok(ListPromptsResult { prompts, next_cursor })
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let known = self.prompts.iter().find(|known| known.prompt.name == params.name);
+        let known = known.ok_or_else(|| match self.prompts.is_empty() {
+            true => RpcError::method_not_found(cx.method()),
+            false => RpcError::invalid_params(format!(
+                "unknown prompt '{}'",
+                crate::error::shortened(&params.name)
+            )),
+        })?;
+        Reply::json(&known.get(params.arguments.unwrap_or_default(), cx.clone()).await?)
     }
 }
 
