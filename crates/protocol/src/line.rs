@@ -19,6 +19,7 @@ pub(crate) enum Line {
 }
 
 /// Reads one line of at most `most` bytes into `buffer`. A last line without a line feed counts as one.
+#[cfg(any(test, fuzzing, feature = "server", feature = "stdio", feature = "http-client"))]
 pub(crate) async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,

@@ -22,6 +22,7 @@ pub(super) struct Conversation {
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
     /// Whose it is, where somebody looks.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,
