@@ -19,7 +19,7 @@ use crate::{EmbedError, Embedder, EmbeddingModel};
 /// let model = Prefixed::new(Arc::new(StaticModel::built_in()), "query: ", "passage: ");
 /// assert_eq!(model.model().identity, r#"minilm-static-256-i8 with "query: " and "passage: ""#);
 /// assert_eq!(model.embed_query("bread").await?, StaticModel::built_in().embed("query: bread"));
-/// # Ok::<(), marquetry_rag::EmbedError>(())
+/// # Ok::<(), marquetry_embed::EmbedError>(())
 /// # }).unwrap();
 /// ```
 pub struct Prefixed {

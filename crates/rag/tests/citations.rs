@@ -7,6 +7,7 @@ use marquetry_rag::{
     Caller, ChunkOptions, CitationLimits, CitationResolver, Citations, CiteRequest, Cited,
     Document, EmbeddingModel, Hint, MemoryRecords, MemoryStore, NewChunk, NewRecord, Pipeline,
     Record, RecordPatch, Records, ReferenceProblem, StaticModel, Strategy, extract,
+    record_document,
 };
 use proptest::{prelude::*, strategy::Strategy as _};
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ impl World {
     async fn vectorize(&self, record: &Record, text: &str) {
         let extracted = extract(text.as_bytes(), &Hint::file("a.txt")).unwrap();
         let options = ChunkOptions::new(Strategy::Sentence, 1).unwrap();
-        let document = self.records.document(record);
+        let document = record_document(record);
         self.pipeline.index(document, &extracted, &options).await.unwrap();
     }
 
@@ -49,7 +50,7 @@ impl World {
         let new =
             NewRecord::new("olio.llm.chatRequest", name).attribute("messages", messages.clone());
         let record = self.create(caller, new).await;
-        let mut document = self.records.document(&record);
+        let mut document = record_document(&record);
         document.vector_model = Document::CHAT_HISTORY.to_owned();
         document.metadata.extend(metadata.as_object().cloned().unwrap());
         let model = StaticModel::built_in();
@@ -129,7 +130,7 @@ async fn tags_alone_search_documents_and_chats() {
     let mut patch = RecordPatch::new();
     patch.tags = Some([uri(&tag)].into());
     let chat = world.records.update(&alice(), &uri(&chat), patch).await.unwrap();
-    let mut kept = world.records.document(&chat);
+    let mut kept = record_document(&chat);
     kept.vector_model = Document::CHAT_HISTORY.to_owned();
     let said = "user: My bread never rises.";
     let chunk = NewChunk::of_text(said, StaticModel::built_in().embed(said));

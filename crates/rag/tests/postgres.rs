@@ -1,7 +1,8 @@
 //! A store in a PostgreSQL: the same behaviour as everywhere, and what a server can do to its clients.
 
-#[path = "common/child.rs"]
+#[path = "../../index/tests/common/child.rs"]
 mod child;
+#[path = "../../index/tests/common/mod.rs"]
 mod common;
 
 use std::{
@@ -12,8 +13,8 @@ use std::{
 use child::{Child, end_with_parent};
 use common::{chunk, model, version, whole};
 use marquetry_rag::{
-    ChunkStore, Document, EmbeddingModel, Filter, PostgresOptions, PostgresRecords, PostgresStore,
-    Put, Record, RecordFilter, RecordStore, SearchRequest, StoreError,
+    ChunkStore, DatabaseError, Document, EmbeddingModel, Filter, PostgresOptions, PostgresRecords,
+    PostgresStore, Put, Record, RecordFilter, RecordStore, SearchRequest, StoreError,
     conformance::{self, embed},
     record_conformance,
 };
@@ -127,7 +128,7 @@ async fn nobody_waits_for_the_index() {
     let stores = [
         open_with(&url, |options| options.scan_up_to = 1).await,
         open_with(&url, |options| {
-            (options.scan_up_to, options.max_connections) = (1, 1);
+            (options.scan_up_to, options.pool.max_connections) = (1, 1);
         })
         .await,
     ];
@@ -356,7 +357,10 @@ async fn tables_of_newer_programs_are_refused() {
     drop(open(&url).await);
     connect(&url).await.batch_execute("UPDATE rag_state SET version = 4").await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
-    assert!(matches!(error, StoreError::NewerSchema { found: 4, known: 3 }), "{error}");
+    assert!(
+        matches!(error, StoreError::Database(DatabaseError::NewerSchema { found: 4, known: 3 })),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -380,7 +384,7 @@ async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
 async fn records_conform() {
     let Some(url) = database().await else { return };
     let store = open(&url).await;
-    let records = store.records().await.unwrap();
+    let records = PostgresRecords::with_pool(store.pool().clone(), 64 << 20).await.unwrap();
     let record = Record::new("data.note", "N").with_object_id("n");
     records.put(Put::new(record).with_content("\0\u{fffd}")).await.unwrap();
     drop((store, records));
@@ -447,9 +451,9 @@ async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
     assert!(!at_work.is_finished());
     server.stop();
     let error = at_work.await.unwrap().unwrap_err();
-    assert!(matches!(error, StoreError::Disconnected(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Database(DatabaseError::Disconnected(_))), "{error:?}");
     let error = store.search(&SearchRequest::new("version", None)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Disconnected(_)), "{error:?}");
+    assert!(matches!(error, StoreError::Database(DatabaseError::Disconnected(_))), "{error:?}");
     let message = error.to_string();
     assert!(message.starts_with("no connection to the database: "), "{message}");
     assert_eq!(message.matches(password(&url)).count(), 0, "{message}");
@@ -465,10 +469,10 @@ async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
 async fn waiting_has_an_end() {
     let Some(url) = database().await else { return };
     let short = Duration::from_millis(300);
-    let timeout = open_with(&url, |options| options.statement_timeout = short).await;
-    let busy = open_with(&url, |options| options.lock_timeout = short).await;
+    let timeout = open_with(&url, |options| options.pool.statement_timeout = short).await;
+    let busy = open_with(&url, |options| options.pool.lock_timeout = short).await;
     let narrow = open_with(&url, |options| {
-        (options.max_connections, options.connect_timeout) = (1, short);
+        (options.pool.max_connections, options.pool.connect_timeout) = (1, short);
     })
     .await;
     timeout.replace(Document::new("doc"), version(1)).await.unwrap();
@@ -476,9 +480,9 @@ async fn waiting_has_an_end() {
     let client = connect(&url).await;
     client.batch_execute("BEGIN; SELECT * FROM rag_state FOR UPDATE").await.unwrap();
     let error = timeout.replace(Document::new("doc"), version(2)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Timeout), "{error:?}");
+    assert!(matches!(error, StoreError::Database(DatabaseError::Timeout)), "{error:?}");
     let error = busy.replace(Document::new("doc"), version(2)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Busy), "{error:?}");
+    assert!(matches!(error, StoreError::Database(DatabaseError::Busy)), "{error:?}");
     // Readers wait for nobody.
     assert_eq!(busy.search(&SearchRequest::new("version", None)).await.unwrap().len(), 2);
 
@@ -500,7 +504,7 @@ async fn waiting_has_an_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
     let Some(url) = database().await else { return };
-    let store = open_with(&url, |options| options.max_connections = 1).await;
+    let store = open_with(&url, |options| options.pool.max_connections = 1).await;
     let mut undone = 0;
     for millis in (0..60).step_by(3) {
         store.replace(Document::new("doc"), version(1)).await.unwrap();
@@ -523,8 +527,8 @@ async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_nobody_waits_for_is_cancelled() {
     let Some(url) = database().await else { return };
-    let store = open_with(&url, |options| options.max_connections = 2).await;
-    let records = store.records().await.unwrap();
+    let store = open_with(&url, |options| options.pool.max_connections = 2).await;
+    let records = PostgresRecords::with_pool(store.pool().clone(), 64 << 20).await.unwrap();
     store.replace(Document::new("doc"), version(1)).await.unwrap();
     let client = connect(&url).await;
     let lock = "BEGIN; SELECT * FROM rag_state FOR UPDATE; SELECT * FROM record_state FOR UPDATE";
@@ -554,7 +558,7 @@ async fn a_statement_that_nobody_waits_for_is_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_hits_nobody_else() {
     let Some(url) = database().await else { return };
-    let store = open_with(&url, |options| options.max_connections = 1).await;
+    let store = open_with(&url, |options| options.pool.max_connections = 1).await;
     store.replace(Document::new("doc"), version(1)).await.unwrap();
     let client = connect(&url).await;
     // Around the moment at which the cancellation is sent.
@@ -678,7 +682,7 @@ async fn tls_is_spoken_with_who_shows_the_right_certificate() {
     for mode in ["require", "verify-full"] {
         let options = format!("sslmode={mode}&sslrootcert={CERTIFICATE}");
         let store = open_with(&by_tls("localhost", &options), |options| {
-            (options.max_connections, options.scan_up_to) = (1, 1);
+            (options.pool.max_connections, options.scan_up_to) = (1, 1);
         })
         .await;
         store.replace(Document::new("doc"), version(4)).await.unwrap();

@@ -2,18 +2,8 @@
 
 use std::{ops::Range, sync::LazyLock};
 
+use marquetry_index::Chapter;
 use regex::Regex;
-use serde::{Deserialize, Serialize};
-
-/// The chapter that a chunk is in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Chapter {
-    /// Its place among the chapters of the text, from 1, whatever number it calls itself.
-    pub number: usize,
-    /// Its title, without `Chapter 3:` or `##`; the whole line if there is no other title.
-    pub title: String,
-}
 
 /// `Chapter 3: Title`, `PART IV`, `Chapter One. Title`.
 static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
@@ -47,7 +37,7 @@ pub(crate) fn divide(text: &str, headings: &[Heading]) -> Vec<(Range<usize>, Opt
     let before = (0..ends.clone().next().unwrap_or(text.len()), None);
     let chapters = headings.iter().enumerate().zip(starts.zip(ends.skip(1)));
     let chapters = chapters.map(|((place, heading), (start, end))| {
-        (start..end, Some(Chapter { number: place + 1, title: heading.title.clone() }))
+        (start..end, Some(Chapter::new(place + 1, &heading.title)))
     });
     std::iter::once(before)
         .chain(chapters)

@@ -10,11 +10,12 @@ use std::{num::NonZeroUsize, ops::Range, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Stop, Stopped};
+use marquetry_extract::{Stop, Stopped};
+use marquetry_index::{Chapter, NewChunk};
+
 use cutter::Cutter;
 use sentences::each_sentence;
 
-pub use chapters::Chapter;
 pub use extracted::{chunk_extracted, chunk_extracted_until};
 
 /// What chunks are made of.
@@ -168,6 +169,16 @@ pub struct Chunk {
     pub sentences: usize,
     /// How many words it has.
     pub words: usize,
+}
+
+impl Chunk {
+    /// Returns the chunk with its vector, to be stored.
+    pub fn with_vector(self, vector: Vec<f32>) -> NewChunk {
+        let Self { content, span, page, chapter, headings, .. } = self;
+        let mut chunk = NewChunk::of_text(content, vector);
+        (chunk.span, chunk.page, chunk.chapter, chunk.headings) = (span, page, chapter, headings);
+        chunk
+    }
 }
 
 /// Cuts a text. Blank text gives no chunks.

@@ -4,7 +4,7 @@ use marquetry_context_blocks::{Builder, Context};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{search::Hit, store::StoredChunk};
+use marquetry_index::{Hit, StoredChunk};
 
 /// The schema of a block with passages that were searched for.
 pub(super) const SEARCH_RESULT: &str = "urn:am7:vector:search-result";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{CitationLimits, block::CitedMessage, known::Known};
-use crate::record::Record;
+use marquetry_records::Record;
 
 /// The newest messages of a chat, the oldest of them first, and how many older ones there are.
 ///

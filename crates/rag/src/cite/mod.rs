@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 use marquetry_context_blocks::Builder;
 use marquetry_embed::EmbedError;
+use marquetry_index::StoreError;
+use marquetry_records::{Caller, Record, RecordError, Records};
 
 pub use self::{
     block::{CitationBlock, Cited, CitedMessage, Offsets, Passage},
@@ -18,11 +20,7 @@ pub use self::{
     reference::ReferenceProblem,
 };
 use self::{known::Known, reference::Reference, search::Search};
-use crate::{
-    pipeline::{Pipeline, PipelineError},
-    record::{Caller, Record, RecordError, Records},
-    store::StoreError,
-};
+use crate::pipeline::{Pipeline, PipelineError};
 
 /// Finds what is known of a question in what somebody refers to.
 ///

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use marquetry_context_blocks::Am7Uri;
-use serde_json::{Map, json};
+use marquetry_index::{Document, Filter, Hit, SearchRequest};
+use marquetry_records::{Caller, Record, RecordError};
 use tokio::sync::Mutex;
 
 use super::{CitationResolver, CiteError, Passage, block::Source};
-use crate::{
-    record::{Caller, Record, RecordError, Records},
-    search::{Hit, SearchRequest},
-    store::{Document, Filter},
-};
+use crate::record_document::is_current;
 
 /// What is asked, with its vector, which is made once.
 pub(super) struct Question {
@@ -52,7 +49,8 @@ impl<'a> Search<'a> {
     /// Chunks with all of the tags, of documents and of chats.
     pub(super) async fn tags(&self, tags: &[String]) -> Result<Vec<Passage>, CiteError> {
         let models = [Document::VECTOR_MODEL, Document::CHAT_HISTORY].map(str::to_owned).into();
-        let filter = Filter { tags: tags.to_vec(), vector_models: models, ..Filter::default() };
+        let mut filter = Filter::default();
+        (filter.tags, filter.vector_models) = (tags.to_vec(), models);
         self.passages(filter).await
     }
 
@@ -64,11 +62,8 @@ impl<'a> Search<'a> {
     ) -> Result<Vec<Passage>, CiteError> {
         let mut passages = Vec::new();
         for role in ["systemCharacterUri", "userCharacterUri"] {
-            let filter = Filter {
-                vector_models: vec![Document::CHAT_HISTORY.to_owned()],
-                metadata: Map::from_iter([(role.to_owned(), json!(uri))]),
-                ..Filter::default()
-            };
+            let mut filter = Filter::default().metadata(role, uri);
+            filter.vector_models = vec![Document::CHAT_HISTORY.to_owned()];
             passages.extend(self.passages(filter).await?);
         }
         passages.extend(self.record(uri, record).await?);
@@ -205,7 +200,7 @@ impl<'a> Search<'a> {
             }
             Some(document) if uri.starts_with("am7:") => {
                 let record = self.resolver.record(self.caller, uri).await?;
-                record.is_some_and(|record| Records::is_current(&document, &record))
+                record.is_some_and(|record| is_current(&document, &record))
             }
             document => document.is_some(),
         };

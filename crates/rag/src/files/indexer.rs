@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport,
+    FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
     identity::of_path,
     keep::{self, Keeper, Prepared},
     place::{Target, path_of, resolved},
@@ -22,10 +22,7 @@ use super::{
     read::{self, Contents, Stamp},
     walk::{Found, PathKey, count, key, walk},
 };
-use crate::{
-    Caller, Document, Extracted, Hint, Pipeline, RecordError, RecordStoreError, Records, Stop,
-    extract,
-};
+use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
 
 /// Indexes files in the name of somebody, as records of the type `data.data` with their text as content.
 ///
@@ -121,7 +118,7 @@ impl Indexer {
         &mut self,
         arguments: &[OsString],
         watch: impl FnMut(&FileEvent<'_>),
-    ) -> Result<IndexReport, RecordError> {
+    ) -> Result<IndexReport, IndexError> {
         self.run_until(arguments, watch, std::future::pending()).await
     }
 
@@ -136,7 +133,7 @@ impl Indexer {
         arguments: &[OsString],
         mut watch: impl FnMut(&FileEvent<'_>),
         stop: impl Future<Output = ()>,
-    ) -> Result<IndexReport, RecordError> {
+    ) -> Result<IndexReport, IndexError> {
         let mut stop = std::pin::pin!(stop);
         let started = Instant::now();
         let mut report = IndexReport::default();
@@ -240,7 +237,7 @@ impl Indexer {
                     let outcome = FileOutcome::Unchanged;
                     watch(&FileEvent::Done { path: &done.path, outcome });
                 }
-                Err(FileProblem::Store(error)) => return Err(RecordStoreError::Store(error).into()),
+                Err(FileProblem::Store(error)) => return Err(error.into()),
                 Err(problem) => {
                     watch(&FileEvent::Done {
                         path: &done.path,

@@ -11,10 +11,10 @@ use marquetry_extract::is_source_code;
 use serde_json::{Map, Value, json};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use super::{FileOptions, FileProblem};
+use super::{FileOptions, FileProblem, IndexError};
 use crate::{
     Caller, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord, Pipeline, Record,
-    RecordError, RecordPatch, RecordStoreError, Records, StoreError, record::model::GROUP,
+    RecordError, RecordPatch, RecordStoreError, Records, record_document,
 };
 
 /// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
@@ -130,7 +130,7 @@ impl Keeper {
     pub(super) async fn keep(
         &self,
         files: Vec<Prepared>,
-    ) -> Result<Vec<(Prepared, FileProblem)>, RecordError> {
+    ) -> Result<Vec<(Prepared, FileProblem)>, IndexError> {
         if self.options.dry_run || files.is_empty() {
             return Ok(Vec::new());
         }
@@ -138,14 +138,15 @@ impl Keeper {
         for mut file in files {
             match self.record(&file).await {
                 Ok(document) => documents.push((document, std::mem::take(&mut file.chunks))),
-                Err(error @ RecordError::Store(RecordStoreError::Store(_))) => return Err(error),
+                Err(error @ RecordError::Store(RecordStoreError::Database(_))) => {
+                    return Err(error.into());
+                }
                 Err(error) => refused.push((file, error.into())),
             }
         }
         // The text is kept before its chunks: whoever dies in between finds the old chunks, and the next run sees by
         // their hash that they are not those of the file.
-        let kept = self.pipeline.store().replace_all(documents).await;
-        kept.map_err(RecordStoreError::Store)?;
+        self.pipeline.store().replace_all(documents).await?;
         Ok(refused)
     }
 
@@ -179,7 +180,7 @@ impl Keeper {
                 created => created?,
             },
         };
-        let mut document = self.records.document(&record);
+        let mut document = record_document(&record);
         name(&mut document, &file.path, &file.extracted, &file.source);
         document.media_type = Some(file.extracted.mime_type.clone());
         document.content_hash = Some(file.hash.clone());
@@ -207,10 +208,9 @@ impl Keeper {
         let mut group = self.group(&file.path);
         loop {
             let mut new = NewRecord::new("data.data", file_name(&file.path))
-                .object_id(&file.object_id)
+                .file_id(&file.object_id)
                 .group(&group)
                 .content(file.media_type(), content.to_vec());
-            new.is_of_file = true;
             new.tags.clone_from(&self.tags);
             new.attributes = file.attributes();
             match self.records.create(&self.caller, new).await {
@@ -245,20 +245,18 @@ impl Keeper {
     }
 
     /// Removes a document with its record, and the groups that its folder leaves empty.
-    pub(super) async fn remove(&self, uri: &str) -> Result<(), RecordError> {
+    pub(super) async fn remove(&self, uri: &str) -> Result<(), IndexError> {
         match self.records.get(&self.caller, uri).await {
             Ok(record) => self.check_own(&record)?,
             Err(RecordError::NotFound(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         // Without its chunks nobody finds a record that is about to go.
-        let chunks: Result<u64, StoreError> =
-            self.pipeline.store().delete(&Filter::scope(uri)).await;
-        chunks.map_err(RecordStoreError::Store)?;
+        self.pipeline.store().delete(&Filter::scope(uri)).await?;
         match self.records.delete(&self.caller, uri, None).await {
-            Ok(record) => self.remove_empty(record.group.unwrap_or_default()).await,
+            Ok(record) => Ok(self.remove_empty(record.group.unwrap_or_default()).await?),
             Err(RecordError::NotFound(_)) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -269,7 +267,7 @@ impl Keeper {
             let Some((around, name)) = path.rsplit_once('/') else { break };
             let found = self.records.find(&self.caller, around, name).await?;
             let as_made = |group: &&Record| {
-                group.kind == GROUP
+                group.kind == Record::GROUP
                     && group.revision == 1
                     && group.readers.is_empty()
                     && group.writers.is_empty()

@@ -1,5 +1,6 @@
-//! Files and folders of this machine: what is in them becomes text that is found, and records that say where it is from.
+//! Indexes files and folders of this machine, as records that say where their text is from.
 
+mod error;
 mod identity;
 mod indexer;
 mod keep;
@@ -12,6 +13,7 @@ mod report;
 mod walk;
 
 pub use self::{
+    error::IndexError,
     identity::file_record_uri,
     indexer::Indexer,
     keep::FILE_MEDIA_TYPE,

@@ -10,7 +10,7 @@ use super::{
     place::path_of,
     walk::{Walked, key},
 };
-use crate::{Caller, Filter, Pipeline, RecordStoreError};
+use crate::{Caller, Filter, Pipeline, StoreError};
 
 /// What somebody named, as far as it concerns what was indexed before.
 pub(super) struct Scope(PathBuf);
@@ -39,16 +39,16 @@ pub(super) async fn find(
     caller: &Caller,
     scopes: &[Scope],
     walked: &Walked,
-) -> Result<Vec<Gone>, RecordStoreError> {
-    let mut filter = Filter { owners: vec![caller.user.clone()], ..Filter::default() };
+) -> Result<Vec<Gone>, StoreError> {
+    let mut filter = Filter::default();
+    filter.owners = vec![caller.user.clone()];
     let (key_of, value) = Prepared::ORIGIN;
     filter.metadata.insert(key_of.to_owned(), value.into());
     let named: Vec<&PathBuf> =
         scopes.iter().map(|scope| &scope.0).filter(|path| !is_absent(path)).collect();
     let (mut gone, mut after) = (Vec::new(), None::<String>);
     loop {
-        let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await;
-        let page = page.map_err(RecordStoreError::Store)?;
+        let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await?;
         let Some(last) = page.last() else { return Ok(gone) };
         after = Some(last.uri.clone());
         for document in page {

@@ -5,14 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use marquetry_database::blocking;
 use marquetry_embed::{EmbedError, Embedder};
 use marquetry_extract::{Extracted, Stop};
+use marquetry_index::{ChunkStore, Document, Hit, NewChunk, SearchRequest, StoreError};
 
-use crate::{
-    chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until},
-    search::{Hit, SearchRequest},
-    store::{ChunkStore, Document, NewChunk, StoreError, blocking},
-};
+use crate::chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until};
 
 /// A store with the model that fills it and asks it.
 ///
@@ -162,14 +160,15 @@ impl Pipeline {
         let cutting = stop.clone();
         let chunks = {
             let caller = stop.on_drop();
-            let work = move || Ok(this.preview_until(&extracted, &options, &cutting));
+            let work =
+                move || Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting));
             let chunks = blocking(work).await;
             // What fails may be tried again with other options.
             caller.disarm();
             chunks??
         };
         let chunks: Vec<_> =
-            chunks.into_iter().map(|chunk| NewChunk::new(chunk, Vec::new())).collect();
+            chunks.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect();
         let context = document.context();
         let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
         let vectors = match is_kept {
@@ -252,5 +251,9 @@ impl Pipeline {
 
 fn with_vectors(chunks: Vec<NewChunk>, vectors: Vec<Vec<f32>>) -> Vec<NewChunk> {
     let chunks = chunks.into_iter().zip(vectors);
-    chunks.map(|(chunk, vector)| NewChunk { vector, ..chunk }).collect()
+    let with_vector = |(mut chunk, vector): (NewChunk, _)| {
+        chunk.vector = vector;
+        chunk
+    };
+    chunks.map(with_vector).collect()
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 use marquetry_rag::{
     Caller, ChunkOptions, EmbedError, Embedder, EmbeddingModel, FileEvent, FileOptions,
     IndexReport, MemoryRecords, NewRecord, Pipeline, Record, RecordLimits, Records, StaticModel,
-    Strategy,
+    Strategy, record_document,
 };
 
 use crate::world::{World, refused};
@@ -364,7 +364,7 @@ async fn a_file_is_never_written_into_the_record_of_somebody_else() {
     assert!(content.is_none_or(|content| content.is_empty()), "the other reads nothing of it");
     assert_eq!(world.search("secret").await.len(), 0);
     // Nor where the other's record is found already.
-    let document = world.records.document(&world.records.get(&other, &uri).await.unwrap());
+    let document = record_document(&world.records.get(&other, &uri).await.unwrap());
     world.pipeline.store().replace(document, Vec::new()).await.unwrap();
     assert_eq!(world.index(FileOptions::default()).await.failed, 1);
 }

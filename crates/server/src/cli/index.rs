@@ -14,8 +14,8 @@ use std::{
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use marquetry_rag::{
-    ChunkOptions, FileEvent, FileOptions, FileOutcome, FileProblem, IndexReport, Indexer,
-    RecordError, RecordStoreError, Refused, StoreError, Strategy, file_uri,
+    ChunkOptions, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
+    Indexer, Refused, Strategy, file_uri,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -174,14 +174,15 @@ async fn work(
     indexer: &mut Indexer,
     told: &CancellationToken,
 ) -> Result<(), Failure> {
-    let report = once(arguments, indexer, true, told).await.map_err(|error| match error {
-        RecordError::Store(error) => {
+    let report = once(arguments, indexer, true, told).await.map_err(|error| {
+        if error.is_of_database() {
             let error = error.to_string();
             // Of the last files it is true, of those before it is not.
             let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
             Failure::new(format!("{what}; the files before are indexed, and the next run goes on"))
+        } else {
+            error.into()
         }
-        error => error.into(),
     })?;
     tell(arguments, &report)?;
     if report.stopped {
@@ -258,7 +259,7 @@ async fn watch(
         last = match once(arguments, indexer, false, told).await {
             Ok(report) => report,
             // Somebody else writes just now; the files will still be changed the next time.
-            Err(RecordError::Store(RecordStoreError::Store(StoreError::Busy))) => continue,
+            Err(error) if error.is_busy() => continue,
             Err(error) => return Err(error.into()),
         };
         let now = Said::of(&last);
@@ -297,7 +298,7 @@ async fn once(
     indexer: &mut Indexer,
     says: bool,
     told: &CancellationToken,
-) -> Result<IndexReport, RecordError> {
+) -> Result<IndexReport, IndexError> {
     let bar = Bar::new(says && io::stderr().is_terminal());
     let says = says && !arguments.knowledge.is_json();
     let mut named = 0;

@@ -6,7 +6,9 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use marquetry_rag::{PipelineError, RecordError, RecordStoreError, SearchRequest, StoreError};
+use marquetry_rag::{
+    IndexError, PipelineError, RecordError, RecordStoreError, SearchRequest, StoreError,
+};
 
 use super::{Failure, print};
 use crate::{
@@ -178,6 +180,15 @@ impl From<PipelineError> for Failure {
 impl From<RecordStoreError> for Failure {
     fn from(error: RecordStoreError) -> Self {
         Self::new(error)
+    }
+}
+
+impl From<IndexError> for Failure {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Records(error) => error.into(),
+            error => Self::new(error),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use marquetry_protocol::RpcError;
 use marquetry_rag::{
-    ChunkError, ExtractError, PipelineError, RecordError, RecordStoreError, StoreError,
+    ChunkError, DatabaseError, ExtractError, PipelineError, RecordError, RecordStoreError,
+    StoreError,
 };
 
 use serde_json::json;
@@ -111,7 +112,7 @@ impl From<RecordError> for Failure {
             RecordError::Store(RecordStoreError::ContentTooLarge { .. }) => {
                 ErrorCode::LimitExceeded
             }
-            RecordError::Store(RecordStoreError::Store(error)) => code_of(error),
+            RecordError::Store(RecordStoreError::Database(error)) => code_of_database(error),
             _ => ErrorCode::InvalidParams,
         };
         Self::new(code, error.to_string())
@@ -136,13 +137,20 @@ fn code_of(error: &StoreError) -> ErrorCode {
             ErrorCode::LimitExceeded
         }
         StoreError::Fusion => ErrorCode::InvalidParams,
-        StoreError::Full
-        | StoreError::Busy
-        | StoreError::ReadOnly
-        | StoreError::Closed
-        | StoreError::Disconnected(_)
-        | StoreError::NoConnection { .. }
-        | StoreError::Timeout => ErrorCode::Unavailable,
+        StoreError::Database(error) => code_of_database(error),
+        _ => ErrorCode::Internal,
+    }
+}
+
+fn code_of_database(error: &DatabaseError) -> ErrorCode {
+    match error {
+        DatabaseError::Full
+        | DatabaseError::Busy
+        | DatabaseError::ReadOnly
+        | DatabaseError::Closed
+        | DatabaseError::Disconnected(_)
+        | DatabaseError::NoConnection { .. }
+        | DatabaseError::Timeout => ErrorCode::Unavailable,
         _ => ErrorCode::Internal,
     }
 }

@@ -12,7 +12,7 @@ mod vectorize;
 mod watch;
 mod work;
 
-use marquetry_rag::{Caller, Pipeline, RecordError, Records, StoreError};
+use marquetry_rag::{Caller, DatabaseError, Pipeline, RecordError, Records, StoreError};
 
 use self::open::Use;
 
@@ -88,11 +88,12 @@ impl Knowledge {
             return Err(first.into());
         }
         // Which of several errors it is depends on what exactly cannot be written.
-        if !matches!(first, StoreError::ReadOnly | StoreError::Engine(_)) {
+        use DatabaseError::{Engine, ReadOnly};
+        if !matches!(first, StoreError::Database(ReadOnly | Engine(_))) {
             return Err(first.into());
         }
         match Self::open_for(config, Use::Read).await {
-            Err(KnowledgeError::Store(StoreError::Engine(_))) => Err(first.into()),
+            Err(KnowledgeError::Store(StoreError::Database(Engine(_)))) => Err(first.into()),
             opened => opened,
         }
     }

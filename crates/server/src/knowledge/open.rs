@@ -115,10 +115,11 @@ async fn postgres(
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let mut options = marquetry_rag::PostgresOptions::default();
     options.reset = wanted == Use::Reset;
-    options.max_content_bytes = limits.max_content_bytes as u64;
     let model = embedder.model().clone();
     let chunks = marquetry_rag::PostgresStore::open_with(url, model, options).await?;
-    let records = chunks.records().await?;
+    let max_content_bytes = limits.max_content_bytes as u64;
+    let records =
+        marquetry_rag::PostgresRecords::with_pool(chunks.pool().clone(), max_content_bytes).await?;
     let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
     Ok((Records::with_limits(Arc::new(records), limits), pipeline))
 }

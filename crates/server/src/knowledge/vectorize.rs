@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
     ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError,
-    Record, RecordError, RecordPatch, Records, Stop, Strategy,
+    Record, RecordError, RecordPatch, Stop, Strategy, is_current, record_document,
 };
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl Knowledge {
 
     /// Whether a document is made of another state of its record.
     pub(super) fn is_stale(document: &Document, record: &Record) -> bool {
-        !Records::is_current(document, record)
+        !is_current(document, record)
     }
 
     /// Whether a document was left behind already before the last change of its record, so that its chunks may hold
@@ -196,7 +196,7 @@ impl Knowledge {
 
     /// The document of a record, which keeps what only its maker knows.
     fn document_for(&self, record: &Record, old: Option<Document>) -> Document {
-        let mut document = self.records.document(record);
+        let mut document = record_document(record);
         if let Some(old) = old {
             document.vector_model = old.vector_model;
             document.media_type = old.media_type;

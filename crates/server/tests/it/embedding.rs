@@ -15,7 +15,7 @@ fn minilm() -> Option<PathBuf> {
     if folder.join("version").exists() {
         return Some(folder);
     }
-    let missing = "all-MiniLM-L6-v2 not found; run crates/rag/tests/embedding/install";
+    let missing = "all-MiniLM-L6-v2 not found; run crates/embed/tests/embedding/install";
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{missing}");
     // Not `eprintln!`, whose output the test harness keeps to itself when a test passes.
     let _ = std::io::stderr().write_all(format!("SKIPPED (1): {missing}\n").as_bytes());

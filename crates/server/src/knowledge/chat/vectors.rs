@@ -1,6 +1,6 @@
 //! A chat as a document: found by what was said in it, and by who spoke.
 
-use marquetry_rag::{ChunkOptions, Document, NewChunk, Record, chunk};
+use marquetry_rag::{ChunkOptions, Document, NewChunk, Record, chunk, record_document};
 use serde_json::{Map, json};
 
 use super::{history::History, narrative::Speakers};
@@ -65,7 +65,7 @@ pub(super) async fn keep(
         chunk.span = span;
         chunk
     });
-    let mut document = knowledge.records.document(chat);
+    let mut document = record_document(chat);
     document.vector_model = Document::CHAT_HISTORY.to_owned();
     document.metadata.extend(parts.metadata());
     Ok(pipeline.store().replace(document, chunks.collect()).await?)

@@ -1,0 +1,20 @@
+//! Work that blocks.
+
+use crate::DatabaseError;
+
+/// Runs blocking work on Tokio's blocking threads. A panic in it goes on in the caller.
+///
+/// # Errors
+///
+/// What the work returns, or [`DatabaseError::Engine`] if the runtime is shutting down.
+pub async fn blocking<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(DatabaseError::engine(stopped).into()),
+        },
+    }
+}

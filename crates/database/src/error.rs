@@ -1,0 +1,88 @@
+//! What can go wrong with a database.
+
+/// Why a database did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// A newer version of this program wrote the database.
+    #[error(
+        "the database has schema version {found}, this program knows versions up to {known}: use a newer one"
+    )]
+    NewerSchema {
+        /// The version of the database.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// An older version of this program wrote the database, in a form that is not read any more.
+    #[error(
+        "the database has schema version {found} of an older version of this program, and this one needs {needed}"
+    )]
+    OlderSchema {
+        /// The version of the database.
+        found: i64,
+        /// The version that this program reads.
+        needed: i64,
+    },
+    /// The disk or the database is full; nothing was changed.
+    #[error("the database is full, or the disk is; nothing was changed")]
+    Full,
+    /// The database can be read but not written; nothing was changed.
+    #[error(
+        "the database cannot be written: its file, its folder or its disk is read-only; nothing was changed"
+    )]
+    ReadOnly,
+    /// Another process kept the database locked for too long; nothing was changed.
+    #[error("the database is locked by another process; nothing was changed")]
+    Busy,
+    /// The database cannot be used at all.
+    #[error("the database cannot be used: {0}")]
+    Unusable(String),
+    /// The connection failed or broke. Whether the last write succeeded is unknown.
+    #[error("no connection to the database: {0}")]
+    Disconnected(String),
+    /// All connections of the pool are in use.
+    #[error("all {connections} connections to the database are in use (max_connections)")]
+    NoConnection {
+        /// The size of the pool.
+        connections: usize,
+    },
+    /// The database did not answer in time; nothing was changed.
+    #[error("the database took longer than it may (statement_timeout); nothing was changed")]
+    Timeout,
+    /// The role of this program may not do that.
+    #[error("the database failed: {0}")]
+    Denied(String),
+    /// The store is shutting down.
+    #[error("the store is closed")]
+    Closed,
+    /// The database holds values that no version of this program writes.
+    #[error("the database is damaged: {0}")]
+    Damaged(String),
+    /// The database engine failed.
+    #[error("the database failed: {0}")]
+    Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl DatabaseError {
+    /// Wraps another error as [`DatabaseError::Engine`].
+    pub fn engine(error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>) -> Self {
+        Self::Engine(error.into())
+    }
+
+    /// Wraps another error as [`DatabaseError::Damaged`].
+    pub fn damaged(what: impl std::fmt::Display) -> Self {
+        Self::Damaged(what.to_string())
+    }
+
+    /// Adds the path of a database to an error that says what is wrong with a file, but not with which one.
+    #[must_use]
+    pub fn in_file(self, path: &std::path::Path) -> Self {
+        match self {
+            Self::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
+                Self::Unusable(format!("{}: {problem}", path.display()))
+            }
+            error => error,
+        }
+    }
+}

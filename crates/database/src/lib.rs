@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod blocking;
+mod error;
+mod label;
+#[cfg(feature = "libsql")]
+pub mod libsql;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+
+pub use crate::{blocking::blocking, error::DatabaseError, label::label_hash};

@@ -1,0 +1,141 @@
+//! A file that is open as a database.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use libsql::{Builder, Connection, Database, OpenFlags};
+
+use super::{
+    engine::{self, error, wait},
+    path::{ready, to_read},
+};
+use crate::{DatabaseError, blocking};
+
+/// How many connections wait for the next readers.
+const MAX_IDLE: usize = 4;
+
+/// A database in one file, which several processes may use at once.
+///
+/// The file's name may become that of another file, or of none, while it is in use; what is written to it then is lost,
+/// so that every access checks it first.
+pub struct LibsqlFile {
+    database: Database,
+    path: PathBuf,
+    identity: Identity,
+    read_only: bool,
+    /// Connections that nobody reads from at the moment.
+    idle: Mutex<Vec<Connection>>,
+}
+
+#[cfg(unix)]
+type Identity = (u64, u64);
+#[cfg(not(unix))]
+type Identity = ();
+
+impl LibsqlFile {
+    /// Opens the database in a file, to be written as well or only to be read. If it is to be written, a missing file
+    /// is created, for its owner alone; the directory must be there. Nothing in the file is read yet.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Unusable`] for a path that cannot be a database, such as that of a folder;
+    /// [`DatabaseError::ReadOnly`] for a file that is to be written and cannot be.
+    pub fn open(path: &Path, read_only: bool) -> Result<Self, DatabaseError> {
+        let builder = match read_only {
+            false => Builder::new_local(ready(path)?),
+            true => Builder::new_local(to_read(path)?).flags(OpenFlags::SQLITE_OPEN_READ_ONLY),
+        };
+        let database = wait(builder.build()).map_err(error)?;
+        let path = std::path::absolute(path).map_err(DatabaseError::engine)?;
+        let identity = identity(&path).map_err(DatabaseError::engine)?;
+        Ok(Self { database, path, identity, read_only, idle: Mutex::default() })
+    }
+
+    /// Returns a connection that is ready to be used: it waits for locks, and writes in WAL mode.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check_unchanged`], and what the engine says.
+    pub fn connect(&self) -> Result<Connection, DatabaseError> {
+        // A further connection would go to another file.
+        self.check_unchanged()?;
+        let connection = self.database.connect().map_err(error)?;
+        engine::prepare(&connection, self.read_only)?;
+        Ok(connection)
+    }
+
+    /// Checks that the name of the file is still that of the open one.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Unusable`] if the file was removed, or another has its name.
+    pub fn check_unchanged(&self) -> Result<(), DatabaseError> {
+        if identity(&self.path).is_ok_and(|now| now == self.identity) {
+            return Ok(());
+        }
+        Err(DatabaseError::Unusable(format!(
+            "{} was removed or replaced while this program had it open: start the program again",
+            self.path.display()
+        )))
+    }
+
+    /// Checks that the database is new, or has one of these tables: one that has other tables alone belongs to another
+    /// program. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Unusable`] with the name of one of the other tables.
+    pub fn check_tables(&self, ours: &[&str]) -> Result<(), DatabaseError> {
+        engine::check_tables(&self.database.connect().map_err(error)?, ours)
+    }
+
+    /// Reads on Tokio's blocking threads, by a connection that later reads use again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::connect`], and what the work returns.
+    pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let file = Arc::clone(self);
+        blocking(move || {
+            file.check_unchanged()?;
+            let idle = file.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = match idle {
+                Some(connection) => connection,
+                None => file.connect()?,
+            };
+            let done = work(&connection)?;
+            let mut idle = file.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(connection);
+            }
+            Ok(done)
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for LibsqlFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LibsqlFile")
+            .field("path", &self.path)
+            .field("read_only", &self.read_only)
+            .finish_non_exhaustive()
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let found = fs::metadata(path)?;
+    #[cfg(unix)]
+    return Ok({
+        use std::os::unix::fs::MetadataExt;
+        (found.dev(), found.ino())
+    });
+    #[cfg(not(unix))]
+    Ok(drop(found))
+}

@@ -1,0 +1,146 @@
+//! Versions of the tables of one kind of data.
+
+use libsql::{Connection, params};
+
+use super::engine::{error, number, transaction, wait};
+use crate::DatabaseError;
+
+/// The tables of one kind of data, which may share a database with others.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    /// A table with the columns `name` and `value`, whose row `schema` has the version.
+    pub settings: &'static str,
+    /// The current version.
+    pub version: i64,
+    /// The statements that create all tables of the current version.
+    pub tables: &'static str,
+    /// Statements that change the tables of a version into those of the next one.
+    pub migrations: &'static [(i64, &'static str)],
+}
+
+impl Schema {
+    /// Creates the tables if there are none, migrates those of older versions, and checks the version. If the database
+    /// is only to be read, nothing is created or changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`]; [`DatabaseError::ReadOnly`] if there are no tables and none may be created.
+    pub fn open(&self, connection: &Connection, read_only: bool) -> Result<(), DatabaseError> {
+        let begin = if read_only { "BEGIN" } else { "BEGIN IMMEDIATE" };
+        transaction(connection, begin, || {
+            match (self.exists(connection)?, read_only) {
+                (false, true) => return Err(DatabaseError::ReadOnly),
+                (false, false) => self.create(connection)?,
+                (true, true) => {}
+                (true, false) => self.migrate(connection)?,
+            }
+            self.check(connection)
+        })
+    }
+
+    /// Returns whether the tables are there, of any version.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says.
+    pub fn exists(&self, connection: &Connection) -> Result<bool, DatabaseError> {
+        let sql = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", self.settings);
+        Ok(number(connection, &sql)? != Some(0))
+    }
+
+    /// Creates the tables.
+    ///
+    /// # Errors
+    ///
+    /// What the engine says, for example that there are tables.
+    pub fn create(&self, connection: &Connection) -> Result<(), DatabaseError> {
+        wait(connection.execute_batch(self.tables)).map_err(error)?;
+        let set = format!("INSERT INTO {} (name, value) VALUES ('schema', ?)", self.settings);
+        wait(connection.execute(&set, params![self.version])).map_err(error)?;
+        Ok(())
+    }
+
+    /// Checks that the tables have the current version.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::NewerSchema`] or [`DatabaseError::OlderSchema`] if not, [`DatabaseError::Damaged`] if they have
+    /// none.
+    pub fn check(&self, connection: &Connection) -> Result<(), DatabaseError> {
+        match self.found(connection)? {
+            Some(found) if found == self.version => Ok(()),
+            Some(found) if found > self.version => {
+                Err(DatabaseError::NewerSchema { found, known: self.version })
+            }
+            Some(found) if found > 0 => {
+                Err(DatabaseError::OlderSchema { found, needed: self.version })
+            }
+            _ => Err(DatabaseError::damaged(format_args!(
+                "{} has no known schema version",
+                self.settings
+            ))),
+        }
+    }
+
+    fn found(&self, connection: &Connection) -> Result<Option<i64>, DatabaseError> {
+        number(connection, &format!("SELECT value FROM {} WHERE name = 'schema'", self.settings))
+    }
+
+    fn migrate(&self, connection: &Connection) -> Result<(), DatabaseError> {
+        while let Some(found) = self.found(connection)?
+            && let Some((_, statements)) = self.migrations.iter().find(|(from, _)| *from == found)
+        {
+            wait(connection.execute_batch(statements)).map_err(error)?;
+            let set = format!("UPDATE {} SET value = ? WHERE name = 'schema'", self.settings);
+            wait(connection.execute(&set, params![found + 1])).map_err(error)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::libsql::LibsqlFile;
+
+    const OLD: Schema = Schema {
+        settings: "note_setting",
+        version: 1,
+        tables: "CREATE TABLE note_setting (name TEXT PRIMARY KEY, value); CREATE TABLE note (text TEXT);",
+        migrations: &[],
+    };
+
+    #[test]
+    fn tables_are_created_migrated_and_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = LibsqlFile::open(&folder.path().join("a.db"), false).unwrap();
+        let connection = file.connect().unwrap();
+        assert!(matches!(OLD.open(&connection, true), Err(DatabaseError::ReadOnly)));
+        OLD.open(&connection, false).unwrap();
+        OLD.open(&connection, true).unwrap();
+
+        let stranded = Schema { version: 2, ..OLD };
+        let error = stranded.open(&connection, false).unwrap_err();
+        assert!(matches!(error, DatabaseError::OlderSchema { found: 1, needed: 2 }), "{error}");
+        let new = Schema {
+            version: 3,
+            migrations: &[
+                (1, "ALTER TABLE note ADD COLUMN title TEXT;"),
+                (2, "ALTER TABLE note RENAME TO page;"),
+            ],
+            ..OLD
+        };
+        let error = new.open(&connection, true).unwrap_err();
+        assert!(matches!(error, DatabaseError::OlderSchema { found: 1, needed: 3 }), "{error}");
+        new.open(&connection, false).unwrap();
+        assert_eq!(number(&connection, "SELECT count(title) FROM page").unwrap(), Some(0));
+        let error = OLD.open(&connection, false).unwrap_err();
+        assert!(matches!(error, DatabaseError::NewerSchema { found: 3, known: 1 }), "{error}");
+
+        file.check_tables(&["note_setting"]).unwrap();
+        let error = file.check_tables(&["other"]).unwrap_err().to_string();
+        assert!(error.contains("a database of another program"), "{error}");
+        std::fs::remove_file(folder.path().join("a.db")).unwrap();
+        assert!(file.connect().unwrap_err().to_string().contains("was removed or replaced"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Errors of a PostgreSQL.
+
+use std::error::Error;
+
+use deadpool_postgres::{HookError, PoolError};
+use tokio_postgres::error::SqlState;
+
+use crate::DatabaseError;
+
+/// Converts an error of a pool of so many connections.
+pub(super) fn of_pool(error: PoolError, connections: usize) -> DatabaseError {
+    match error {
+        PoolError::Backend(error) => match DatabaseError::from(error) {
+            // Before there is a connection, everything is about getting one.
+            DatabaseError::Engine(error) => DatabaseError::Disconnected(error.to_string()),
+            DatabaseError::Denied(message) => DatabaseError::Disconnected(message),
+            other => other,
+        },
+        PoolError::PostCreateHook(HookError::Backend(error)) => error.into(),
+        PoolError::Timeout(_) => DatabaseError::NoConnection { connections },
+        other => DatabaseError::engine(other.to_string()),
+    }
+}
+
+impl From<tokio_postgres::Error> for DatabaseError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(code) = error.code() else {
+            let message = chain(&error);
+            let of_connection = error.is_closed()
+                || error.source().is_some_and(|source| source.is::<std::io::Error>());
+            return if of_connection { Self::Disconnected(message) } else { Self::engine(message) };
+        };
+        // The message alone: details may quote what is in the database.
+        let message = error.as_db_error().map_or_else(String::new, |error| {
+            format!("{} (SQLSTATE {})", error.message(), error.code().code())
+        });
+        match code.code().get(..2) {
+            // The server is shutting down or starting; the connection is broken.
+            Some("08") => return Self::Disconnected(message),
+            Some("57") if *code != SqlState::QUERY_CANCELED => return Self::Disconnected(message),
+            // The transaction was rolled back, since two writers conflicted.
+            Some("40") => return Self::Busy,
+            _ => {}
+        }
+        match *code {
+            SqlState::QUERY_CANCELED | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => {
+                Self::Timeout
+            }
+            SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            SqlState::INSUFFICIENT_PRIVILEGE => Self::Denied(message),
+            SqlState::DISK_FULL => Self::Full,
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Self::Damaged(message),
+            SqlState::TOO_MANY_CONNECTIONS => Self::Disconnected(message),
+            _ => Self::engine(message),
+        }
+    }
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.ends_with(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = error.source();
+    }
+    message
+}

@@ -1,0 +1,181 @@
+//! Pools of connections to a PostgreSQL.
+//!
+//! Statements and rows are those of the crate `tokio_postgres`, which users of this module depend on, too.
+
+mod error;
+mod lease;
+mod tls;
+
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::{Client, Config, types::ToSql};
+
+pub use self::lease::Lease;
+use self::tls::Tls;
+use crate::DatabaseError;
+
+/// A parameter of a statement.
+pub type Parameter<'a> = &'a (dyn ToSql + Sync);
+
+/// Bounds of a [`PostgresPool`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolOptions {
+    /// How many connections calls have at most; 8 by default. Further calls wait for one. Beside them there may be one
+    /// that [`PostgresPool::connect`] made, and one for a moment to cancel a statement.
+    pub max_connections: usize,
+    /// How long a statement may take on the server; a minute by default.
+    pub statement_timeout: Duration,
+    /// How long a writer waits for another one; 30 seconds by default.
+    pub lock_timeout: Duration,
+    /// How long a call may wait for a connection, a new one or another's; 10 seconds by default.
+    pub connect_timeout: Duration,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 8,
+            statement_timeout: Duration::from_secs(60),
+            lock_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The advisory lock that is held while tables are created: two processes at once would fail. Any number that other
+/// programs hardly use.
+const CREATING_TABLES: i64 = 0x6d61_7271_7565_7472;
+
+/// Connections to one database. Each is handed out as a [`Lease`].
+pub struct PostgresPool {
+    pool: Pool,
+    config: Config,
+    tls: Tls,
+    session: String,
+    options: PoolOptions,
+}
+
+impl PostgresPool {
+    /// Reads the URL, `postgres://user:password@host:port/database`; nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Unusable`] if the URL does not parse, or names a file of certificates that cannot be used.
+    pub fn new(url: &str, options: PoolOptions) -> Result<Self, DatabaseError> {
+        let (mut config, tls) = tls::read(url)?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
+        }
+        // Else a server that vanishes without a word would be waited for for hours.
+        config.keepalives_idle(Duration::from_secs(30));
+        config.tcp_user_timeout(Duration::from_secs(30));
+        if config.get_application_name().is_none() {
+            config.application_name("marquetry");
+        }
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let session = session(&options);
+        let first = session.clone();
+        let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager))
+            .max_size(options.max_connections.max(1))
+            .wait_timeout(Some(options.connect_timeout))
+            .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn(move |client, _| {
+                let first = first.clone();
+                Box::pin(
+                    async move { client.batch_execute(&first).await.map_err(HookError::Backend) },
+                )
+            }))
+            .build()
+            .map_err(|error| DatabaseError::engine(error.to_string()))?;
+        Ok(Self { pool, config, tls, session, options })
+    }
+
+    /// Returns the bounds.
+    pub fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
+    /// Waits for a free connection.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if there is none in time.
+    pub async fn get(&self) -> Result<Lease, DatabaseError> {
+        let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
+        got.map_err(|error| error::of_pool(error, self.options.max_connections))
+    }
+
+    /// Opens a connection outside of the pool, for statements that take long. It closes when it is dropped and has
+    /// answered everything.
+    ///
+    /// # Errors
+    ///
+    /// What the server says.
+    pub async fn connect(&self) -> Result<Client, DatabaseError> {
+        let (client, connection) = self.config.connect(self.tls.clone()).await?;
+        tokio::spawn(connection);
+        client.batch_execute(&self.session).await?;
+        Ok(client)
+    }
+
+    /// Runs statements if `condition`, a query, returns true, while no other process creates tables.
+    ///
+    /// # Errors
+    ///
+    /// What the server says; nothing was changed.
+    pub async fn run_if(&self, condition: &str, statements: &str) -> Result<(), DatabaseError> {
+        let mut client = self.get().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&CREATING_TABLES]).await?;
+        if transaction.query_one(condition, &[]).await?.try_get(0)? {
+            transaction.batch_execute(statements).await?;
+        }
+        transaction.commit().await?;
+        client.done();
+        Ok(())
+    }
+
+    /// Runs the statements that create tables, unless the named table exists.
+    ///
+    /// # Errors
+    ///
+    /// What the server says; nothing was changed.
+    pub async fn create_tables(&self, table: &str, tables: &str) -> Result<(), DatabaseError> {
+        let mut client = self.get().await?;
+        let transaction = client.transaction().await?;
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&CREATING_TABLES]).await?;
+        let there = transaction.query_one(IS_THERE, &[&table]).await?;
+        if !there.try_get::<_, bool>(0)? {
+            transaction.batch_execute(tables).await?;
+        }
+        transaction.commit().await?;
+        client.done();
+        Ok(())
+    }
+}
+
+/// Whether there is a table or index of this name in the schema that ours are made in.
+const IS_THERE: &str =
+    "SELECT to_regclass(quote_ident(current_schema()) || '.' || $1::text) IS NOT NULL";
+
+/// What each connection is told first.
+fn session(options: &PoolOptions) -> String {
+    // Types of an extension are found wherever it was made; compiling queries takes longer than they do.
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET jit = off; \
+         SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(n.nspname), false) \
+         FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace \
+         WHERE e.extname = 'vector' AND NOT n.nspname = ANY (current_schemas(true))",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis(),
+        options.statement_timeout.as_millis(),
+    )
+}
+
+impl std::fmt::Debug for PostgresPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresPool").field("options", &self.options).finish_non_exhaustive()
+    }
+}

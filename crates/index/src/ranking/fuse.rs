@@ -1,0 +1,286 @@
+//! Two rankings become one.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{query::Query, top::Top};
+use crate::types::{Document, Hit, StoredChunk};
+
+/// How many rows of each ranking are fused, at least. The spec's figures need no more.
+const DEPTH: usize = 100;
+
+impl Query<'_> {
+    /// How many rows of each ranking are fused.
+    pub(crate) fn depth(&self) -> usize {
+        self.limit.max(DEPTH)
+    }
+}
+
+/// What is known of the rows that were ranked.
+pub(crate) trait Ranked {
+    /// The number of the row's document.
+    fn document(&self, row: u32) -> u32;
+    /// The row's place in its document.
+    fn place(&self, row: u32) -> u32;
+    /// The cosine of its vector and the question's, if there are two.
+    fn similarity(&self, row: u32) -> Option<f32>;
+    /// How much of the question's words it has, by their weight: 0 to 1.
+    fn share(&self, row: u32) -> f32;
+}
+
+/// Rows with their scores, the best first.
+#[derive(Debug, Default)]
+pub(crate) struct Ranking {
+    pub(crate) best: Vec<(f32, u32)>,
+    /// The best row of each of the best documents, if only those are wanted.
+    pub(crate) of_documents: Vec<(f32, u32)>,
+}
+
+/// The best rows first, from both rankings.
+///
+/// If only the best row of each document is wanted, documents come in the order in which their first rows come
+/// otherwise; documents follow of which no row is among the best.
+pub(crate) fn fuse(
+    query: &Query<'_>,
+    semantic: &Ranking,
+    keyword: &Ranking,
+    rows: &impl Ranked,
+) -> Vec<Found> {
+    let places = |ranking: &Ranking| ranks(&ranking.best, 1).collect::<Vec<_>>();
+    let ranked = both(query, &places(semantic), &places(keyword), rows, |row| row);
+    if !query.distinct {
+        return found(query, ranked, rows).take(query.limit).collect();
+    }
+    let mut seen = HashSet::new();
+    let known: HashSet<u32> = ranked.iter().map(|(_, both)| rows.document(both.row)).collect();
+    let last = ranked.last().map_or(f64::INFINITY, |(score, _)| *score);
+    let mut all: Vec<Found> =
+        found(query, ranked, rows).filter(|found| seen.insert(found.document)).collect();
+    if all.len() < query.limit {
+        let more = |ranking: &Ranking| {
+            let first = ranking.best.len() as u32 + 1;
+            let others = ranking.of_documents.iter().copied();
+            let others: Vec<_> =
+                others.filter(|(_, row)| !known.contains(&rows.document(*row))).collect();
+            ranks(&others, first).collect::<Vec<_>>()
+        };
+        let mut more = both(query, &more(semantic), &more(keyword), rows, |row| rows.document(row));
+        for (score, _) in &mut more {
+            *score = score.min(last);
+        }
+        all.extend(found(query, more, rows));
+    }
+    all.truncate(query.limit);
+    all
+}
+
+/// A row, or the best row of a document, with its places in both rankings.
+struct Both {
+    row: u32,
+    semantic: Option<u32>,
+    keyword: Option<u32>,
+}
+
+/// What both rankings make together of rows, or of all the rows of a document, which `key` says.
+fn both(
+    query: &Query<'_>,
+    semantic: &[(u32, u32)],
+    keyword: &[(u32, u32)],
+    rows: &impl Ranked,
+    key: impl Fn(u32) -> u32,
+) -> Vec<(f64, Both)> {
+    // A document's best row by vector may be another than its best by words: the document has both places, and
+    // is shown by the row that won it more.
+    let mut ranked: HashMap<u32, Both> = HashMap::new();
+    for &(rank, row) in semantic {
+        ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
+    }
+    for &(rank, row) in keyword {
+        let entry = ranked.entry(key(row)).or_insert(Both { row, semantic: None, keyword: None });
+        entry.keyword = Some(rank);
+        if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
+            entry.row = row;
+        }
+    }
+    let mut ranked: Vec<_> = ranked
+        .into_values()
+        .map(|both| (query.fusion.score(both.semantic, both.keyword), both))
+        .collect();
+    // Equal scores in the order of the documents, whatever the rows' order is after many replacements.
+    ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.place(both.row)));
+    let limit = if query.threshold > 0.0 || query.distinct { ranked.len() } else { query.limit };
+    sort_and_limit(&mut ranked, limit, |(score, _)| *score);
+    ranked
+}
+
+/// Those rows that are relevant enough.
+fn found<'a>(
+    query: &'a Query<'_>,
+    ranked: Vec<(f64, Both)>,
+    rows: &'a impl Ranked,
+) -> impl Iterator<Item = Found> + 'a {
+    ranked
+        .into_iter()
+        .map(|(score, Both { row, semantic, keyword })| {
+            let similarity = rows.similarity(row);
+            let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
+            Found {
+                document: rows.document(row),
+                index: rows.place(row),
+                score,
+                relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
+                similarity,
+                semantic_rank: semantic,
+                keyword_rank: keyword,
+            }
+        })
+        .filter(|found| found.relevance >= query.threshold)
+}
+
+/// Places with their rows, from `first` on; equals share one.
+fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> {
+    let mut last = (f32::NAN, 0);
+    (first..).zip(sorted).map(move |(place, &(score, row))| {
+        if score != last.0 {
+            last = (score, place);
+        }
+        (last.1, row)
+    })
+}
+
+/// A row that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// The number of its document.
+    pub(crate) document: u32,
+    /// Its place in its document.
+    pub(crate) index: u32,
+    pub(crate) score: f64,
+    pub(crate) relevance: f64,
+    pub(crate) similarity: Option<f64>,
+    pub(crate) semantic_rank: Option<u32>,
+    pub(crate) keyword_rank: Option<u32>,
+}
+
+impl Found {
+    /// The hit, once the store has read the chunk.
+    pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
+        let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
+        Hit {
+            chunk,
+            kind: document.kind.clone(),
+            object_id: document.object_id.clone(),
+            title: document.title.clone(),
+            score,
+            relevance,
+            similarity,
+            semantic_rank,
+            keyword_rank,
+        }
+    }
+}
+
+/// The best rows, and the best row of each of the best documents where those are wanted.
+pub(crate) struct Collector<'a> {
+    top: Top,
+    documents: Option<OfDocuments<'a>>,
+}
+
+/// The best row of each of the best documents.
+struct OfDocuments<'a> {
+    /// The document of each row. A document's rows come one after another.
+    documents: &'a [u32],
+    top: Top,
+    open: Option<(u32, f32, u32)>,
+}
+
+impl<'a> Collector<'a> {
+    /// For as many rows as a query fuses, with the document of each row.
+    pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
+        Self::of(query.depth(), query.distinct.then_some(documents))
+    }
+
+    pub(crate) fn of(depth: usize, documents: Option<&'a [u32]>) -> Self {
+        let of = |documents| OfDocuments { documents, top: Top::new(depth), open: None };
+        Self { top: Top::new(depth), documents: documents.map(of) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn see(&mut self, score: f32, row: u32) {
+        self.top.push(score, row);
+        if let Some(documents) = &mut self.documents {
+            documents.see(score, row);
+        }
+    }
+
+    /// What a score must be more than to be of interest, as far as that is known already.
+    pub(crate) fn least(&self) -> f32 {
+        // A document has one row among the best documents, and any number among the best rows.
+        self.documents.as_ref().map_or(&self.top, |documents| &documents.top).least()
+    }
+
+    pub(crate) fn into_ranking(self) -> Ranking {
+        let of_documents = self.documents.map(OfDocuments::into_sorted).unwrap_or_default();
+        Ranking { best: self.top.into_sorted(), of_documents }
+    }
+}
+
+impl OfDocuments<'_> {
+    fn see(&mut self, score: f32, row: u32) {
+        let document = self.documents[row as usize];
+        match &mut self.open {
+            Some((open, best, at)) if *open == document => {
+                if score > *best {
+                    (*best, *at) = (score, row);
+                }
+            }
+            open => {
+                if let Some((_, score, row)) = open.replace((document, score, row)) {
+                    self.top.push(score, row);
+                }
+            }
+        }
+    }
+
+    fn into_sorted(mut self) -> Vec<(f32, u32)> {
+        if let Some((_, score, row)) = self.open {
+            self.top.push(score, row);
+        }
+        self.top.into_sorted()
+    }
+}
+
+/// The best hits first, and no more than `limit`.
+fn sort_and_limit<T>(hits: &mut Vec<T>, limit: usize, score: impl Fn(&T) -> f64) {
+    hits.sort_by(|left, right| score(right).total_cmp(&score(left)));
+    hits.truncate(limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitOrdering
+    #[test]
+    fn the_best_come_first() {
+        check(&[0.5, 0.9, 0.3, 0.7], 2, &[0.9, 0.7]);
+    }
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitLargerThanList
+    #[test]
+    fn a_limit_beyond_the_list_keeps_all() {
+        check(&[0.8], 100, &[0.8]);
+    }
+
+    /// seed: 003/VectorUtilStoreTest.testSortAndLimitEmptyList
+    #[test]
+    fn nothing_stays_nothing() {
+        check(&[], 10, &[]);
+    }
+
+    #[track_caller]
+    fn check(scores: &[f64], limit: usize, want: &[f64]) {
+        let mut scores = scores.to_vec();
+        sort_and_limit(&mut scores, limit, |score| *score);
+        assert_eq!(scores, want);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where the words of a question stand in a text.
+
+use std::{collections::HashSet, ops::Range};
+
+use super::{
+    language::Language,
+    plain::plain,
+    words::{Analyzer, group_size},
+};
+use crate::types::SearchRequest;
+
+/// Where in a text words stand that a search for a question finds it by: in their order, in bytes, without overlap.
+///
+/// Words are the same here that are the same to a search, by their stems.
+///
+/// ```
+/// let text = "Loaves were baked in the old bakery.";
+/// let found = marquetry_index::highlights(text, "How do I bake a loaf?");
+/// assert_eq!(found.into_iter().map(|span| &text[span]).collect::<Vec<_>>(), ["baked"]);
+/// ```
+pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
+    let mut analyzer = Analyzer::default();
+    let question = &question[..question.floor_char_boundary(SearchRequest::MAX_TEXT_BYTES)];
+    let language = Language::of_plain(&plain(text)).unwrap_or(Language::ENGLISH);
+    let wanted = analyzer.question(question, SearchRequest::MAX_TERMS, &[language]);
+    let wanted: HashSet<String> = wanted.into_iter().flat_map(|asked| asked.terms).collect();
+    let mut found: Vec<Range<usize>> = Vec::new();
+    if wanted.is_empty() {
+        return found;
+    }
+    let mut look = |span: Range<usize>| {
+        let mut is_wanted = false;
+        analyzer.analyze(&text[span.clone()], language, |term| is_wanted |= wanted.contains(term));
+        match found.last_mut() {
+            _ if !is_wanted => {}
+            Some(last) if span.start < last.end => last.end = span.end,
+            _ => found.push(span),
+        }
+    };
+    for run in runs(text) {
+        let size = text[run.clone()].chars().find_map(group_size);
+        let Some(size) = size else {
+            look(run);
+            continue;
+        };
+        // Words that nothing divides are found by groups of characters.
+        let bounds = text[run.clone()].char_indices().map(|(at, _)| run.start + at);
+        let bounds: Vec<usize> = bounds.chain([run.end]).collect();
+        if bounds.len() <= size + 1 {
+            look(run);
+            continue;
+        }
+        for bound in bounds.windows(size + 1) {
+            look(bound[0]..bound[size]);
+        }
+    }
+    found
+}
+
+/// Runs of letters and digits, with the marks on them.
+fn runs(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let is_part = |character: char| {
+        character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)
+    };
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let start = from + text[from..].find(is_part)?;
+        let length = text[start..].find(|character| !is_part(character));
+        from = length.map_or(text.len(), |length| start + length);
+        Some(start..from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_their_stems_without_case_and_accents() {
+        check("Running, RUNS; runner", "run", &["Running", "RUNS"]);
+        check("Crème brûlée", "creme", &["Crème"]);
+        check("Cre\u{300}me", "crème", &["Cre\u{300}me"]);
+        check("the cat and the dog", "the and", &[]);
+        check("", "x", &[]);
+        check("x", "", &[]);
+        check("东京都的天气", "东京", &["东京"]);
+        check("ผมชอบภาษาไทยมาก", "ภาษาไทย", &["ภาษาไทย"]);
+        check("Los algoritmos de la ciudad", "algoritmo", &["algoritmos"]);
+        check("\"a\" OR (b*) NEAR'c';--", "near OR * ' --", &["NEAR"]);
+    }
+
+    #[track_caller]
+    fn check(text: &str, question: &str, want: &[&str]) {
+        let found: Vec<&str> =
+            highlights(text, question).into_iter().map(|span| &text[span]).collect();
+        assert_eq!(found, want);
+    }
+}

@@ -1,0 +1,478 @@
+//! Everything that is searched, in memory: one row for each chunk.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use super::{
+    fuse::{Collector, Found, Ranked, Ranking, fuse},
+    postings::{Postings, Scorer, Weighed},
+    query::Query,
+    terms::Term,
+    top,
+    vectors::{Matrix, Packed, Probe},
+};
+use crate::types::{Label, LabelFilter};
+
+/// Below this many vectors to compare a second thread costs more than it does.
+const ROWS_FOR_THREADS: usize = 50_000;
+/// How many vectors a thread takes at a time.
+const ROWS_AT_ONCE: u32 = 8_192;
+/// How many threads one search takes at most; memory gives no more than some can take.
+const MAX_THREADS: usize = 4;
+
+/// A chunk, as it is searched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) vector: Packed,
+    /// Its terms, each once, in their order, with how often it has them.
+    pub(crate) terms: Vec<(Term, u8)>,
+    /// How many terms it has, repetitions included.
+    pub(crate) length: u32,
+}
+
+/// A document, as it is filtered by.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// The document's number in its store.
+    pub(crate) number: u32,
+    /// The label of its URI.
+    pub(crate) uri: Label,
+    /// Its other labels, sorted.
+    pub(crate) labels: Vec<Label>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    vectors: Matrix,
+    postings: Postings,
+    /// The document of each row, or [`DEAD`].
+    documents_of_rows: Vec<u32>,
+    /// By their numbers.
+    documents: Vec<Option<Kept>>,
+    numbers: HashMap<Label, u32>,
+    dead: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    entry: Entry,
+    rows: Range<u32>,
+}
+
+const DEAD: u32 = u32::MAX;
+
+impl Index {
+    pub(crate) fn new(dimension: usize) -> Self {
+        Self {
+            vectors: Matrix::new(dimension),
+            postings: Postings::default(),
+            documents_of_rows: Vec::new(),
+            documents: Vec::new(),
+            numbers: HashMap::new(),
+            dead: 0,
+        }
+    }
+
+    /// Makes room for so many more rows.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.vectors.reserve(rows);
+        self.documents_of_rows.reserve_exact(rows);
+    }
+
+    /// Gives rows their terms that were added without.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn set_postings(&mut self, postings: Postings) {
+        self.postings = postings;
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.documents_of_rows.len() - self.dead
+    }
+
+    /// How many numbers a vector has.
+    #[cfg(feature = "libsql")]
+    pub(crate) fn dimension(&self) -> usize {
+        self.vectors.dimension()
+    }
+
+    /// Puts a document in the place of what had its number; its rows are still to come.
+    pub(crate) fn add(&mut self, entry: Entry) -> Adding<'_> {
+        self.remove(entry.number);
+        let start = self.documents_of_rows.len() as u32;
+        let number = entry.number as usize;
+        if number >= self.documents.len() {
+            self.documents.resize_with(number + 1, || None);
+        }
+        self.numbers.insert(entry.uri, entry.number);
+        self.documents[number] = Some(Kept { entry, rows: start..start });
+        Adding { number, index: self }
+    }
+
+    /// Removes a document, and says how many rows it had.
+    pub(crate) fn remove(&mut self, number: u32) -> usize {
+        let Some(kept) = self.documents.get_mut(number as usize).and_then(Option::take) else {
+            return 0;
+        };
+        self.numbers.remove(&kept.entry.uri);
+        for row in kept.rows.clone() {
+            self.documents_of_rows[row as usize] = DEAD;
+            self.postings.forget(row);
+        }
+        self.dead += kept.rows.len();
+        self.tidy();
+        kept.rows.len()
+    }
+
+    /// Gives the place of dead rows back when there are many, so that each costs little.
+    fn tidy(&mut self) {
+        if self.dead < 1_024 || self.dead < self.len() / 2 {
+            return;
+        }
+        let mut alive = 0..;
+        let places: Vec<u32> = (self.documents_of_rows.iter())
+            .map(|&document| match document {
+                DEAD => u32::MAX,
+                _ => alive.next().expect("fewer rows than before"),
+            })
+            .collect();
+        self.vectors.retain(|row| places[row] != u32::MAX);
+        self.postings.renumber(&places);
+        for kept in self.documents.iter_mut().flatten().filter(|kept| !kept.rows.is_empty()) {
+            let start = places[kept.rows.start as usize];
+            kept.rows = start..start + kept.rows.len() as u32;
+        }
+        self.documents_of_rows.retain(|&document| document != DEAD);
+        self.dead = 0;
+    }
+
+    /// The number of the document with this URI.
+    pub(crate) fn number(&self, uri: Label) -> Option<u32> {
+        self.numbers.get(&uri).copied()
+    }
+
+    /// The vectors of a document's rows, in their order.
+    pub(crate) fn vectors(&self, number: u32) -> Vec<Vec<f32>> {
+        let kept = self.documents.get(number as usize).and_then(Option::as_ref);
+        let rows = kept.map_or(0..0, |kept| kept.rows.clone());
+        rows.map(|row| self.vectors.vector(row)).collect()
+    }
+
+    /// The documents that pass, with how many rows each has, in the order of their numbers.
+    pub(crate) fn select(
+        &self,
+        scope: Option<Label>,
+        filter: LabelFilter,
+    ) -> impl Iterator<Item = (&Entry, u32)> {
+        self.passing(scope, filter).map(|kept| (&kept.entry, kept.rows.len() as u32))
+    }
+
+    fn passing(&self, scope: Option<Label>, filter: LabelFilter) -> impl Iterator<Item = &Kept> {
+        let numbers = match scope {
+            None => 0..self.documents.len(),
+            Some(uri) => self.number(uri).map_or(0..0, |at| at as usize..at as usize + 1),
+        };
+        self.documents[numbers]
+            .iter()
+            .flatten()
+            .filter(move |kept| filter.matches(&kept.entry.labels))
+    }
+
+    /// The best rows first.
+    pub(crate) fn search(&self, query: &Query<'_>) -> Vec<Found> {
+        if query.limit == 0 || self.len() == 0 {
+            return Vec::new();
+        }
+        let runs = self.runs(query.scope, &query.filter);
+        let probe = query.vector.and_then(Probe::new);
+        let weighed = self.weighed(query, &runs);
+        let scorer = self.postings.scorer(query.words, &weighed);
+        let (semantic, keyword) = self.both_rankings(query, probe.as_ref(), &scorer, &runs);
+        let rows = Rows { index: self, probe: probe.as_ref(), scorer: &scorer };
+        fuse(query, &semantic, &keyword, &rows)
+    }
+
+    /// The rows that whoever asks may read: by these words are weighed, and by no others.
+    fn weighed(&self, query: &Query<'_>, runs: &[Range<u32>]) -> Weighed {
+        if query.words.is_empty() || (query.scope.is_none() && query.filter == query.readers) {
+            return self.postings.weighed(runs, self.len());
+        }
+        self.postings.weighed(&self.runs(None, &query.readers), self.len())
+    }
+
+    /// The rows that pass a filter, as few ranges.
+    fn runs(&self, scope: Option<Label>, filter: &LabelFilter) -> Vec<Range<u32>> {
+        let all = self.documents_of_rows.len() as u32;
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        if scope.is_none() && filter.is_empty() {
+            if self.dead == 0 {
+                runs.push(0..all);
+                return runs;
+            }
+            for (row, _) in (0..).zip(&self.documents_of_rows).filter(|(_, of)| **of != DEAD) {
+                join(&mut runs, row..row + 1);
+            }
+            return runs;
+        }
+        let mut parts: Vec<_> =
+            self.passing(scope, filter.clone()).map(|kept| kept.rows.clone()).collect();
+        parts.sort_unstable_by_key(|rows| rows.start);
+        parts.into_iter().filter(|rows| !rows.is_empty()).for_each(|rows| join(&mut runs, rows));
+        runs
+    }
+
+    fn both_rankings(
+        &self,
+        query: &Query<'_>,
+        probe: Option<&Probe>,
+        scorer: &Scorer<'_>,
+        runs: &[Range<u32>],
+    ) -> (Ranking, Ranking) {
+        let Some(probe) = probe else {
+            return (Ranking::default(), self.by_words(query, scorer, runs));
+        };
+        let parts = parts(runs);
+        let next = AtomicUsize::new(0);
+        // Each thread takes what the others have left.
+        let compare = || {
+            let mut top = Collector::new(query, &self.documents_of_rows);
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.vectors.scan(
+                    probe,
+                    part,
+                    #[inline(always)]
+                    |row, score| top.see(score, row),
+                );
+            }
+            top.into_ranking()
+        };
+        let rows: usize = runs.iter().map(Range::len).sum();
+        let helpers = if rows < ROWS_FOR_THREADS { 0 } else { threads() - 1 };
+        let (semantic, keyword) = thread::scope(|scope| {
+            let helpers: Vec<_> = (0..helpers).map(|_| scope.spawn(compare)).collect();
+            let keyword = self.by_words(query, scorer, runs);
+            let mut semantic = vec![compare()];
+            for helper in helpers {
+                let found = helper.join();
+                semantic.push(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            (semantic, keyword)
+        });
+        (self.exactly(query, probe, semantic), keyword)
+    }
+
+    /// The best of what the threads have found, by exact cosines.
+    fn exactly(&self, query: &Query<'_>, probe: &Probe, found: Vec<Ranking>) -> Ranking {
+        let is_one = found.len() == 1;
+        let (best, of_documents): (Vec<_>, Vec<_>) =
+            found.into_iter().map(|found| (found.best, found.of_documents)).unzip();
+        let exactly = |found: Vec<Vec<(f32, u32)>>, is_distinct: bool| {
+            let mut rows: Vec<_> = found.into_iter().flatten().collect();
+            if !is_one {
+                rows.sort_unstable_by(top::order);
+                // The rows of a document may have been with several threads.
+                let mut seen = HashSet::new();
+                rows.retain(|&(_, row)| {
+                    !is_distinct || seen.insert(self.documents_of_rows[row as usize])
+                });
+                rows.truncate(query.depth());
+            }
+            for (score, row) in &mut rows {
+                *score = self.vectors.cosine(*row, probe).unwrap_or(0.0);
+            }
+            rows.sort_by(|left, right| right.0.total_cmp(&left.0));
+            rows
+        };
+        Ranking { best: exactly(best, false), of_documents: exactly(of_documents, true) }
+    }
+
+    fn by_words(&self, query: &Query<'_>, scorer: &Scorer<'_>, runs: &[Range<u32>]) -> Ranking {
+        let mut top = Collector::new(query, &self.documents_of_rows);
+        scorer.scan(query.matching, runs, |row, score| {
+            top.see(score, row);
+            top.least()
+        });
+        top.into_ranking()
+    }
+}
+
+/// The rows of an index, beside a question.
+struct Rows<'a> {
+    index: &'a Index,
+    probe: Option<&'a Probe>,
+    scorer: &'a Scorer<'a>,
+}
+
+impl Ranked for Rows<'_> {
+    fn document(&self, row: u32) -> u32 {
+        self.index.documents_of_rows[row as usize]
+    }
+
+    fn place(&self, row: u32) -> u32 {
+        let kept = self.index.documents[self.document(row) as usize].as_ref();
+        row - kept.expect("a row has a document").rows.start
+    }
+
+    fn similarity(&self, row: u32) -> Option<f32> {
+        self.probe.and_then(|probe| self.index.vectors.cosine(row, probe))
+    }
+
+    fn share(&self, row: u32) -> f32 {
+        self.scorer.share(row)
+    }
+}
+
+/// A document whose rows are added.
+pub(crate) struct Adding<'a> {
+    index: &'a mut Index,
+    number: usize,
+}
+
+impl Adding<'_> {
+    /// The next row.
+    pub(crate) fn row(&mut self, row: RowRef<'_>) {
+        self.index.postings.push(row.terms, row.length);
+        self.row_without_terms(row);
+    }
+
+    /// The next row, whose terms come later, with those of all rows: see [`Index::set_postings`].
+    pub(crate) fn row_without_terms(&mut self, row: RowRef<'_>) {
+        let Self { index, number } = self;
+        index.vectors.push(row.scale, row.coarse, row.fine);
+        index.documents_of_rows.push(*number as u32);
+        if let Some(kept) = &mut index.documents[*number] {
+            kept.rows.end += 1;
+        }
+    }
+}
+
+/// A row that is put into an [`Index`], wherever it lies.
+pub(crate) struct RowRef<'a> {
+    pub(crate) scale: f32,
+    pub(crate) coarse: &'a [u8],
+    pub(crate) fine: &'a [u8],
+    pub(crate) terms: &'a [(Term, u8)],
+    pub(crate) length: u32,
+}
+
+impl Row {
+    pub(crate) fn as_ref(&self) -> RowRef<'_> {
+        let Self { vector, terms, length } = self;
+        RowRef {
+            scale: vector.scale,
+            coarse: &vector.coarse,
+            fine: &vector.fine,
+            terms,
+            length: *length,
+        }
+    }
+}
+
+/// Runs in parts of about as many rows each; long ones are cut.
+fn parts(runs: &[Range<u32>]) -> Vec<Vec<Range<u32>>> {
+    let (mut parts, mut part, mut room) = (Vec::new(), Vec::new(), ROWS_AT_ONCE);
+    for run in runs {
+        let mut start = run.start;
+        while start < run.end {
+            let end = run.end.min(start + room);
+            part.push(start..end);
+            room -= end - start;
+            start = end;
+            if room == 0 {
+                parts.push(std::mem::take(&mut part));
+                room = ROWS_AT_ONCE;
+            }
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+/// How many threads one search takes.
+fn threads() -> usize {
+    // To ask takes longer than a small search.
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS
+        .get_or_init(|| thread::available_parallelism().map_or(1, |all| all.get().min(MAX_THREADS)))
+}
+
+fn join(runs: &mut Vec<Range<u32>>, rows: Range<u32>) {
+    match runs.last_mut() {
+        Some(last) if last.end == rows.start => last.end = rows.end,
+        _ => runs.push(rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_embed::EmbeddingModel;
+
+    use super::*;
+    use crate::types::SearchRequest;
+
+    /// Enough rows for several threads; documents of three rows, so that some are cut between two.
+    #[test]
+    fn several_threads_find_what_one_would() {
+        let (mut index, mut state) = (Index::new(8), 1_u32);
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        let mut vectors = Vec::new();
+        for number in 0..20_000 {
+            let mut adding = index.add(Entry { number, uri: number.into(), labels: Vec::new() });
+            for _ in 0..3 {
+                let vector: Vec<f32> = (0..8).map(|_| random()).collect();
+                adding.row(
+                    Row { vector: Packed::new(&vector), terms: vec![(0, 1)], length: 1 }.as_ref(),
+                );
+                vectors.push(vector);
+            }
+        }
+        assert!(index.len() > ROWS_FOR_THREADS);
+        let question: Vec<f32> = (0..8).map(|_| random()).collect();
+        let length = |vector: &[f32]| vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+        let cosine = |row: usize| {
+            let dot: f32 =
+                vectors[row].iter().zip(&question).map(|(left, right)| left * right).sum();
+            f64::from(dot / length(&vectors[row]) / length(&question))
+        };
+        for distinct in [false, true] {
+            let request = SearchRequest {
+                limit: 20,
+                distinct,
+                ..SearchRequest::new("", Some(question.clone()))
+            };
+            let found = index.search(&Query::new(&request, &[], &EmbeddingModel::new("test", 8)));
+            let mut rows: Vec<usize> = (0..vectors.len()).collect();
+            rows.sort_by(|&left, &right| cosine(right).total_cmp(&cosine(left)));
+            let mut seen = HashSet::new();
+            rows.retain(|row| !distinct || seen.insert(row / 3));
+            assert_eq!(found.len(), 20);
+            for (found, want) in found.iter().zip(rows) {
+                let similarity = found.similarity.unwrap();
+                assert!((similarity - cosine(want)).abs() < 1e-3, "{found:?} {want}");
+            }
+            let documents: HashSet<_> = found.iter().map(|found| found.document).collect();
+            assert!(!distinct || documents.len() == 20);
+        }
+    }
+
+    #[test]
+    fn parts_are_the_runs_again() {
+        let runs = [3..9, 20..20_000, 30_000..30_001];
+        let parts = parts(&runs);
+        assert_eq!(parts.len(), 3);
+        let rows = |runs: &[Range<u32>]| runs.iter().cloned().flatten().collect::<Vec<_>>();
+        assert_eq!(rows(&parts.concat()), rows(&runs));
+        assert!(parts.iter().all(|part| rows(part).len() <= ROWS_AT_ONCE as usize));
+    }
+}

@@ -1,0 +1,279 @@
+//! Languages of texts: which one a text is in, and how its words are stemmed.
+//!
+//! Scripts other than Latin name their stemmer themselves. Among the languages in Latin script the frequent short words
+//! decide; a text that has too few of them is taken for English.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use snowball_stemmers_rs::Algorithm;
+
+/// A language in Latin script whose words have a stemmer, or a script whose words share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Language(u8);
+
+/// What is known of a [`Language`].
+struct Known {
+    /// Stands behind each stem, so that stems of two languages are never confused. Empty for English and for scripts
+    /// that have one stemmer alone.
+    tag: &'static str,
+    /// None where words do not change.
+    algorithm: Option<Algorithm>,
+    /// Its frequent short words, without accents: they tell it from others, and say little by themselves.
+    frequent: &'static str,
+}
+
+/// English words that are in most texts and say little.
+const STOP_WORDS: &str = "a about all also an and any are as at be been between but by can could did do does for from had \
+    has have how i if in into is it its may no not of on or other our s shall should so some such t than that the their \
+    them then there these they this those to under was we were what when where which while who why will with would you";
+
+/// The languages in Latin script, English first.
+const LATIN: [Known; 18] = [
+    Known { tag: "", algorithm: Some(Algorithm::English), frequent: STOP_WORDS },
+    Known {
+        tag: "/de",
+        algorithm: Some(Algorithm::German),
+        frequent: "aber als am an auch auf aus bei bis das dass dem den der des die durch ein eine einem einen einer er es \
+            fur hat haben ich im in ist kann man mehr mit nach nicht noch nur oder sein sich sie sind so uber um und von \
+            vor war was welche welcher welches wenn werden wer wie wird wo wurde wurden zu zum zur",
+    },
+    Known {
+        tag: "/fr",
+        algorithm: Some(Algorithm::French),
+        frequent: "a au aux avec ce ces cette comme d dans de des du elle en est et etait ete il ils je l la le les leur \
+            lui mais ne nous on ont ou par pas plus pour qu que quel quelle quels qui s sa se ses son sont sur un une vous",
+    },
+    Known {
+        tag: "/es",
+        algorithm: Some(Algorithm::Spanish),
+        frequent: "a al como con cual cuando cuanto cuantos de del desde donde e el en era es esta este fue fueron ha han \
+            hasta la las le lo los mas muy no o para pero por que quien se ser si sin sobre son su sus tambien un \
+            una y ya",
+    },
+    Known {
+        tag: "/it",
+        algorithm: Some(Algorithm::Italian),
+        frequent: "a ad al alla anche che chi come con cui da dal dalla dei del della delle dello di e ed era gli ha hanno \
+            i il in la le lo ma nel nella non o per piu quale quali quando quanto se si sono su sul sulla un una uno",
+    },
+    Known {
+        tag: "/pt",
+        algorithm: Some(Algorithm::Portuguese),
+        frequent: "a ao aos as com como da das de do dos e ela ele em entre era essa esta foi ha isso ja mais mas na nao nas \
+            no nos o os ou para pela pelo por qual quando que quem se sem ser seu sua sao tambem um uma",
+    },
+    Known {
+        tag: "/nl",
+        algorithm: Some(Algorithm::Dutch),
+        frequent: "aan al als bij dan dat de der deze die dit door een en er had heeft het hij hoe in is kan maar meer met \
+            naar niet nog of om ook op over te tot uit van veel voor waar waren was wat welke werd worden wordt ze zich \
+            zijn zou",
+    },
+    Known {
+        tag: "/ro",
+        algorithm: Some(Algorithm::Romanian),
+        frequent: "a acest aceasta al ale am au ca care cat ce cei cel cu cum cand dar de din dintre este fi fost in intre \
+            la lui mai nu o pe pentru prin s sa sau se si sunt un unde unei unui",
+    },
+    Known {
+        tag: "/tr",
+        algorithm: Some(Algorithm::Turkish),
+        frequent: "ama ancak bir bu da daha de degil diye en gibi hangi hem her icin ile ise kac kadar kim ki mi ne neden \
+            nasil nasıl nedir o olan olarak oldu oldugu sonra su tarafindan tarafından ve veya ya",
+    },
+    Known {
+        tag: "/sv",
+        algorithm: Some(Algorithm::Swedish),
+        frequent: "att av de den det dem en ett eller efter for fran han har hon hur i inte ja jag kan man med men mot nar \
+            och om pa sa sig som till under upp ut var vad vid vilka vilken vilket ar",
+    },
+    Known {
+        tag: "/no",
+        algorithm: Some(Algorithm::Norwegian),
+        frequent: "alle at av ble blir da de den der det eller en er et etter for fra ha han har hun hva hvilke hvilken \
+            hvor i ikke jeg kan man med men mot nar og om opp pa seg som til ut var ved vi være",
+    },
+    Known {
+        tag: "/da",
+        algorithm: Some(Algorithm::Danish),
+        frequent: "af at blev bliver da de den der det efter eller en er et for fra han har hun hvad hvilke hvilken hvor i \
+            ikke jeg kan man med men mod nar nogle og om op pa sig som til ud var ved vi være",
+    },
+    Known {
+        tag: "/fi",
+        algorithm: Some(Algorithm::Finnish),
+        frequent: "ei eli etta han hanen ja jonka jos jotka joka kanssa koska kuin kun mika mitka mukaan mutta myos \
+            ne niin nyt oli oliva olivat on ollut ovat se sen siita sita tai vain voi",
+    },
+    Known {
+        tag: "/hu",
+        algorithm: Some(Algorithm::Hungarian),
+        frequent: "a az azt csak de egy ehhez el es ez ezt ha hogy hogyan is kell ki lehet meg mely mert mi mint mit nem \
+            olyan sem szerint vagy van volt voltak",
+    },
+    Known {
+        tag: "/pl",
+        algorithm: Some(Algorithm::Polish),
+        frequent: "ale bez byc był była co czy dla do gdzie i ich jak jaka jaki jakie jako jego jej jest juz kiedy \
+            kto ktora ktore ktory ktora ktore ktory lub ma na nie o od oraz po przez przy sa sie tak to tym w we z za ze",
+    },
+    Known {
+        tag: "/cs",
+        algorithm: Some(Algorithm::Czech),
+        frequent: "a aby ale ani az bez byl byla byli bylo co do i jak jako je jeho jejich jen jsou k kde kdo kdy ktera ktere \
+            ktery mezi na nebo o od po podle pri pro s se si tak to u v ve z za ze",
+    },
+    Known {
+        tag: "/id",
+        algorithm: Some(Algorithm::Indonesian),
+        frequent: "adalah akan apa atau bahwa dalam dan dapat dari dengan di ini itu juga karena ke lebih mana mereka oleh \
+            pada sebagai secara telah tidak untuk yang",
+    },
+    Known {
+        tag: "/vi",
+        algorithm: None,
+        frequent: "anh bao bi boi ca cac cho co con cua cung da dang den deu duoc gi hay hoac khi khong la lai lam mot             nao nay neu ngay nguoi nhieu nhung nhu noi o ong qua ra rang rat sau se tai theo thi trong tren tu va van vao             ve viec voi vua",
+    },
+];
+
+/// Scripts whose words have one stemmer, whatever their language is.
+const SCRIPTS: [Known; 6] = [
+    Known { tag: "", algorithm: Some(Algorithm::Greek), frequent: "" },
+    Known { tag: "", algorithm: Some(Algorithm::Russian), frequent: "" },
+    Known { tag: "", algorithm: Some(Algorithm::Arabic), frequent: "" },
+    Known { tag: "", algorithm: Some(Algorithm::Hindi), frequent: "" },
+    Known { tag: "", algorithm: Some(Algorithm::Armenian), frequent: "" },
+    Known { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
+];
+
+/// How much of a text is looked at to tell its language.
+const SAMPLE_BYTES: usize = 8 << 10;
+
+/// The languages that have a word among their frequent ones, a bit for each.
+static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
+    let mut frequent = HashMap::new();
+    for (at, known) in LATIN.iter().enumerate() {
+        for word in known.frequent.split_ascii_whitespace() {
+            *frequent.entry(word).or_default() |= 1 << at;
+        }
+    }
+    frequent
+});
+
+impl Language {
+    pub(crate) const ENGLISH: Self = Self(0);
+    /// How many there are, those of scripts included.
+    pub(crate) const COUNT: usize = LATIN.len() + SCRIPTS.len();
+
+    /// The languages in Latin script, English first.
+    pub(crate) fn latin() -> impl Iterator<Item = Self> {
+        (0..LATIN.len() as u8).map(Self)
+    }
+
+    /// Returns the languages that a question needs to be stemmed in: English, and those of which the store has a
+    /// document, which it has if it has the language's tag as a term.
+    pub(crate) fn of_store<E>(
+        mut has_term: impl FnMut(&str) -> Result<bool, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut languages = Vec::new();
+        for language in Self::latin() {
+            if language == Self::ENGLISH || has_term(language.tag())? {
+                languages.push(language);
+            }
+        }
+        Ok(languages)
+    }
+
+    /// The one that stems words of this character's script; None for Latin, and for scripts without a stemmer.
+    pub(crate) fn of_script(character: char) -> Option<Self> {
+        let script = match character {
+            '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => 0,
+            '\u{400}'..='\u{52f}' => 1,
+            '\u{600}'..='\u{6ff}' | '\u{750}'..='\u{77f}' | '\u{8a0}'..='\u{8ff}' => 2,
+            '\u{900}'..='\u{97f}' => 3,
+            '\u{530}'..='\u{58f}' => 4,
+            '\u{b80}'..='\u{bff}' => 5,
+            _ => return None,
+        };
+        Some(Self(LATIN.len() as u8 + script))
+    }
+
+    /// The language in Latin script that a text is in, by its frequent words; None if they leave it open. Of the text,
+    /// case and accents are gone already.
+    pub(crate) fn of_plain(text: &str) -> Option<Self> {
+        let text = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
+        let (mut counts, mut words) = ([0_u32; LATIN.len()], 0_u32);
+        let mut lower = String::new();
+        for word in text.split(|character: char| !character.is_alphanumeric()) {
+            // The longest frequent word is shorter.
+            if word.is_empty() || !word.starts_with(|first: char| first < '\u{250}') {
+                continue;
+            }
+            words += 1;
+            if word.len() > 12 {
+                continue;
+            }
+            lower.clear();
+            lower.extend(word.chars().flat_map(char::to_lowercase));
+            let mut languages = FREQUENT.get(lower.as_str()).copied().unwrap_or(0);
+            while languages != 0 {
+                counts[languages.trailing_zeros() as usize] += 1;
+                languages &= languages - 1;
+            }
+        }
+        let (best, &most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        let is_alone = counts.iter().filter(|count| **count == most).count() == 1;
+        (most >= 2 && most * 20 >= words && is_alone).then_some(Self(best as u8))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0.into()
+    }
+
+    fn known(self) -> &'static Known {
+        let at = self.index();
+        LATIN.get(at).unwrap_or_else(|| &SCRIPTS[at - LATIN.len()])
+    }
+
+    /// What stands behind its stems.
+    pub(crate) fn tag(self) -> &'static str {
+        self.known().tag
+    }
+
+    pub(crate) fn algorithm(self) -> Option<Algorithm> {
+        self.known().algorithm
+    }
+
+    /// Whether a word is so frequent in it that it is not searched. Case and accents are gone already.
+    pub(crate) fn is_stop_word(self, word: &str) -> bool {
+        self.index() < LATIN.len()
+            && FREQUENT.get(word).is_some_and(|languages| languages & (1 << self.0) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequent_words_tell_languages_apart() {
+        check("How is the bread baked in the oven of the mill?", Some(""));
+        check("Wie wird das Brot in der Muhle gebacken?", Some("/de"));
+        check("¿Como se hace el pan que comen en el pueblo?", Some("/es"));
+        check("Comment est-ce que le pain est fait dans les villages ?", Some("/fr"));
+        check("Quem fez o pao que ele comeu com a sua familia?", Some("/pt"));
+        check("Come si fa il pane che mangiano nella citta?", Some("/it"));
+        check("Care este numele orasului in care a fost facuta painea si vinul?", Some("/ro"));
+        check("Bu ekmek hangi un ile ve nasil yapilir, kim icin?", Some("/tr"));
+        check("Bánh mì được làm như thế nào trong nhà máy?", Some("/vi"));
+        check("Hoe wordt het brood van de molen gebakken?", Some("/nl"));
+        check("Algorithms", None);
+        check("", None);
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: Option<&str>) {
+        let plain = crate::ranking::plain::plain(text);
+        assert_eq!(Language::of_plain(&plain).map(Language::tag), want, "{text}");
+    }
+}

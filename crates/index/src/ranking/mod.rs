@@ -1,0 +1,38 @@
+//! Ranking: by vectors, by words, and by both.
+
+mod bytes;
+mod fuse;
+mod highlight;
+mod index;
+mod language;
+mod plain;
+mod postings;
+mod query;
+mod terms;
+mod top;
+mod vectors;
+mod words;
+
+pub use self::highlight::highlights;
+#[cfg(any(feature = "libsql", feature = "postgres"))]
+pub(crate) use self::index::RowRef;
+#[cfg(feature = "libsql")]
+pub(crate) use self::postings::Postings;
+#[cfg(any(feature = "libsql", feature = "postgres"))]
+pub(crate) use self::vectors::unpacked;
+pub(crate) use self::{
+    fuse::Found,
+    index::{Entry, Index, Row},
+    language::Language,
+    query::Query,
+    terms::{Term, Word},
+    vectors::Packed,
+    words::Analyzer,
+};
+#[cfg(feature = "postgres")]
+pub(crate) use self::{
+    fuse::{Collector, Ranked, Ranking, fuse},
+    postings::{average, bm25, weight},
+    terms::Asked,
+    vectors::{Matrix, Probe, unit},
+};

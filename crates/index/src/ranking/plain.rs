@@ -1,0 +1,28 @@
+//! Texts without what a search does not tell apart.
+
+use std::borrow::Cow;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// A text without compatibility forms, without accents that its script can spare, and without what only joins letters.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let is_kept = |character: &char| {
+        !is_spared_mark(*character)
+            && !matches!(character, '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{640}')
+    };
+    text.nfkd().filter(is_kept).nfc().collect::<String>().into()
+}
+
+/// Marks of Latin, Greek and Cyrillic, Arabic vowels and Hebrew points. Those of other scripts make another letter, as in
+/// Devanagari, Thai and Bengali, or another sound, as in Japanese.
+pub(super) fn is_spared_mark(character: char) -> bool {
+    matches!(character,
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}'
+        | '\u{5c4}'..='\u{5c5}' | '\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}'
+        | '\u{6d6}'..='\u{6dc}' | '\u{6df}'..='\u{6e4}' | '\u{6e7}'..='\u{6e8}' | '\u{6ea}'..='\u{6ed}'
+        | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{2de0}'..='\u{2dff}'
+        | '\u{a66f}'..='\u{a67d}' | '\u{fe20}'..='\u{fe2f}')
+}

@@ -1,0 +1,44 @@
+//! A search as the ranking sees it: words as numbers, filters as hashes.
+
+use marquetry_embed::EmbeddingModel;
+
+use super::terms::Word;
+use crate::types::{Fusion, Label, LabelFilter, Matching, SearchRequest};
+
+/// A search in an index.
+pub(crate) struct Query<'a> {
+    pub(crate) vector: Option<&'a [f32]>,
+    /// The question's words, each once.
+    pub(crate) words: &'a [Word],
+    pub(crate) matching: Matching,
+    /// The label of the URI of the one document that is searched.
+    pub(crate) scope: Option<Label>,
+    pub(crate) filter: LabelFilter,
+    /// The part of the filter that says who asks.
+    pub(crate) readers: LabelFilter,
+    pub(crate) limit: usize,
+    pub(crate) threshold: f64,
+    pub(crate) distinct: bool,
+    pub(crate) fusion: Fusion,
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn new(
+        request: &'a SearchRequest,
+        words: &'a [Word],
+        model: &EmbeddingModel,
+    ) -> Self {
+        Self {
+            vector: request.vector.as_deref(),
+            words,
+            matching: request.matching,
+            scope: request.filter.scope_label(),
+            filter: request.filter.compile(),
+            readers: request.filter.compile_readers(),
+            limit: request.limit,
+            threshold: request.threshold,
+            distinct: request.distinct,
+            fusion: request.fusion(model),
+        }
+    }
+}

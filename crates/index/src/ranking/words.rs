@@ -1,0 +1,482 @@
+//! Texts as terms: the stems of their words.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use snowball_stemmers_rs::Stemmer;
+use unicode_normalization::char::is_combining_mark;
+
+use super::{
+    language::Language,
+    plain::{is_spared_mark, plain},
+    terms::{Asked, Term},
+};
+use crate::types::{Context, Document, NewChunk};
+
+/// Makes terms of words, and remembers those that it met.
+pub(crate) struct Analyzer {
+    /// By the numbers of languages; made when they are needed.
+    stems: [Option<Stems>; Language::COUNT],
+    /// How many words all of them remember.
+    remembered: usize,
+}
+
+struct Stems {
+    stemmer: Option<Stemmer>,
+    /// The terms of words; those of stop words are empty.
+    terms: HashMap<Box<str>, Box<str>>,
+}
+
+/// A longer word counts by its beginning; most of those are no words.
+const MAX_WORD_CHARS: usize = 64;
+/// How many words are remembered, at most some ten megabytes of them.
+const MAX_STEMS: usize = 1 << 16;
+
+/// How often a word of a field counts, beside one of the passage itself that counts once.
+mod weight {
+    pub(super) const TITLE: u32 = 3;
+    pub(super) const HEADING: u32 = 3;
+    pub(super) const NAME: u32 = 2;
+    pub(super) const FOLDER: u32 = 2;
+}
+
+/// Terms of a chunk, each once and in order, with how often it has them; and how long its text is.
+pub(crate) type Counted = (Vec<(Term, u8)>, u32);
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        Self { stems: [const { None }; Language::COUNT], remembered: 0 }
+    }
+}
+
+impl Analyzer {
+    /// Shows every term of a text to `see`, in their order.
+    ///
+    /// Words are runs of letters and digits, without their case, and without accents in scripts that can spare them.
+    /// Those of scripts that are written without spaces count as overlapping groups of characters.
+    pub(crate) fn analyze(&mut self, text: &str, language: Language, mut see: impl FnMut(&str)) {
+        pieces(&plain(text), |piece| match piece {
+            Piece::Group(group) => see(group),
+            Piece::Word(word) => {
+                let language = script_of(word).unwrap_or(Some(language));
+                self.term(word, language, &mut see);
+            }
+        });
+    }
+
+    /// The terms of a document's chunks by their numbers. Words of the title, of the headings above a chunk, and of file
+    /// name and folder count as if the chunk had them more than once; its length is that of its text.
+    pub(crate) fn rows<E>(
+        &mut self,
+        document: &Document,
+        chunks: &[NewChunk],
+        mut number: impl FnMut(&str) -> Result<Term, E>,
+    ) -> Result<Vec<Counted>, E> {
+        let context = document.context();
+        let language = language_of(chunks);
+        let mut rows = Vec::with_capacity(chunks.len());
+        // A chunk in another language than most has the words of its document in that language.
+        let mut shared: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
+        for chunk in chunks {
+            let own = Language::of_plain(&plain(&chunk.content));
+            let language = own.or(language).unwrap_or(Language::ENGLISH);
+            if language != Language::ENGLISH {
+                // Questions look there for the languages that there are.
+                number(language.tag())?;
+            }
+            let mut terms = Vec::new();
+            self.add(&chunk.content, language, 1, &mut number, &mut terms)?;
+            let length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
+            let known = shared.iter().position(|(of, _)| *of == language);
+            let known = match known {
+                Some(known) => known,
+                None => {
+                    let mut terms = Vec::new();
+                    self.add_context(&context, language, &mut number, &mut terms)?;
+                    shared.push((language, terms));
+                    shared.len() - 1
+                }
+            };
+            terms.extend_from_slice(&shared[known].1);
+            for heading in context.headings(chunk) {
+                self.add(heading, language, weight::HEADING, &mut number, &mut terms)?;
+            }
+            terms.sort_unstable();
+            let counted = terms.chunk_by(|left, right| left.0 == right.0).map(|same| {
+                let count: u32 = same.iter().map(|(_, count)| count).sum();
+                (same[0].0, u8::try_from(count).unwrap_or(u8::MAX))
+            });
+            rows.push((counted.collect(), length));
+        }
+        Ok(rows)
+    }
+
+    fn add_context<E>(
+        &mut self,
+        context: &Context,
+        language: Language,
+        number: &mut impl FnMut(&str) -> Result<Term, E>,
+        terms: &mut Vec<(Term, u32)>,
+    ) -> Result<(), E> {
+        if let Some(title) = &context.title {
+            self.add(title, language, weight::TITLE, number, terms)?;
+        }
+        if let Some(name) = &context.name {
+            self.add(&with_parts(name), language, weight::NAME, number, terms)?;
+        }
+        for folder in &context.folders {
+            self.add(&with_parts(folder), language, weight::FOLDER, number, terms)?;
+        }
+        Ok(())
+    }
+
+    fn add<E>(
+        &mut self,
+        text: &str,
+        language: Language,
+        count: u32,
+        number: &mut impl FnMut(&str) -> Result<Term, E>,
+        terms: &mut Vec<(Term, u32)>,
+    ) -> Result<(), E> {
+        let mut failed = None;
+        self.analyze(text, language, |term| match number(term) {
+            Ok(number) => terms.push((number, count)),
+            Err(error) => failed = failed.take().or(Some(error)),
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The words of a question, each once, up to so many. A word has a term for each language of `languages` in which it
+    /// may be meant, since a question is too short to tell.
+    ///
+    /// `languages` begins with English, and may leave out those of which the store has no document. This saves time and
+    /// changes no score: which words there are and how they are counted depends on the question alone, so that the
+    /// languages of documents that the searcher may not read do not matter.
+    pub(crate) fn question(
+        &mut self,
+        text: &str,
+        most: usize,
+        languages: &[Language],
+    ) -> Vec<Asked> {
+        let (mut all, mut places) = (Vec::<Asked>::new(), HashMap::<String, usize>::new());
+        let text = plain(text);
+        let said_in = Language::of_plain(&text).unwrap_or(Language::ENGLISH);
+        pieces(&text, |piece| {
+            let mut terms: Vec<String> = Vec::new();
+            let mut see = |term: &str| {
+                if !terms.iter().any(|known| known == term) {
+                    terms.push(term.to_owned());
+                }
+            };
+            match piece {
+                Piece::Group(group) => see(group),
+                Piece::Word(word) => match script_of(word) {
+                    Some(language) => self.term(word, language, &mut see),
+                    None if said_in.is_stop_word(word) => return,
+                    None => {
+                        for &language in languages {
+                            self.term(word, Some(language), &mut see);
+                        }
+                    }
+                },
+            }
+            let is_optional =
+                matches!(piece, Piece::Word(word) if Language::ENGLISH.is_stop_word(word));
+            if terms.is_empty() && !is_optional {
+                return;
+            }
+            // The English stem, or the word itself where English has none; no stem contains a space.
+            let key = match piece {
+                Piece::Word(word) if is_optional => format!(" {word}"),
+                _ => terms[0].clone(),
+            };
+            match places.get(&key) {
+                Some(&place) => {
+                    let asked = &mut all[place];
+                    asked.count += 1;
+                    for term in terms {
+                        if !asked.terms.contains(&term) {
+                            asked.terms.push(term);
+                        }
+                    }
+                }
+                None if all.len() < most => {
+                    places.insert(key, all.len());
+                    all.push(Asked { terms, count: 1, is_optional });
+                }
+                None => {}
+            }
+        });
+        all
+    }
+
+    /// Shows the term of a word, unless it is a stop word.
+    fn term(&mut self, word: &str, language: Option<Language>, see: &mut impl FnMut(&str)) {
+        let Some(language) = language else { return see(word) };
+        if self.remembered >= MAX_STEMS {
+            self.stems = [const { None }; Language::COUNT];
+            self.remembered = 0;
+        }
+        let stemmer = || language.algorithm().map(Stemmer::create);
+        let new = || Stems { stemmer: stemmer(), terms: HashMap::new() };
+        let stems = self.stems[language.index()].get_or_insert_with(new);
+        if let Some(term) = stems.terms.get(word) {
+            if !term.is_empty() {
+                see(term);
+            }
+            return;
+        }
+        let stem = stems.stemmer.as_ref().map_or(Cow::Borrowed(word), |it| it.stem(word));
+        let term = match stem {
+            _ if language.is_stop_word(word) => Cow::Borrowed(""),
+            // A stemmer that leaves nothing takes too much.
+            stem if stem.is_empty() => Cow::Owned(format!("{word}{}", language.tag())),
+            stem if language.tag().is_empty() => stem,
+            stem => Cow::Owned(format!("{stem}{}", language.tag())),
+        };
+        if !term.is_empty() {
+            see(&term);
+        }
+        stems.terms.insert(word.into(), term.into());
+        self.remembered += 1;
+    }
+}
+
+/// The language that most of a document is in, if its words tell.
+fn language_of(chunks: &[NewChunk]) -> Option<Language> {
+    /// More would not tell more.
+    const ENOUGH: usize = 4 << 10;
+    let mut sample = String::new();
+    for chunk in chunks {
+        let content = &chunk.content;
+        sample.push_str(&content[..content.floor_char_boundary(ENOUGH - sample.len())]);
+        sample.push('\n');
+        if sample.len() >= ENOUGH {
+            break;
+        }
+    }
+    Language::of_plain(&plain(&sample))
+}
+
+/// The language by which all words of the first letter's script are stemmed, if that script has one stemmer or none;
+/// None for Latin.
+fn script_of(word: &str) -> Option<Option<Language>> {
+    let first = word.chars().find(|character| character.is_alphabetic())?;
+    match Language::of_script(first) {
+        Some(language) => Some(Some(language)),
+        None if first < '\u{250}' || ('\u{1e00}'..='\u{1eff}').contains(&first) => None,
+        None => Some(None),
+    }
+}
+
+/// A name, and after it the words that it is made of, apart and as one: `SetupGuide_v2.md` is also `Setup Guide v 2 md`
+/// and `SetupGuidev2`.
+fn with_parts(name: &str) -> String {
+    let mut parts = String::new();
+    let mut has_more = false;
+    let mut last = ' ';
+    let mut characters = name.chars().peekable();
+    while let Some(character) = characters.next() {
+        let next_is_lower = characters.peek().is_some_and(|next| next.is_lowercase());
+        let begins = (last.is_lowercase() && character.is_uppercase())
+            || (last.is_uppercase() && character.is_uppercase() && next_is_lower)
+            || (last.is_alphabetic() && character.is_numeric())
+            || (last.is_numeric() && character.is_alphabetic());
+        if begins {
+            parts.push(' ');
+            has_more = true;
+        }
+        parts.push(character);
+        last = character;
+    }
+    let mut all = name.to_owned();
+    if has_more {
+        all.push(' ');
+        all += &parts;
+    }
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    if stem.contains(|character: char| !character.is_alphanumeric()) {
+        all.push(' ');
+        all.extend(stem.chars().filter(|character| character.is_alphanumeric()));
+    }
+    all
+}
+
+/// What a plain text is made of.
+enum Piece<'a> {
+    /// A word in lower case.
+    Word(&'a str),
+    /// Neighbouring characters of a script that is written without spaces.
+    Group(&'a str),
+}
+
+fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
+    let mut word = String::new();
+    let is_part = |character: char| character.is_alphanumeric() || is_combining_mark(character);
+    for run in text.split(|character: char| !is_part(character)) {
+        // Marks that stand on nothing are no word.
+        let run = run.trim_start_matches(is_combining_mark);
+        if run.is_ascii() {
+            if !run.is_empty() {
+                word.clear();
+                word.push_str(&run[..run.len().min(MAX_WORD_CHARS)]);
+                word.make_ascii_lowercase();
+                see(Piece::Word(&word));
+            }
+            continue;
+        }
+        let mut rest = run;
+        while let Some(first) = rest.chars().next() {
+            let group = group_size(first);
+            let end = rest.find(|other| group_size(other) != group).unwrap_or(rest.len());
+            let (part, after) = rest.split_at(end);
+            rest = after;
+            match group {
+                Some(size) => groups(part, size, &mut see),
+                None => {
+                    word.clear();
+                    word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
+                    // A capital letter may have a mark of its own in lower case: İ.
+                    word.retain(|character| !is_spared_mark(character));
+                    see(Piece::Word(&word));
+                }
+            }
+        }
+    }
+}
+
+/// How many characters are searched together in scripts that are written without spaces; None for others. Chinese and
+/// Japanese words have about two characters, those of South-East Asia four or five.
+pub(super) fn group_size(character: char) -> Option<usize> {
+    match character {
+        '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3134f}' => Some(2),
+        // Thai and Lao, Burmese, Khmer.
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => Some(3),
+        _ => None,
+    }
+}
+
+fn groups(run: &str, size: usize, see: &mut impl FnMut(Piece<'_>)) {
+    let bounds: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
+    if bounds.len() <= size + 1 {
+        return see(Piece::Group(run));
+    }
+    for bound in bounds.windows(size + 1) {
+        see(Piece::Group(&run[bound[0]..bound[size]]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn texts_become_terms() {
+        check("The cats' running, and O'Brien ran!", "cat run o brien ran");
+        check("Café NAÏVE Ｆｕｌｌ", "cafe naiv full");
+        check("x=1; DROP INDEX a_b--", "x 1 drop index b");
+        check("東京都 is 京", "東京 京都 京");
+        check("第3章と", "第 3 章と");
+        check("to be or not to be", "");
+        check(&"a".repeat(100), &"a".repeat(64));
+        check("", "");
+        check("\u{94d} \u{301}", "");
+    }
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(terms(text, Language::ENGLISH).join(" "), want);
+    }
+
+    fn terms(text: &str, language: Language) -> Vec<String> {
+        let mut terms = Vec::new();
+        Analyzer::default().analyze(text, language, |term| terms.push(term.to_owned()));
+        terms
+    }
+
+    fn language(tag: &str) -> Language {
+        Language::latin().find(|language| language.tag() == tag).unwrap()
+    }
+
+    #[test]
+    fn marks_stay_where_they_make_another_word() {
+        let different = |words: &[&str]| {
+            let terms: Vec<_> = words.iter().map(|word| terms(word, Language::ENGLISH)).collect();
+            for (place, one) in terms.iter().enumerate() {
+                assert!(
+                    !one.is_empty() && !terms[place + 1..].contains(one),
+                    "{words:?} {terms:?}"
+                );
+            }
+        };
+        different(&["दिन", "दान", "दीन"]);
+        different(&["パン", "ハン", "バン"]);
+        different(&["ไม่", "ไหม", "ใหม่"]);
+        different(&["কাল", "কিল", "কুল"]);
+        let same = |left: &str, right: &str| {
+            assert_eq!(terms(left, Language::ENGLISH), terms(right, Language::ENGLISH), "{left}");
+        };
+        same("crème", "creme");
+        same("Ελλάδα", "ελλαδα");
+        same("ёлка", "елка");
+        same("كِتَابٌ", "كتاب");
+        same("שָׁלוֹם", "שלום");
+        same("ﾊﾟﾝ", "パン");
+        same("क्\u{200d}ष", "क्ष");
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_searched_by_groups() {
+        check("ภาษาไทย", "ภาษ าษา ษาไ าไท ไทย");
+        check("ไป", "ไป");
+        check("ພາສາ", "ພາສ າສາ");
+        check("ភាសា", "ភាស ាសា");
+    }
+
+    #[test]
+    fn words_are_stemmed_by_their_language() {
+        let spanish = language("/es");
+        assert_eq!(terms("los algoritmos", spanish), terms("algoritmo", spanish));
+        assert_ne!(terms("algoritmos", spanish), terms("algoritmos", Language::ENGLISH));
+        check("ποταμοί", &terms("ποταμός", Language::ENGLISH).join(" "));
+        check("книги", &terms("книгами", Language::ENGLISH).join(" "));
+    }
+
+    #[test]
+    fn a_question_is_meant_in_every_language_that_there_is() {
+        let ask = |text: &str, languages: &[Language]| {
+            let asked = Analyzer::default().question(text, 9, languages);
+            asked.into_iter().map(|it| (it.terms.join(" "), it.count)).collect::<Vec<_>>()
+        };
+        let english = [Language::ENGLISH];
+        let both = [Language::ENGLISH, language("/es")];
+        let one = |terms: &str, count| (terms.to_owned(), count);
+        assert_eq!(ask("algoritmos", &english), [one("algoritmo", 1)]);
+        assert_eq!(ask("algoritmos", &both), [one("algoritmo algoritm/es", 1)]);
+        assert_eq!(ask("the mill, the Mills and a dam", &english), [one("mill", 2), one("dam", 1)]);
+        assert_eq!(ask("a b b c d e f g h i j k l", &english).len(), 9);
+    }
+
+    #[test]
+    fn names_are_words() {
+        let check = |name: &str, want: &str| assert_eq!(with_parts(name), want);
+        check("setup.md", "setup.md");
+        check("set-up.md", "set-up.md setup");
+        check("SetupGuide_v2.md", "SetupGuide_v2.md Setup Guide_v 2.md SetupGuidev2");
+        check("HTTPServer", "HTTPServer HTTP Server");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_terms_without_spaces(text: String) {
+            Analyzer::default().analyze(&text, Language::ENGLISH, |term| {
+                assert!(!term.is_empty() && !term.contains(char::is_whitespace));
+            });
+        }
+    }
+}

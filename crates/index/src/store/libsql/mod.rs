@@ -1,0 +1,621 @@
+//! A store in one libSQL file, with everything that is searched in memory.
+
+mod schema;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
+    thread,
+};
+
+use async_trait::async_trait;
+use libsql::{Connection, Row, params};
+use marquetry_database::{
+    DatabaseError,
+    libsql::{
+        LibsqlFile, Prepared, error, json, limit, map, number, select, text, transaction, wait,
+    },
+};
+use tokio::sync::{mpsc, oneshot};
+
+use self::writer::{Job, Order};
+use super::{ChunkStore, blocking, codec};
+use crate::{
+    EmbeddingModel,
+    ranking::{Analyzer, Entry, Found, Index, Language, Postings, Query, Term, Word},
+    types::{
+        ChunkId, Document, Filter, Hit, Kind, Label, NewChunk, SearchRequest, StoreError,
+        StoredChunk, check_documents, check_request, label,
+    },
+};
+
+/// A store in one file, which several processes may use at once.
+///
+/// The file is the truth. Vectors and words are in memory as well, and are searched there; what this process or
+/// another one has changed is read before the next search. A process that is killed while it writes leaves the old
+/// chunks or the new ones. While it is in use, files that end in `-wal` and `-shm` belong to it; after
+/// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`, and leave the rest of the file alone.
+pub struct LibsqlStore {
+    shared: Arc<Shared>,
+    orders: mpsc::Sender<Order>,
+}
+
+struct Shared {
+    model: EmbeddingModel,
+    file: LibsqlFile,
+    /// Readers that nobody uses at the moment.
+    idle: Mutex<Vec<Reader>>,
+    state: RwLock<State>,
+    /// Held while changes are read, so that only one reads them.
+    refreshing: Mutex<()>,
+}
+
+struct State {
+    index: Index,
+    /// Which revision of the database the index is.
+    revision: i64,
+}
+
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibsqlOptions {
+    /// Throw away what was indexed with another model, or by an older version of this program.
+    pub reset: bool,
+    /// How large this process may make the database, in bytes; more is [`DatabaseError::Full`]. No limit by default.
+    pub max_bytes: Option<u64>,
+    /// Refuse a file with tables of others and none of ours, before anything in it is changed. Otherwise ours are made
+    /// beside them.
+    pub only_ours: bool,
+    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
+    /// [`DatabaseError::ReadOnly`]. For files and folders that cannot be written.
+    pub read_only: bool,
+}
+
+/// How many bytes of the file are mapped into memory while it is read as a whole, which saves copying them; none later.
+const MAPPED: u64 = 1 << 34;
+/// How many readers wait to be used again.
+const MAX_IDLE: usize = 8;
+/// How often a reader tries to find index and database at the same revision; once is nearly always enough.
+const ATTEMPTS: usize = 1_000;
+/// How many bytes of words are handed on at a time, and how often that may wait, while a database is opened.
+const TERMS_AT_ONCE: usize = 1 << 18;
+const WAITING: usize = 8;
+
+impl LibsqlStore {
+    /// Opens the database in this file, or makes one. The directory must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherModel`] if it has vectors of another model; [`LibsqlOptions::reset`] then throws them away.
+    pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
+        Self::open_with(path, model, LibsqlOptions::default()).await
+    }
+
+    /// Opens the database in this file, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        model: EmbeddingModel,
+        options: LibsqlOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        let in_file = path.clone();
+        let opened = blocking(move || {
+            let file = LibsqlFile::open(&path, options.read_only)?;
+            if options.only_ours {
+                file.check_tables(&schema::OURS)?;
+            }
+            let connection = file.connect()?;
+            match options.read_only {
+                false => schema::check(&connection, &model, options.reset)?,
+                true => schema::check_readable(&file, &connection, &model)?,
+            }
+            if let Some(bytes) = options.max_bytes {
+                limit(&connection, bytes)?;
+            }
+            let state = State { index: Index::new(model.dimension), revision: -1 };
+            let shared = Shared {
+                model,
+                file,
+                idle: Mutex::default(),
+                state: RwLock::new(state),
+                refreshing: Mutex::default(),
+            };
+            map(&connection, MAPPED)?;
+            shared.refresh(&connection)?;
+            map(&connection, 0)?;
+            let shared = Arc::new(shared);
+            let (orders, received) = mpsc::channel(writer::QUEUE);
+            let for_writer = Arc::clone(&shared);
+            let writer = move || {
+                let file = &for_writer.file;
+                writer::run(&connection, &for_writer.model, file, received, |connection| {
+                    // If it fails here, the next search will try it again and say why.
+                    let _ = for_writer.refresh(connection);
+                });
+            };
+            let name = "rag-writer".to_owned();
+            thread::Builder::new().name(name).spawn(writer).map_err(StoreError::engine)?;
+            Ok(Self { shared, orders })
+        });
+        opened.await.map_err(|error| match error {
+            StoreError::Database(error) => error.in_file(&in_file).into(),
+            error => error,
+        })
+    }
+
+    async fn order(&self, job: Job) -> Result<u64, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
+        answer.await.map_err(|_| DatabaseError::Closed)?
+    }
+
+    /// Reads from the database where that holds nobody up.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared, &Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        blocking(move || {
+            let reader = shared.reader()?;
+            let done = work(&shared, &reader);
+            if done.is_ok() {
+                shared.give_back(reader);
+            }
+            done
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl ChunkStore for LibsqlStore {
+    fn model(&self) -> &EmbeddingModel {
+        &self.shared.model
+    }
+
+    async fn replace_all(
+        &self,
+        documents: Vec<(Document, Vec<NewChunk>)>,
+    ) -> Result<u64, StoreError> {
+        check_documents(&self.shared.model, &documents)?;
+        self.order(Job::Replace(documents)).await
+    }
+
+    async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
+        self.order(Job::Delete(filter.clone())).await
+    }
+
+    async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
+        let uri = uri.to_owned();
+        self.read(move |_, Reader { connection, .. }| {
+            let sql = "SELECT fields FROM rag_document WHERE live AND uri = ?";
+            let mut documents =
+                select(connection, sql, params![uri.as_bytes()], |row| document(row, 0))?;
+            Ok(documents.pop())
+        })
+        .await
+    }
+
+    async fn documents(
+        &self,
+        filter: &Filter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Document>, StoreError> {
+        let (filter, mut after) = (filter.clone(), after.map(str::to_owned));
+        self.read(move |_, Reader { connection, .. }| {
+            let compiled = filter.compile();
+            let mut found = Vec::new();
+            while found.len() < limit {
+                let sql = "SELECT uri, labels, fields FROM rag_document \
+                    WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT 256";
+                let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
+                let values = params![bytes(&after), bytes(&filter.scope)];
+                let page = select(connection, sql, values, |row| {
+                    let labels: Vec<u8> = row.get(1).map_err(error)?;
+                    let passes = compiled.matches(&read_labels(&labels)?);
+                    Ok::<_, StoreError>((text(row, 0)?, passes.then(|| document(row, 2)).transpose()?))
+                })?;
+                let Some((last, _)) = page.last() else { break };
+                after = Some(last.clone());
+                found.extend(page.into_iter().filter_map(|(_, document)| document));
+            }
+            found.truncate(limit);
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
+        let (uri, limit) = (uri.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
+        self.read(move |_, Reader { connection, .. }| {
+            let sql = "SELECT c.document, c.place, c.fields, c.content, r.count FROM rag_document d \
+                JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
+                WHERE d.live AND d.uri = ? ORDER BY c.place LIMIT ?";
+            select(connection, sql, params![uri.as_bytes(), limit], |row| chunk(row, &uri))
+        })
+        .await
+    }
+
+    async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
+        let (uri, dimension) = (uri.to_owned(), self.shared.model.dimension);
+        self.read(move |_, Reader { connection, .. }| {
+            // The rows of all chunks are one value, which is read once.
+            let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, \
+                CASE WHEN c.place = 0 THEN r.rows END FROM rag_document d \
+                JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
+                WHERE d.live AND d.uri = ? ORDER BY c.place";
+            let read = |row: &Row| {
+                Ok::<_, StoreError>((chunk(row, &uri)?, row.get_value(5).map_err(error)?))
+            };
+            let found = select(connection, sql, params![uri.as_bytes()], read)?;
+            let Some((_, libsql::Value::Blob(bytes))) = found.first() else {
+                return Ok(Vec::new());
+            };
+            let rows = codec::rows(bytes, dimension).map(|row| Ok(row?.vector()));
+            let vectors = rows.collect::<Result<Vec<_>, StoreError>>()?;
+            let chunks = found.iter().cloned().zip(vectors);
+            Ok(chunks.map(|((chunk, _), vector)| NewChunk::again(chunk, vector)).collect())
+        })
+        .await
+    }
+
+    async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        self.read(move |_, reader| reader.chunk(id)).await
+    }
+
+    async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
+        let (scope, filter) = (filter.scope_label(), filter.compile());
+        self.read(move |shared, reader| {
+            shared.refresh(&reader.connection)?;
+            let state = shared.state();
+            Ok(state.index.select(scope, filter).map(|(_, rows)| u64::from(rows)).sum())
+        })
+        .await
+    }
+
+    async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
+        check_request(request, &self.shared.model)?;
+        if request.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let request = request.clone();
+        self.read(move |shared, reader| shared.search(reader, &request)).await
+    }
+
+    async fn checkpoint(&self) -> Result<(), StoreError> {
+        self.order(Job::Checkpoint).await.map(drop)
+    }
+}
+
+impl Shared {
+    fn reader(&self) -> Result<Reader, StoreError> {
+        self.file.check_unchanged()?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(reader) = idle else {
+            return Reader::new(self.file.connect()?);
+        };
+        Ok(reader)
+    }
+
+    fn give_back(&self, reader: Reader) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(reader);
+        }
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
+        let mut analyzer = Analyzer::default();
+        for _ in 0..ATTEMPTS {
+            // Within the transaction the database does not change; the index is searched if it is of the same revision.
+            let hits = transaction(&reader.connection, "BEGIN", || {
+                let revision = reader.revision()?;
+                let words = reader.words(&request.text, &mut analyzer)?;
+                let found = {
+                    let state = self.state();
+                    if state.revision != revision {
+                        return Ok(None);
+                    }
+                    state.index.search(&Query::new(request, &words, &self.model))
+                };
+                let read = |found: Found| {
+                    let id = ChunkId { document: found.document, index: found.index };
+                    let (document, chunk) = reader.chunk(id)?.ok_or_else(|| {
+                        StoreError::damaged(format_args!("chunk {id} is missing"))
+                    })?;
+                    Ok::<_, StoreError>(found.into_hit(&document, chunk))
+                };
+                found.into_iter().map(read).collect::<Result<_, _>>().map(Some)
+            })?;
+            if let Some(hits) = hits {
+                return Ok(hits);
+            }
+            self.refresh(&reader.connection)?;
+        }
+        Err(DatabaseError::Busy.into())
+    }
+
+    /// Brings what has changed in the database into the index.
+    fn refresh(&self, connection: &Connection) -> Result<(), StoreError> {
+        if revision(connection)? == self.state().revision {
+            return Ok(());
+        }
+        let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.state().revision;
+        transaction(connection, "BEGIN", || {
+            let revision = revision(connection)?;
+            if revision == known {
+                return Ok(());
+            }
+            let stored = schema::stored_model(connection)?;
+            if let Some(stored) = stored.filter(|stored| *stored != self.model) {
+                return Err(StoreError::OtherModel { stored, wanted: self.model.clone() });
+            }
+            if known < 0 {
+                // Nobody reads from an index that is not there yet.
+                let mut index = Index::new(self.model.dimension);
+                load(connection, &mut index)?;
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                *state = State { index, revision };
+            } else {
+                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                let mut terms = Vec::new();
+                changes(connection, known, &mut state.index, |index, entry, bytes| {
+                    let dimension = index.dimension();
+                    let mut adding = index.add(entry);
+                    for row in codec::rows(&bytes, dimension) {
+                        let row = row?;
+                        row.terms(&mut terms)?;
+                        adding.row(row.with_terms(&terms));
+                    }
+                    Ok(())
+                })?;
+                state.revision = revision;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Reads all documents into an index that is empty.
+///
+/// Sorting words into their lists takes as long as all the rest, so that another thread does it.
+fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
+    let count = number(connection, "SELECT coalesce(sum(count), 0) FROM rag_rows")?;
+    index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
+    let dimension = index.dimension();
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(WAITING);
+    let sort = move || {
+        let (mut postings, mut terms) = (Postings::default(), Vec::new());
+        for bytes in receiver {
+            for row in codec::rows(&bytes, 0) {
+                let row = row?;
+                postings.push(row.terms(&mut terms)?, row.length);
+            }
+        }
+        Ok::<_, StoreError>(postings)
+    };
+    let postings = thread::scope(|scope| {
+        let sorted = scope.spawn(sort);
+        let mut batch = Vec::new();
+        let read = changes(connection, -1, index, |index, entry, bytes| {
+            let mut adding = index.add(entry);
+            for row in codec::rows(&bytes, dimension) {
+                let row = row?;
+                row.put_terms(&mut batch);
+                adding.row_without_terms(row.with_terms(&[]));
+            }
+            if batch.len() > TERMS_AT_ONCE {
+                // If the other thread has given up, it will say why.
+                let _ = sender.send(std::mem::take(&mut batch));
+            }
+            Ok(())
+        });
+        let _ = sender.send(batch);
+        drop(sender);
+        let sorted = sorted.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read.and(sorted)
+    })?;
+    index.set_postings(postings);
+    Ok(())
+}
+
+/// Shows all documents that changed after a revision to `add`, with their rows.
+fn changes(
+    connection: &Connection,
+    after: i64,
+    index: &mut Index,
+    mut add: impl FnMut(&mut Index, Entry, Vec<u8>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    // Without the join, or with the order left to the index on revisions, opening takes several times as long.
+    let sql = if after < 0 {
+        "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d NOT INDEXED \
+         LEFT JOIN rag_rows r ON r.document = d.number ORDER BY d.number"
+    } else {
+        "SELECT d.number, d.live, d.uri, d.labels, r.rows FROM rag_document d \
+         LEFT JOIN rag_rows r ON r.document = d.number WHERE d.revision > ?1 ORDER BY d.number"
+    };
+    let params = if after < 0 { vec![] } else { vec![libsql::Value::Integer(after)] };
+    let mut rows = wait(connection.query(sql, params)).map_err(error)?;
+    while let Some(row) = wait(rows.next()).map_err(error)? {
+        let number: u32 = row.get(0).map_err(error)?;
+        let live: bool = row.get(1).map_err(error)?;
+        index.remove(number);
+        if !live {
+            continue;
+        }
+        let uri = label(Kind::Uri, &[&text(&row, 2)?]);
+        let libsql::Value::Blob(labels) = row.get_value(3).map_err(error)? else {
+            return Err(StoreError::damaged("a document has no labels"));
+        };
+        let labels = read_labels(&labels)?;
+        let libsql::Value::Blob(bytes) = row.get_value(4).map_err(error)? else {
+            return Err(StoreError::damaged("a document has no rows"));
+        };
+        add(index, Entry { number, uri, labels }, bytes)?;
+    }
+    Ok(())
+}
+
+const REVISION: &str = "SELECT value FROM rag_setting WHERE name = 'revision'";
+
+fn revision(connection: &Connection) -> Result<i64, StoreError> {
+    number(connection, REVISION)?.ok_or_else(no_revision)
+}
+
+fn no_revision() -> StoreError {
+    StoreError::damaged("no revision")
+}
+
+/// A connection with what a search asks of it, prepared once.
+struct Reader {
+    connection: Connection,
+    revision: Prepared,
+    term: Prepared,
+    chunk: Prepared,
+}
+
+impl Reader {
+    fn new(connection: Connection) -> Result<Self, StoreError> {
+        let prepared = |sql| Prepared::new(&connection, sql);
+        Ok(Self {
+            revision: prepared(REVISION)?,
+            term: prepared("SELECT number FROM rag_term WHERE term = ?")?,
+            chunk: prepared(
+                "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
+                 JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
+                 WHERE d.live AND c.document = ? AND c.place = ?",
+            )?,
+            connection,
+        })
+    }
+
+    fn revision(&self) -> Result<i64, StoreError> {
+        self.revision.number(())?.ok_or_else(no_revision)
+    }
+
+    /// The words of a question, with the numbers of their terms.
+    fn words(&self, text: &str, analyzer: &mut Analyzer) -> Result<Vec<Word>, StoreError> {
+        let number = |term: &str| {
+            let number = self.term.number(params![term])?;
+            Ok(number.and_then(|number| Term::try_from(number).ok()))
+        };
+        let languages = Language::of_store(|term| Ok::<_, StoreError>(number(term)?.is_some()))?;
+        Word::all(&analyzer.question(text, SearchRequest::MAX_TERMS, &languages), number)
+    }
+
+    fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
+        let mut rows = self.chunk.query(params![id.document, id.index])?;
+        let Some(row) = wait(rows.next()).map_err(error)? else { return Ok(None) };
+        let document = document(&row, 5)?;
+        let chunk = chunk(&row, &document.uri)?;
+        // Else it would keep the transaction open.
+        self.chunk.reset();
+        Ok(Some((document, chunk)))
+    }
+}
+
+fn document(row: &Row, column: i32) -> Result<Document, StoreError> {
+    Ok(json(row, column)?)
+}
+
+/// A chunk from document, place, fields, content, count.
+fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
+    let (span, page, chapter, headings) = json(row, 2)?;
+    let (document, index): (u32, u32) = (row.get(0).map_err(error)?, row.get(1).map_err(error)?);
+    Ok(StoredChunk {
+        id: ChunkId { document, index },
+        document: uri.to_owned(),
+        content: text(row, 3)?,
+        span,
+        page,
+        chapter,
+        headings,
+        index,
+        count: row.get(4).map_err(error)?,
+    })
+}
+
+fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
+    let (labels, rest) = bytes.as_chunks();
+    if rest.is_empty() {
+        Ok(labels.iter().map(|bytes| Label::from_le_bytes(*bytes)).collect())
+    } else {
+        Err(StoreError::damaged("the labels of a document do not read"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libsql::Builder;
+
+    use super::*;
+    use crate::store::conformance;
+
+    fn model() -> EmbeddingModel {
+        EmbeddingModel::new("test", 64)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        conformance::check(async || {
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let path = folder.path().join(format!("{number}.db"));
+            LibsqlStore::open(path, model()).await.unwrap()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn databases_of_newer_programs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(LibsqlStore::open(&path, model()).await.unwrap());
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        // The writer of the store may still be about to close the database.
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        let newer = "UPDATE rag_setting SET value = 4 WHERE name = 'schema'";
+        connection.execute(newer, ()).await.unwrap();
+        let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+        assert!(
+            matches!(
+                error,
+                StoreError::Database(DatabaseError::NewerSchema { found: 4, known: 3 })
+            ),
+            "{error}"
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let store = LibsqlStore::open(&path, model()).await.unwrap();
+        let chunk = NewChunk::of_text("Content.", vec![1.0; 64]);
+        store.replace(Document::new("a"), vec![chunk]).await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        connection.execute("UPDATE rag_rows SET rows = substr(rows, 1, 20)", ()).await.unwrap();
+        let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+        assert!(matches!(error, StoreError::Database(DatabaseError::Damaged(_))), "{error}");
+
+        let text = folder.path().join("text.db");
+        std::fs::write(&text, "This is no database at all, whatever it is called. ".repeat(100))
+            .unwrap();
+        let error = LibsqlStore::open(&text, model()).await.err().unwrap().to_string();
+        assert!(error.contains("text.db: it is no database"), "{error}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The one thread of this process that writes.
+
+use std::collections::HashMap;
+
+use libsql::{Connection, params};
+use marquetry_database::libsql::{LibsqlFile, Prepared, checkpoint, error, transaction, wait};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{super::codec::encode, schema};
+use crate::{
+    EmbeddingModel,
+    ranking::{Analyzer, Packed, Row, Term},
+    types::{Document, Filter, LabelFilter, NewChunk, StoreError, labels},
+};
+
+/// What is to be written.
+pub(super) enum Job {
+    Replace(Vec<(Document, Vec<NewChunk>)>),
+    Delete(Filter),
+    /// Not written itself: moves what was written before it into the file.
+    Checkpoint,
+}
+
+pub(super) type Order = (Job, oneshot::Sender<Result<u64, StoreError>>);
+
+/// How many orders may wait; more wait to be ordered.
+pub(super) const QUEUE: usize = 64;
+/// How many chunks one transaction takes before it is committed, roughly.
+const CHUNKS_AT_ONCE: usize = 2_048;
+/// How many terms are remembered.
+const MAX_TERMS: usize = 1 << 18;
+
+/// Writes until nobody can order any more. `refresh` brings what was written before the readers of this process.
+pub(super) fn run(
+    connection: &Connection,
+    model: &EmbeddingModel,
+    file: &LibsqlFile,
+    mut orders: mpsc::Receiver<Order>,
+    refresh: impl Fn(&Connection),
+) {
+    let mut writer = None;
+    while let Some(order) = orders.blocking_recv() {
+        // Orders that came at the same time share a transaction, since most of its cost is fixed.
+        let (mut batch, mut size) = (Vec::new(), 0);
+        let (mut next, mut to_checkpoint) = (Some(order), None);
+        while let Some((job, reply)) = next.take() {
+            size += match &job {
+                Job::Replace(documents) => {
+                    documents.iter().map(|(_, chunks)| 1 + chunks.len()).sum::<usize>()
+                }
+                Job::Delete(_) => 1,
+                Job::Checkpoint => {
+                    to_checkpoint = Some(reply);
+                    break;
+                }
+            };
+            batch.push((job, reply));
+            if size < CHUNKS_AT_ONCE {
+                next = orders.try_recv().ok();
+            }
+        }
+        if !batch.is_empty() {
+            write(connection, model, file, &mut writer, batch, &refresh);
+        }
+        if let Some(reply) = to_checkpoint {
+            let _ = reply.send(checkpoint(connection).map(|()| 0).map_err(StoreError::from));
+        }
+    }
+    drop(writer);
+    // Whoever could be told is gone; what stays in the log is read by whoever opens the file next.
+    let _ = checkpoint(connection);
+}
+
+/// Writes orders together, or each by itself where that fails.
+fn write(
+    connection: &Connection,
+    model: &EmbeddingModel,
+    file: &LibsqlFile,
+    writer: &mut Option<Writer>,
+    batch: Vec<Order>,
+    refresh: impl Fn(&Connection),
+) {
+    let (jobs, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let one_by_one = jobs.len() > 1;
+    match commit(connection, model, file, writer, &jobs) {
+        Ok(counts) => {
+            refresh(connection);
+            for (reply, count) in replies.into_iter().zip(counts) {
+                // Who does not wait any more does not want to know.
+                let _ = reply.send(Ok(count));
+            }
+        }
+        // One that cannot be written must not spoil the others.
+        Err(_) if one_by_one => {
+            for (job, reply) in jobs.into_iter().zip(replies) {
+                let done = commit(connection, model, file, writer, &[job]);
+                let _ = reply.send(done.map(|counts| counts.iter().sum()));
+            }
+            refresh(connection);
+        }
+        Err(error) => {
+            if let Some(reply) = replies.into_iter().next() {
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+}
+
+fn commit(
+    connection: &Connection,
+    model: &EmbeddingModel,
+    file: &LibsqlFile,
+    writer: &mut Option<Writer>,
+    jobs: &[Job],
+) -> Result<Vec<u64>, StoreError> {
+    file.check_unchanged()?;
+    let slot = &mut *writer;
+    let done = transaction(connection, "BEGIN IMMEDIATE", || {
+        // Another process may have reset the database since.
+        if let Some(stored) = schema::stored_model(connection)?.filter(|stored| stored != model) {
+            return Err(StoreError::OtherModel { stored, wanted: model.clone() });
+        }
+        let writer = match slot {
+            Some(writer) => writer,
+            none => none.insert(Writer::new(connection)?),
+        };
+        let revision = writer.next_revision.number(())?;
+        let revision = revision.ok_or_else(|| StoreError::damaged("no revision"))?;
+        jobs.iter()
+            .map(|job| match job {
+                Job::Replace(documents) => documents
+                    .iter()
+                    .map(|(document, chunks)| writer.put(document, chunks, revision))
+                    .sum(),
+                Job::Delete(filter) => writer.delete(filter, revision),
+                // It is none of those that are written.
+                Job::Checkpoint => Ok(0),
+            })
+            .collect()
+    });
+    if done.is_err() {
+        // It may remember terms that were rolled back.
+        *writer = None;
+    }
+    done
+}
+
+struct Writer {
+    analyzer: Analyzer,
+    terms: HashMap<Box<str>, Term>,
+    next_revision: Prepared,
+    find_term: Prepared,
+    add_term: Prepared,
+    put_document: Prepared,
+    drop_chunks: Prepared,
+    add_chunk: Prepared,
+    put_rows: Prepared,
+    drop_rows: Prepared,
+    all: Prepared,
+    scope: Prepared,
+    kill: Prepared,
+}
+
+impl Writer {
+    fn new(connection: &Connection) -> Result<Self, StoreError> {
+        let prepared = |sql| Prepared::new(connection, sql);
+        Ok(Self {
+            analyzer: Analyzer::default(),
+            terms: HashMap::new(),
+            next_revision: prepared(
+                "UPDATE rag_setting SET value = value + 1 WHERE name = 'revision' RETURNING value",
+            )?,
+            find_term: prepared("SELECT number FROM rag_term WHERE term = ?")?,
+            add_term: prepared("INSERT INTO rag_term (term) VALUES (?) RETURNING number")?,
+            put_document: prepared(
+                "INSERT INTO rag_document (uri, revision, live, labels, fields) VALUES (?, ?, 1, ?, ?) \
+                 ON CONFLICT (uri) DO UPDATE SET revision = excluded.revision, live = 1, \
+                 labels = excluded.labels, fields = excluded.fields RETURNING number",
+            )?,
+            drop_chunks: prepared("DELETE FROM rag_chunk WHERE document = ?")?,
+            add_chunk: prepared(
+                "INSERT INTO rag_chunk (document, place, fields, content) VALUES (?, ?, ?, ?)",
+            )?,
+            put_rows: prepared("INSERT OR REPLACE INTO rag_rows VALUES (?, ?, ?)")?,
+            drop_rows: prepared("DELETE FROM rag_rows WHERE document = ? RETURNING count")?,
+            all: prepared("SELECT number, labels FROM rag_document WHERE live")?,
+            scope: prepared("SELECT number, labels FROM rag_document WHERE live AND uri = ?")?,
+            kill: prepared(
+                "UPDATE rag_document SET live = 0, labels = x'', fields = '', revision = ?2 WHERE number = ?1",
+            )?,
+        })
+    }
+
+    fn put(
+        &mut self,
+        document: &Document,
+        chunks: &[NewChunk],
+        revision: i64,
+    ) -> Result<u64, StoreError> {
+        let labels: Vec<u8> = labels(document).into_iter().flat_map(u64::to_le_bytes).collect();
+        let fields = serde_json::to_string(document).map_err(StoreError::engine)?;
+        let number =
+            self.put_document.number(params![document.uri.as_bytes(), revision, labels, fields])?;
+        let number = number.ok_or_else(|| StoreError::damaged("a document has no number"))?;
+        self.drop_chunks.execute(params![number])?;
+        let counted = {
+            let Self { analyzer, terms, find_term, add_term, .. } = self;
+            analyzer.rows(document, chunks, |term| term_number(terms, find_term, add_term, term))?
+        };
+        let mut rows = Vec::new();
+        for (place, (chunk, (terms, length))) in (0_i64..).zip(chunks.iter().zip(counted)) {
+            encode(&Row { vector: Packed::new(&chunk.vector), terms, length }, &mut rows);
+            let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
+            let fields = serde_json::to_string(&fields).map_err(StoreError::engine)?;
+            self.add_chunk.execute(params![number, place, fields, chunk.content.as_bytes()])?;
+        }
+        self.put_rows.execute(params![number, chunks.len() as i64, rows])?;
+        Ok(chunks.len() as u64)
+    }
+
+    fn delete(&self, filter: &Filter, revision: i64) -> Result<u64, StoreError> {
+        let mut rows = match &filter.scope {
+            Some(uri) => self.scope.query(params![uri.as_bytes()])?,
+            None => self.all.query(())?,
+        };
+        let filter: LabelFilter = filter.compile();
+        let mut gone = Vec::new();
+        while let Some(row) = wait(rows.next()).map_err(error)? {
+            let labels: Vec<u8> = row.get(1).map_err(error)?;
+            if filter.matches(&super::read_labels(&labels)?) {
+                gone.push(row.get::<i64>(0).map_err(error)?);
+            }
+        }
+        let mut count = 0;
+        for number in gone {
+            let rows = self.drop_rows.number(params![number])?.unwrap_or(0);
+            count += u64::try_from(rows).unwrap_or(0);
+            self.drop_chunks.execute(params![number])?;
+            self.kill.execute(params![number, revision])?;
+        }
+        Ok(count)
+    }
+}
+
+fn term_number(
+    terms: &mut HashMap<Box<str>, Term>,
+    find: &Prepared,
+    add: &Prepared,
+    term: &str,
+) -> Result<Term, StoreError> {
+    if let Some(&number) = terms.get(term) {
+        return Ok(number);
+    }
+    let number = match find.number(params![term])? {
+        Some(number) => Some(number),
+        None => add.number(params![term])?,
+    };
+    let number = number.and_then(|number| Term::try_from(number).ok());
+    let number = number.ok_or_else(|| StoreError::damaged("a term has no number"))?;
+    if terms.len() >= MAX_TERMS {
+        terms.clear();
+    }
+    terms.insert(term.into(), number);
+    Ok(number)
+}

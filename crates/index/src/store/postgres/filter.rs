@@ -1,0 +1,62 @@
+//! Filters as SQL.
+
+use marquetry_database::postgres::Parameter;
+
+use crate::types::{Filter, Label};
+
+/// Which documents pass, as a condition on `rag_document d`.
+pub(super) struct Condition {
+    /// The hash of the one document's URI.
+    key: Option<Vec<u8>>,
+    all_of: Vec<i64>,
+    any_of: Vec<Vec<i64>>,
+}
+
+impl Condition {
+    pub(super) fn new(filter: &Filter) -> Self {
+        let compiled = filter.compile();
+        Self {
+            key: filter.scope.as_deref().map(key),
+            all_of: signed(&compiled.all_of),
+            any_of: compiled.any_of.iter().map(|any| signed(any)).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
+    }
+
+    /// The labels by which words are weighed: those of the readers that ask; None if nobody is said to ask.
+    pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
+        let readers = filter.compile_readers();
+        (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
+    }
+
+    /// The condition, whose parameters begin with this number. There are few forms, so that statements can be kept.
+    pub(super) fn sql(&self, first: usize) -> String {
+        let key = self.key.iter().map(|_| "d.key =");
+        let all_of = (!self.all_of.is_empty()).then_some("d.labels @>").into_iter();
+        let any_of = self.any_of.iter().map(|_| "d.labels &&");
+        let parts = key.chain(all_of).chain(any_of).zip(first..);
+        let parts: Vec<_> = parts.map(|(test, number)| format!("{test} ${number}")).collect();
+        if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
+    }
+
+    /// The parameters of the condition, after those before it.
+    pub(super) fn parameters<'a>(&'a self, before: &[Parameter<'a>]) -> Vec<Parameter<'a>> {
+        let key = self.key.iter().map(|key| key as Parameter<'a>);
+        let all_of = (!self.all_of.is_empty()).then_some(&self.all_of as Parameter<'a>);
+        let any_of = self.any_of.iter().map(|any| any as Parameter<'a>);
+        before.iter().copied().chain(key).chain(all_of).chain(any_of).collect()
+    }
+}
+
+/// By which a document is found: the hash of its URI, which may be too long for an index.
+pub(super) fn key(uri: &str) -> Vec<u8> {
+    blake3::hash(uri.as_bytes()).as_bytes().to_vec()
+}
+
+/// The same bits; PostgreSQL's numbers have a sign.
+pub(super) fn signed(labels: &[Label]) -> Vec<i64> {
+    labels.iter().map(|label| label.cast_signed()).collect()
+}

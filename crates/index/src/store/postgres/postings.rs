@@ -1,0 +1,204 @@
+//! Which chunks have which terms, in blocks.
+//!
+//! A row of the table is the postings of one term in one block of documents, some thousand chunks: few enough that a
+//! document is replaced without much writing, and enough that a question reads few rows.
+
+use crate::{
+    ranking::{Term, bm25},
+    types::{Matching, StoreError},
+};
+
+/// After so many chunks the next document begins a new block.
+pub(super) const CHUNKS_IN_BLOCK: i64 = 4_096;
+
+/// One chunk that has a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Posting {
+    pub(super) document: u32,
+    pub(super) place: u32,
+    /// How often; 255 stands for more.
+    pub(super) count: u8,
+    /// How many terms the chunk has.
+    pub(super) length: u32,
+}
+
+/// Postings, which are in order, as bytes: numbers in groups of seven bits, documents as the distance to the one before.
+pub(super) fn encode(postings: &[Posting]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(postings.len() * 5);
+    let mut last = 0;
+    for posting in postings {
+        write(posting.document - last, &mut bytes);
+        last = posting.document;
+        write(posting.place, &mut bytes);
+        bytes.push(posting.count);
+        write(posting.length, &mut bytes);
+    }
+    bytes
+}
+
+/// Appends what [`encode`] wrote.
+pub(super) fn decode(mut bytes: &[u8], postings: &mut Vec<Posting>) -> Result<(), StoreError> {
+    let mut document = 0_u32;
+    while !bytes.is_empty() {
+        let posting = posting(&mut bytes, document)
+            .ok_or_else(|| StoreError::damaged("the postings of a term do not read"))?;
+        document = posting.document;
+        postings.push(posting);
+    }
+    Ok(())
+}
+
+fn posting(bytes: &mut &[u8], last: u32) -> Option<Posting> {
+    Some(Posting {
+        document: last.checked_add(read(bytes)?)?,
+        place: read(bytes)?,
+        count: *bytes.split_off_first()?,
+        length: read(bytes)?,
+    })
+}
+
+fn write(mut number: u32, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn read(bytes: &mut &[u8]) -> Option<u32> {
+    let (mut number, mut shift) = (0_u64, 0);
+    loop {
+        let byte = *bytes.split_off_first()?;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return u32::try_from(number).ok();
+        }
+        shift += 7;
+        if shift > 28 {
+            return None;
+        }
+    }
+}
+
+/// One term of a question: the chunks that have it, in order, and how much it weighs.
+pub(super) struct List {
+    pub(super) term: Term,
+    pub(super) weight: f32,
+    /// The place of its word in the question.
+    pub(super) word: usize,
+    pub(super) postings: Vec<Posting>,
+}
+
+/// A chunk with its BM25.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scored {
+    pub(super) document: u32,
+    pub(super) place: u32,
+    pub(super) score: f32,
+}
+
+/// The chunks that have any or all of so many words, in order, with their scores, which are added up in the order of the
+/// terms, as in the other stores.
+pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f32) -> Vec<Scored> {
+    let mut scores: Vec<Scored> = Vec::new();
+    let mut from = 0;
+    for word in 0..words {
+        let count = lists[from..].iter().take_while(|list| list.word == word).count();
+        let of_word = &lists[from..from + count];
+        from += count;
+        let mut found: Vec<Scored> = Vec::new();
+        for list in of_word {
+            let of_term: Vec<Scored> = list
+                .postings
+                .iter()
+                .map(|&Posting { document, place, count, length }| {
+                    let score = 0.0 + bm25(list.weight, count, length, average);
+                    Scored { document, place, score }
+                })
+                .collect();
+            found =
+                if found.is_empty() { of_term } else { merged(&found, &of_term, Matching::Any) };
+        }
+        scores = if word == 0 { found } else { merged(&scores, &found, matching) };
+    }
+    scores
+}
+
+/// The chunks of two lists, both in order, or those that are in both.
+fn merged(left: &[Scored], right: &[Scored], matching: Matching) -> Vec<Scored> {
+    let mut merged = Vec::with_capacity(match matching {
+        Matching::Any => left.len() + right.len(),
+        Matching::All => left.len().min(right.len()),
+    });
+    let mut before = left.iter().copied().peekable();
+    for &new in right {
+        let at = |scored: &Scored| (scored.document, scored.place);
+        while let Some(other) = before.next_if(|other| at(other) < at(&new)) {
+            if matching == Matching::Any {
+                merged.push(other);
+            }
+        }
+        match before.next_if(|other| at(other) == at(&new)) {
+            Some(other) => merged.push(Scored { score: other.score + new.score, ..other }),
+            None if matching == Matching::Any => merged.push(new),
+            None => {}
+        }
+    }
+    if matching == Matching::Any {
+        merged.extend(before);
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn postings() -> impl Strategy<Value = Vec<Posting>> {
+        let numbers = (0_u32..1 << 31, any::<u32>(), any::<u8>(), any::<u32>());
+        prop::collection::btree_set(numbers, 0..40).prop_map(|set| {
+            set.into_iter()
+                .map(|(document, place, count, length)| Posting { document, place, count, length })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn postings_come_back(postings in postings()) {
+            let mut got = Vec::new();
+            decode(&encode(&postings), &mut got).unwrap();
+            prop_assert_eq!(got, postings);
+        }
+
+        #[test]
+        fn any_bytes_are_postings_or_an_error(bytes: Vec<u8>) {
+            let _ = decode(&bytes, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn all_is_less_than_any() {
+        let list = |word: usize, documents: &[u32]| List {
+            term: 0,
+            weight: 1.0,
+            word,
+            postings: (documents.iter())
+                .map(|&document| Posting { document, place: 0, count: 1, length: 3 })
+                .collect(),
+        };
+        let lists = [list(0, &[1, 3, 5]), list(1, &[2, 3, 9]), list(2, &[3, 5, 9])];
+        let found = |matching| {
+            let scored = score(&lists, 3, matching, 3.0);
+            scored.iter().map(|at| (at.document, at.score.round() as u32)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Matching::Any), [(1, 1), (2, 1), (3, 3), (5, 2), (9, 2)]);
+        assert_eq!(found(Matching::All), [(3, 3)]);
+        // Two terms of one word.
+        let lists = [list(0, &[1, 3]), list(0, &[2]), list(1, &[2, 3])];
+        let both = score(&lists, 2, Matching::All, 3.0);
+        assert_eq!(both.iter().map(|at| at.document).collect::<Vec<_>>(), [2, 3]);
+    }
+}

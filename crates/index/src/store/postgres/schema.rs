@@ -1,0 +1,224 @@
+//! The tables.
+
+use marquetry_database::{DatabaseError, postgres::PostgresPool};
+use tokio_postgres::Row;
+
+use super::half::HalfVector;
+use crate::{EmbeddingModel, types::StoreError};
+
+/// Of the tables. Another number: they cannot be read.
+const VERSION: i64 = 3;
+
+/// Texts are bytes, since PostgreSQL's cannot hold a NUL, and those of some databases not every character.
+///
+/// - `rag_state` has one row; whoever writes locks it, so that there is one writer at a time.
+/// - `rag_document`: `key` is the hash of the URI, which may be too long for an index; `labels` are what is filtered by.
+/// - `rag_chunk`: `packed` is the vector as the other stores have it, and the chunk's terms. What is scanned is apart.
+/// - `rag_vector` is made anew for each model, and is always there, lest one of another schema is taken for it.
+/// - `rag_term`: `chunks` is how many chunks have it.
+/// - `rag_reader` and `rag_reader_term`: how many chunks those may read whom a label names, how long these are, and how many
+///   have a term. By these words are weighed, so that scores tell nothing of what one may not read.
+/// - `rag_posting`: which chunks of a block of documents have a term, how often, and how long they are.
+const TABLES: &str = "
+    CREATE TABLE rag_state (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one),
+        version bigint NOT NULL,
+        model bytea NOT NULL,
+        dimension bigint NOT NULL,
+        chunks bigint NOT NULL DEFAULT 0,
+        length bigint NOT NULL DEFAULT 0,
+        block integer NOT NULL DEFAULT 0,
+        filled bigint NOT NULL DEFAULT 0
+    );
+    CREATE TABLE rag_document (
+        number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        key bytea NOT NULL UNIQUE,
+        uri bytea NOT NULL,
+        labels bigint[] NOT NULL,
+        readers bigint[] NOT NULL,
+        fields bytea NOT NULL,
+        block integer NOT NULL,
+        chunks integer NOT NULL
+    );
+    CREATE INDEX rag_document_labels ON rag_document USING gin (labels);
+    CREATE INDEX rag_document_uri ON rag_document (substring(uri from 1 for 1000));
+    CREATE TABLE rag_chunk (
+        document integer NOT NULL,
+        place integer NOT NULL,
+        packed bytea NOT NULL,
+        fields bytea NOT NULL,
+        content bytea NOT NULL,
+        PRIMARY KEY (document, place)
+    );
+    CREATE TABLE rag_vector ();
+    CREATE TABLE rag_term (
+        number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        term bytea NOT NULL UNIQUE,
+        chunks integer NOT NULL
+    ) WITH (fillfactor = 70);
+    CREATE TABLE rag_reader (
+        label bigint PRIMARY KEY,
+        chunks bigint NOT NULL,
+        length bigint NOT NULL
+    ) WITH (fillfactor = 70);
+    CREATE TABLE rag_reader_term (
+        term integer NOT NULL,
+        label bigint NOT NULL,
+        chunks integer NOT NULL,
+        PRIMARY KEY (term, label)
+    ) WITH (fillfactor = 70);
+    CREATE TABLE rag_posting (
+        term integer NOT NULL,
+        block integer NOT NULL,
+        postings bytea NOT NULL,
+        PRIMARY KEY (term, block)
+    ) WITH (fillfactor = 70);
+    ALTER TABLE rag_chunk ALTER COLUMN packed SET STORAGE EXTERNAL;
+    ALTER TABLE rag_posting ALTER COLUMN postings SET STORAGE EXTERNAL;
+";
+
+/// Of every version so far.
+const FORGET_TABLES: &str = "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting; \
+    DROP TABLE IF EXISTS rag_reader, rag_reader_term;";
+
+/// The state that each writer and each search begins with.
+pub(super) struct State {
+    pub(super) chunks: i64,
+    pub(super) length: i64,
+    pub(super) block: i32,
+    pub(super) filled: i64,
+}
+
+pub(super) const STATE: &str =
+    "SELECT model, dimension, chunks, length, block, filled FROM rag_state";
+
+impl State {
+    /// Reads the row, and refuses another model's: another process may have reset the database since.
+    pub(super) fn read(row: &Row, model: &EmbeddingModel) -> Result<Self, StoreError> {
+        let stored = stored_model(row)?;
+        if stored != *model {
+            return Err(StoreError::OtherModel { stored, wanted: model.clone() });
+        }
+        Ok(Self {
+            chunks: row.try_get(2)?,
+            length: row.try_get(3)?,
+            block: row.try_get(4)?,
+            filled: row.try_get(5)?,
+        })
+    }
+}
+
+/// Makes the tables if there are none, and refuses those that we cannot use.
+pub(super) async fn check(
+    pool: &PostgresPool,
+    model: &EmbeddingModel,
+    reset: bool,
+) -> Result<(), StoreError> {
+    if model.dimension == 0 || model.dimension > HalfVector::MAX_DIMENSION {
+        let most = HalfVector::MAX_DIMENSION;
+        let message =
+            format!("vectors have {} numbers, and pgvector's have 1 to {most}", model.dimension);
+        return Err(DatabaseError::Unusable(message).into());
+    }
+    extension(pool).await?;
+    let version = format!(
+        "{TABLES} INSERT INTO rag_state (version, model, dimension) VALUES ({VERSION}, '', 0)"
+    );
+    pool.create_tables("rag_state", &version).await?;
+    if reset {
+        let is_older = format!("SELECT version BETWEEN 1 AND {VERSION} - 1 FROM rag_state");
+        pool.run_if(&is_older, &format!("{FORGET_TABLES} {version}")).await?;
+    }
+
+    let mut client = pool.get().await?;
+    // Whoever writes has the row locked; most who open need not wait for that.
+    if version_and_model(&client.query_one(VERSION_AND_STATE, &[]).await?)? == *model {
+        client.done();
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    let row = transaction.query_one(&format!("{VERSION_AND_STATE} FOR UPDATE"), &[]).await?;
+    let stored = version_and_model(&row)?;
+    if stored != *model {
+        let some = transaction.query_opt("SELECT 1 FROM rag_document LIMIT 1", &[]).await?;
+        if some.is_some() && !reset {
+            return Err(StoreError::OtherModel { stored, wanted: model.clone() });
+        }
+        // Deleted, not truncated: who reads at this moment must see all of the old.
+        let forget = format!(
+            "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_term; DELETE FROM rag_posting;
+             DELETE FROM rag_reader; DELETE FROM rag_reader_term;
+             DROP TABLE rag_vector;
+             CREATE TABLE rag_vector (
+                document integer NOT NULL,
+                place integer NOT NULL,
+                embedding halfvec({}) NOT NULL,
+                PRIMARY KEY (document, place)
+             );
+             ALTER TABLE rag_vector ALTER COLUMN embedding SET STORAGE PLAIN",
+            model.dimension
+        );
+        transaction.batch_execute(&forget).await?;
+        let set = "UPDATE rag_state SET model = $1, dimension = $2, chunks = 0, length = 0, block = 0, filled = 0";
+        transaction.execute(set, &[&model.identity.as_bytes(), &(model.dimension as i64)]).await?;
+    }
+    transaction.commit().await?;
+    client.done();
+    Ok(())
+}
+
+const VERSION_AND_STATE: &str = "SELECT model, dimension, version FROM rag_state";
+
+fn version_and_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
+    let found: i64 = row.try_get(2)?;
+    match found {
+        VERSION => stored_model(row),
+        newer if newer > VERSION => {
+            Err(DatabaseError::NewerSchema { found, known: VERSION }.into())
+        }
+        older if older > 0 => Err(StoreError::OlderSchema { found, needed: VERSION }),
+        _ => Err(StoreError::damaged(format!("its schema version is {found}"))),
+    }
+}
+
+/// Makes sure that there are vectors.
+async fn extension(pool: &PostgresPool) -> Result<(), StoreError> {
+    const NEEDED: &str = "the extension `vector` (pgvector) 0.8 or newer is needed";
+    let version = "SELECT extversion FROM pg_extension WHERE extname = 'vector'";
+    let client = pool.get().await?;
+    let mut found = client.query_opt(version, &[]).await?;
+    if found.is_none() {
+        // Two who make it at once: the second one fails, and then it is there.
+        let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
+        found = client.query_opt(version, &[]).await?;
+        if let (None, Err(error)) = (&found, made) {
+            let why = match DatabaseError::from(error) {
+                DatabaseError::Engine(why) => why.to_string(),
+                DatabaseError::Denied(why) => why,
+                other => return Err(other.into()),
+            };
+            return Err(
+                DatabaseError::Unusable(format!("{NEEDED}, and could not be made: {why}")).into()
+            );
+        }
+    }
+    client.done();
+    let Some(found) = found else {
+        return Err(DatabaseError::Unusable(NEEDED.to_owned()).into());
+    };
+    let found: String = found.try_get(0)?;
+    let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    if (parts.next(), parts.next()) < (Some(0), Some(8)) {
+        return Err(DatabaseError::Unusable(format!("{NEEDED}, and it is {found}")).into());
+    }
+    Ok(())
+}
+
+fn stored_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
+    let identity: Vec<u8> = row.try_get(0)?;
+    let identity = String::from_utf8(identity).map_err(|error| StoreError::damaged(error))?;
+    let dimension: i64 = row.try_get(1)?;
+    let dimension = usize::try_from(dimension)
+        .map_err(|_| StoreError::damaged(format!("the dimension is {dimension}")))?;
+    Ok(EmbeddingModel { identity, dimension })
+}

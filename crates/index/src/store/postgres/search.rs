@@ -1,0 +1,696 @@
+//! A search: candidates from the database, ranked here.
+
+use std::{
+    collections::{HashMap, HashSet},
+    pin::pin,
+    sync::Arc,
+};
+
+use deadpool_postgres::Transaction;
+use futures_util::TryStreamExt;
+use marquetry_database::postgres::Parameter;
+use tokio_postgres::Row;
+
+use super::{
+    super::{blocking, codec},
+    document_and_chunk,
+    filter::Condition,
+    half::HalfVector,
+    postings::{self, List, Scored},
+    schema::{STATE, State},
+    vector_index::VectorIndex,
+};
+use crate::{
+    EmbeddingModel,
+    ranking::{
+        Asked, Collector, Found, Matrix, Probe, Query, Ranked, Ranking, Term, average, fuse, unit,
+        weight,
+    },
+    types::{Hit, Matching, SearchRequest, StoreError},
+};
+
+/// Where is searched.
+enum Scope {
+    All,
+    /// So few documents that each of their chunks is looked at. Their numbers are in order.
+    These {
+        numbers: Vec<i32>,
+        blocks: Vec<i32>,
+    },
+    /// More than that.
+    Many(Condition),
+}
+
+/// A chunk by its document's number and its place.
+type Place = (i32, i32);
+
+/// Finds the best chunks. All statements of the transaction must see one state of the database.
+pub(super) async fn search(
+    transaction: &Transaction<'_>,
+    model: &EmbeddingModel,
+    request: &SearchRequest,
+    words: Vec<Asked>,
+    index: &VectorIndex,
+    scan_up_to: i64,
+) -> Result<Vec<Hit>, StoreError> {
+    let vector = request.vector.as_deref();
+    let vector = vector.and_then(|vector| Some((Probe::new(vector)?, unit(vector)?)));
+    if vector.is_none() && words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let readers = Condition::readers(&request.filter);
+    let (state, terms, readable, scope) = tokio::try_join!(
+        state(transaction, model),
+        terms(transaction, &words, readers.as_deref()),
+        readable(transaction, readers.as_deref()),
+        scope(transaction, Condition::new(&request.filter), scan_up_to),
+    )?;
+    let query = Query::new(request, &[], model);
+    let (chunks, length) = readable.unwrap_or((state.chunks, state.length));
+    let (chunks, length) = (chunks.cast_unsigned(), length.cast_unsigned());
+    let wanted = Arc::new(Wanted::new(&words, &terms, chunks as usize, length, request.matching));
+    let (nearest, best) = tokio::try_join!(
+        async {
+            match &vector {
+                Some((_, unit)) => {
+                    let narrow = matches!(scope, Scope::These { .. });
+                    let indexed = !narrow && index.serves(transaction, state.chunks).await?;
+                    nearest(transaction, &query, &scope, unit, indexed).await
+                }
+                None => Ok(Nearest::default()),
+            }
+        },
+        best_by_words(transaction, &query, &scope, &wanted),
+    )?;
+    let probe = vector.as_ref().map(|(probe, _)| probe);
+    let rows = Rows::read(transaction, probe, &wanted, &nearest, &best, model.dimension).await?;
+    let found = rows.fuse(&query, &nearest, &best);
+    read_hits(transaction, found).await
+}
+
+async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
+    let statement = transaction.prepare_cached(STATE).await?;
+    State::read(&transaction.query_one(&statement, &[]).await?, model)
+}
+
+/// The number of each known term, and how many chunks have it, of those that these readers may read.
+async fn terms(
+    transaction: &Transaction<'_>,
+    words: &[Asked],
+    readers: Option<&[i64]>,
+) -> Result<HashMap<Vec<u8>, (i32, i64)>, StoreError> {
+    if words.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let terms: Vec<_> =
+        words.iter().flat_map(|asked| &asked.terms).map(|term| term.as_bytes()).collect();
+    let sql = match readers {
+        None => {
+            "SELECT term, number, chunks::bigint FROM rag_term WHERE term = ANY ($1) AND chunks > 0"
+        }
+        Some(_) => {
+            "SELECT t.term, t.number, sum(r.chunks)::bigint FROM rag_term t \
+             JOIN rag_reader_term r ON r.term = t.number \
+             WHERE t.term = ANY ($1) AND r.label = ANY ($2) GROUP BY t.number, t.term"
+        }
+    };
+    let statement = transaction.prepare_cached(sql).await?;
+    let rows = match &readers {
+        None => transaction.query(&statement, &[&terms]).await?,
+        Some(readers) => transaction.query(&statement, &[&terms, readers]).await?,
+    };
+    rows.iter().map(|row| Ok((row.try_get(0)?, (row.try_get(1)?, row.try_get(2)?)))).collect()
+}
+
+/// How many chunks these readers may read, and how long they are together. What several of them are named for counts
+/// several times, among the terms, too.
+async fn readable(
+    transaction: &Transaction<'_>,
+    readers: Option<&[i64]>,
+) -> Result<Option<(i64, i64)>, StoreError> {
+    let Some(readers) = readers else { return Ok(None) };
+    let sql = "SELECT coalesce(sum(chunks), 0)::bigint, coalesce(sum(length), 0)::bigint \
+        FROM rag_reader WHERE label = ANY ($1)";
+    let statement = transaction.prepare_cached(sql).await?;
+    let row = transaction.query_one(&statement, &[&readers]).await?;
+    Ok(Some((row.try_get(0)?, row.try_get(1)?)))
+}
+
+async fn scope(
+    transaction: &Transaction<'_>,
+    condition: Condition,
+    scan_up_to: i64,
+) -> Result<Scope, StoreError> {
+    if condition.is_empty() {
+        return Ok(Scope::All);
+    }
+    let sql = format!(
+        "SELECT count(*), coalesce(sum(chunks), 0)::bigint, array_agg(number), array_agg(block) FROM \
+         (SELECT d.chunks, d.number, d.block FROM rag_document d WHERE {} LIMIT {}) AS passing",
+        condition.sql(1),
+        scan_up_to + 1
+    );
+    let statement = transaction.prepare_cached(&sql).await?;
+    let row = transaction.query_one(&statement, &condition.parameters(&[])).await?;
+    let (documents, chunks): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    if documents > scan_up_to || chunks > scan_up_to {
+        return Ok(Scope::Many(condition));
+    }
+    let mut numbers: Vec<i32> = row.try_get::<_, Option<_>>(2)?.unwrap_or_default();
+    let mut blocks: Vec<i32> = row.try_get::<_, Option<_>>(3)?.unwrap_or_default();
+    numbers.sort_unstable();
+    blocks.sort_unstable();
+    blocks.dedup();
+    Ok(Scope::These { numbers, blocks })
+}
+
+/// Chunks by their vectors, the nearest first.
+#[derive(Default)]
+struct Nearest {
+    chunks: Vec<Place>,
+    /// The nearest chunk of each of the nearest documents, if only those are wanted.
+    of_documents: Vec<Place>,
+}
+
+/// The nearest chunks: some more than are fused, since they are ordered by rounded vectors.
+async fn nearest(
+    transaction: &Transaction<'_>,
+    query: &Query<'_>,
+    scope: &Scope,
+    unit: &[f32],
+    indexed: bool,
+) -> Result<Nearest, StoreError> {
+    let vector = HalfVector::new(unit);
+    let want = query.depth() + query.depth() / 8 + 8;
+    if indexed {
+        let limit = if query.distinct { 4 * want } else { want };
+        let mut chunks = by_index(transaction, scope, &vector, limit).await?;
+        let mut of_documents = Vec::new();
+        if query.distinct {
+            let mut seen = HashSet::new();
+            of_documents = chunks.clone();
+            of_documents.retain(|(document, _)| seen.insert(*document));
+            of_documents.truncate(want);
+        }
+        let found = if query.distinct { of_documents.len() } else { chunks.len() };
+        chunks.truncate(want);
+        if found >= want {
+            return Ok(Nearest { chunks, of_documents });
+        }
+    }
+    let chunks = by_scan(transaction, false, scope, &vector, want).await?;
+    let of_documents = match query.distinct {
+        true => by_scan(transaction, true, scope, &vector, want).await?,
+        false => Vec::new(),
+    };
+    Ok(Nearest { chunks, of_documents })
+}
+
+/// The condition on `rag_vector v`, with its parameters after others.
+fn restricted<'a>(scope: &'a Scope, before: &[Parameter<'a>]) -> (String, Vec<Parameter<'a>>) {
+    let next = before.len() + 1;
+    match scope {
+        Scope::All => ("true".to_owned(), before.to_vec()),
+        Scope::These { numbers, .. } => {
+            let parameters = before.iter().copied().chain([numbers as Parameter<'a>]);
+            (format!("v.document = ANY (${next})"), parameters.collect())
+        }
+        Scope::Many(condition) => {
+            let sql = format!(
+                "EXISTS (SELECT 1 FROM rag_document d WHERE d.number = v.document AND {})",
+                condition.sql(next)
+            );
+            (sql, condition.parameters(before))
+        }
+    }
+}
+
+async fn by_index(
+    transaction: &Transaction<'_>,
+    scope: &Scope,
+    vector: &HalfVector,
+    limit: usize,
+) -> Result<Vec<Place>, StoreError> {
+    // The index goes on until enough rows pass the filter; 1,000 is the most that it looks for at once. In strict order
+    // it would leave out what it finds late.
+    let search = (2 * limit).clamp(100, 1_000);
+    let settings = format!(
+        "SET LOCAL hnsw.iterative_scan = relaxed_order; SET LOCAL hnsw.ef_search = {search}"
+    );
+    transaction.batch_execute(&settings).await?;
+    let limit = limit as i64;
+    let (condition, parameters) = restricted(scope, &[vector, &limit]);
+    let sql = format!(
+        "WITH near AS MATERIALIZED (SELECT v.document, v.place, v.embedding <=> $1 AS distance \
+         FROM rag_vector v WHERE {condition} ORDER BY v.embedding <=> $1 LIMIT $2) \
+         SELECT document, place FROM near ORDER BY distance + 0, document, place"
+    );
+    places(transaction, &sql, &parameters).await
+}
+
+async fn by_scan(
+    transaction: &Transaction<'_>,
+    distinct: bool,
+    scope: &Scope,
+    vector: &HalfVector,
+    limit: usize,
+) -> Result<Vec<Place>, StoreError> {
+    let limit = limit as i64;
+    let (condition, parameters) = restricted(scope, &[vector, &limit]);
+    // The sum is no distance, so that no index can order by it.
+    let sql = if distinct {
+        format!(
+            "SELECT document, place FROM (SELECT DISTINCT ON (v.document) v.document, v.place, \
+             (v.embedding <=> $1) + 0 AS distance FROM rag_vector v WHERE {condition} \
+             ORDER BY v.document, distance, v.place) AS best ORDER BY distance, document LIMIT $2"
+        )
+    } else {
+        format!(
+            "SELECT v.document, v.place FROM rag_vector v WHERE {condition} \
+             ORDER BY (v.embedding <=> $1) + 0, v.document, v.place LIMIT $2"
+        )
+    };
+    places(transaction, &sql, &parameters).await
+}
+
+async fn places(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Place>, StoreError> {
+    let statement = transaction.prepare_cached(sql).await?;
+    let rows = transaction.query(&statement, parameters).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+/// A question's words.
+struct Wanted {
+    /// The known terms, with how much each weighs, and the place of its word.
+    terms: Vec<(Term, f32, usize)>,
+    /// How much each word weighs that a chunk has.
+    words: Vec<f32>,
+    average: f32,
+    /// Of all words, also of those that no chunk has.
+    total_weight: f32,
+    /// Whether any chunk can match.
+    possible: bool,
+}
+
+impl Wanted {
+    /// Words weigh by how many of so many chunks have them, which have so many terms together.
+    fn new(
+        asked: &[Asked],
+        known: &HashMap<Vec<u8>, (i32, i64)>,
+        chunks: usize,
+        length: u64,
+        matching: Matching,
+    ) -> Self {
+        let (mut terms, mut words, mut unknown) = (Vec::new(), Vec::new(), 0);
+        for asked in asked {
+            let of_word: Vec<_> =
+                asked.terms.iter().filter_map(|term| known.get(term.as_bytes())).collect();
+            if asked.is_optional && of_word.is_empty() {
+                continue;
+            }
+            let word = words.len();
+            let having: i64 = of_word.iter().map(|(_, chunks)| chunks).sum();
+            let weight = weight(chunks, (having.cast_unsigned() as usize).min(chunks));
+            words.push(weight);
+            unknown += usize::from(of_word.is_empty());
+            let weight = weight * asked.count as f32;
+            terms.extend(of_word.iter().map(|(term, _)| (term.cast_unsigned(), weight, word)));
+        }
+        Self {
+            average: average(length, chunks),
+            total_weight: words.iter().sum(),
+            possible: !terms.is_empty() && (unknown == 0 || matching == Matching::Any),
+            words,
+            terms,
+        }
+    }
+
+    fn terms(&self) -> Vec<i32> {
+        self.terms.iter().map(|(term, ..)| term.cast_signed()).collect()
+    }
+
+    /// A list of each term, still empty.
+    fn lists(&self) -> Vec<List> {
+        let list = |&(term, weight, word): &(Term, f32, usize)| {
+            let postings = Vec::new();
+            List { term, weight, word, postings }
+        };
+        self.terms.iter().map(list).collect()
+    }
+
+    /// How much of the question is said by a chunk that has these terms, which are in order.
+    fn share(&self, of: &[(Term, u8)]) -> f32 {
+        let mut has = vec![false; self.words.len()];
+        for (term, _, word) in &self.terms {
+            has[*word] |= of.binary_search_by_key(term, |(term, _)| *term).is_ok();
+        }
+        let weights = self.words.iter().zip(has).filter(|(_, has)| *has);
+        let weight: f32 = weights.map(|(weight, _)| weight).sum();
+        if self.total_weight > 0.0 { weight / self.total_weight } else { 0.0 }
+    }
+}
+
+/// The best chunks by their words, as many as are fused.
+async fn best_by_words(
+    transaction: &Transaction<'_>,
+    query: &Query<'_>,
+    scope: &Scope,
+    wanted: &Arc<Wanted>,
+) -> Result<BestByWords, StoreError> {
+    if !wanted.possible {
+        return Ok(BestByWords::default());
+    }
+    let Scope::Many(condition) = scope else {
+        return best(transaction, query, scope, wanted, query.depth()).await;
+    };
+    // Which documents pass is asked for the best ones only; many do, so that these are nearly always enough.
+    let mut depth = query.depth() * 4;
+    loop {
+        let mut best = best(transaction, query, scope, wanted, depth).await?;
+        // A list that is shorter than it may be has all that there are.
+        let complete = [best.chunks.len() < depth, best.of_documents.len() < depth];
+        let documents = best.documents();
+        let sql = format!(
+            "SELECT d.number FROM rag_document d WHERE d.number = ANY ($1) AND {}",
+            condition.sql(2)
+        );
+        let statement = transaction.prepare_cached(&sql).await?;
+        let rows = transaction.query(&statement, &condition.parameters(&[&documents])).await?;
+        let passing: HashSet<i32> =
+            rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        best.retain(|document| passing.contains(&document));
+        let lengths = [best.chunks.len(), best.of_documents.len()];
+        if (0..2).all(|list| complete[list] || lengths[list] >= query.depth()) {
+            best.truncate(query.depth());
+            return Ok(best);
+        }
+        depth *= 8;
+    }
+}
+
+/// So many bytes of postings are scored at once, and the rest of a block of documents.
+const BATCH_BYTES: usize = 2 << 20;
+
+/// The best chunks by their words, of all documents or of those that are few. The postings come block by block, and
+/// are forgotten again: a question of many frequent words has many.
+async fn best(
+    transaction: &Transaction<'_>,
+    query: &Query<'_>,
+    scope: &Scope,
+    wanted: &Arc<Wanted>,
+    depth: usize,
+) -> Result<BestByWords, StoreError> {
+    let terms = wanted.terms();
+    let (sql, parameters): (_, &[Parameter<'_>]) = match scope {
+        Scope::These { blocks, .. } => (
+            "SELECT block, term, postings FROM rag_posting WHERE term = ANY ($1) AND block = ANY ($2) ORDER BY block",
+            &[&terms, blocks],
+        ),
+        _ => (
+            "SELECT block, term, postings FROM rag_posting WHERE term = ANY ($1) ORDER BY block",
+            &[&terms],
+        ),
+    };
+    let numbers: Option<Arc<[i32]>> = match scope {
+        Scope::These { numbers, .. } => Some(numbers[..].into()),
+        _ => None,
+    };
+    let statement = transaction.prepare_cached(sql).await?;
+    let mut rows = pin!(transaction.query_raw(&statement, parameters.iter().copied()).await?);
+    let mut best = Best {
+        depth,
+        distinct: query.distinct,
+        matching: query.matching,
+        best: BestByWords::default(),
+    };
+    let (mut batch, mut bytes, mut last) = (Vec::new(), 0, None);
+    loop {
+        let row = rows.try_next().await?;
+        let block: Option<i32> = row.as_ref().map(|row| row.try_get(0)).transpose()?;
+        // A document lies in one block.
+        if row.is_none() || bytes > BATCH_BYTES && block != last {
+            let (batch, wanted) = (std::mem::take(&mut batch), Arc::clone(wanted));
+            let numbers = numbers.clone();
+            bytes = 0;
+            best = blocking(move || {
+                best.add(&wanted, &decode(&batch, &wanted, numbers.as_deref())?);
+                Ok::<_, StoreError>(best)
+            })
+            .await?;
+        }
+        let Some(row) = row else { return Ok(best.best) };
+        last = block;
+        bytes += row.try_get::<_, &[u8]>(2)?.len();
+        batch.push(row);
+    }
+}
+
+/// Reads the postings of each term, in the order of the documents; only of these documents, if some are named.
+fn decode(rows: &[Row], wanted: &Wanted, numbers: Option<&[i32]>) -> Result<Vec<List>, StoreError> {
+    let mut lists = wanted.lists();
+    let places: HashMap<i32, usize> =
+        (0..).zip(&lists).map(|(at, list)| (list.term.cast_signed(), at)).collect();
+    for row in rows {
+        let (term, bytes): (i32, &[u8]) = (row.try_get(1)?, row.try_get(2)?);
+        let Some(&at) = places.get(&term) else { continue };
+        postings::decode(bytes, &mut lists[at].postings)?;
+    }
+    for list in &mut lists {
+        if let Some(numbers) = numbers {
+            list.postings
+                .retain(|posting| numbers.binary_search(&posting.document.cast_signed()).is_ok());
+        }
+        if !list.postings.is_sorted() {
+            list.postings.sort_unstable();
+        }
+    }
+    Ok(lists)
+}
+
+/// The best chunks of all that were added, the best first; of equals, the one that lies before.
+struct Best {
+    depth: usize,
+    /// Also the best chunk of each of the best documents.
+    distinct: bool,
+    matching: Matching,
+    best: BestByWords,
+}
+
+impl Best {
+    /// Adds postings of documents of which none has come before.
+    fn add(&mut self, wanted: &Wanted, lists: &[List]) {
+        let words = wanted.words.len();
+        let scored = postings::score(lists, words, self.matching, wanted.average);
+        let documents: Vec<u32> =
+            if self.distinct { scored.iter().map(|at| at.document).collect() } else { Vec::new() };
+        let mut top = Collector::of(self.depth, self.distinct.then_some(&documents[..]));
+        for (row, at) in (0..).zip(&scored) {
+            top.see(at.score, row);
+        }
+        let found = top.into_ranking();
+        let depth = self.depth;
+        let merge = |best: &mut Vec<(f32, Place)>, found: Vec<(f32, u32)>| {
+            best.extend(found.into_iter().map(|(score, row)| {
+                let Scored { document, place, .. } = scored[row as usize];
+                (score, (document.cast_signed(), place.cast_signed()))
+            }));
+            best.sort_by(|left, right| {
+                right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1))
+            });
+            best.truncate(depth);
+        };
+        merge(&mut self.best.chunks, found.best);
+        merge(&mut self.best.of_documents, found.of_documents);
+    }
+}
+
+/// Chunks by their words, the best first.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct BestByWords {
+    chunks: Vec<(f32, Place)>,
+    /// The best chunk of each of the best documents, if only those are wanted.
+    of_documents: Vec<(f32, Place)>,
+}
+
+impl BestByWords {
+    fn documents(&self) -> Vec<i32> {
+        let all = self.chunks.iter().chain(&self.of_documents);
+        all.map(|(_, (document, _))| *document).collect()
+    }
+
+    fn retain(&mut self, passes: impl Fn(i32) -> bool) {
+        self.chunks.retain(|(_, (document, _))| passes(*document));
+        self.of_documents.retain(|(_, (document, _))| passes(*document));
+    }
+
+    fn truncate(&mut self, depth: usize) {
+        self.chunks.truncate(depth);
+        self.of_documents.truncate(depth);
+    }
+}
+
+/// The candidates of both rankings with their vectors, and how much of the question each says.
+struct Rows<'a> {
+    places: Vec<Place>,
+    /// Where each candidate is in `places` and `vectors`.
+    numbers: HashMap<Place, u32>,
+    vectors: Matrix,
+    shares: Vec<f32>,
+    probe: Option<&'a Probe>,
+}
+
+impl<'a> Rows<'a> {
+    async fn read(
+        transaction: &Transaction<'_>,
+        probe: Option<&'a Probe>,
+        wanted: &Wanted,
+        nearest: &Nearest,
+        best: &BestByWords,
+        dimension: usize,
+    ) -> Result<Self, StoreError> {
+        let (mut places, mut numbers) = (Vec::new(), HashMap::new());
+        let near = nearest.chunks.iter().chain(&nearest.of_documents);
+        let good = best.chunks.iter().chain(&best.of_documents).map(|(_, place)| place);
+        for place in near.chain(good) {
+            numbers.entry(*place).or_insert_with(|| {
+                places.push(*place);
+                places.len() as u32 - 1
+            });
+        }
+        let (vectors, shares) = (Matrix::new(dimension), Vec::new());
+        let mut rows = Self { places, numbers, vectors, shares, probe };
+        if rows.places.is_empty() {
+            return Ok(rows);
+        }
+        let sql = "SELECT c.packed FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY AS u (document, place, at) \
+            JOIN rag_chunk c ON c.document = u.document AND c.place = u.place ORDER BY u.at";
+        let statement = transaction.prepare_cached(sql).await?;
+        let (documents, places): (Vec<i32>, Vec<i32>) = rows.places.iter().copied().unzip();
+        let packed = transaction.query(&statement, &[&documents, &places]).await?;
+        if packed.len() != rows.places.len() {
+            return Err(StoreError::damaged("some chunks are missing"));
+        }
+        let mut terms = Vec::new();
+        for row in packed {
+            codec::decode(row.try_get(0)?, dimension, &mut terms, |row| {
+                rows.vectors.push(row.scale, row.coarse, row.fine);
+                rows.shares.push(wanted.share(row.terms));
+            })?;
+        }
+        Ok(rows)
+    }
+
+    fn fuse(&self, query: &Query<'_>, nearest: &Nearest, best: &BestByWords) -> Vec<Found> {
+        let near = |places: &[Place]| {
+            let mut ranking: Vec<(f32, u32)> = places
+                .iter()
+                .map(|place| self.numbers[place])
+                .filter_map(|row| Some((self.similarity(row)?, row)))
+                .collect();
+            ranking.sort_by(|left, right| {
+                let place = |row: u32| self.places[row as usize];
+                right.0.total_cmp(&left.0).then_with(|| place(left.1).cmp(&place(right.1)))
+            });
+            ranking.truncate(query.depth());
+            ranking
+        };
+        let good = |best: &[(f32, Place)]| -> Vec<(f32, u32)> {
+            best.iter().map(|(score, place)| (*score, self.numbers[place])).collect()
+        };
+        let semantic =
+            Ranking { best: near(&nearest.chunks), of_documents: near(&nearest.of_documents) };
+        let keyword = Ranking { best: good(&best.chunks), of_documents: good(&best.of_documents) };
+        fuse(query, &semantic, &keyword, self)
+    }
+}
+
+impl Ranked for Rows<'_> {
+    fn document(&self, row: u32) -> u32 {
+        self.places[row as usize].0.cast_unsigned()
+    }
+
+    fn place(&self, row: u32) -> u32 {
+        self.places[row as usize].1.cast_unsigned()
+    }
+
+    fn similarity(&self, row: u32) -> Option<f32> {
+        self.vectors.cosine(row, self.probe?)
+    }
+
+    fn share(&self, row: u32) -> f32 {
+        self.shares[row as usize]
+    }
+}
+
+async fn read_hits(
+    transaction: &Transaction<'_>,
+    found: Vec<Found>,
+) -> Result<Vec<Hit>, StoreError> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content, d.fields \
+        FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY AS u (document, place, at) \
+        JOIN rag_document d ON d.number = u.document \
+        JOIN rag_chunk c ON c.document = u.document AND c.place = u.place ORDER BY u.at";
+    let statement = transaction.prepare_cached(sql).await?;
+    let number = |found: &Found| (found.document.cast_signed(), found.index.cast_signed());
+    let (documents, places): (Vec<i32>, Vec<i32>) = found.iter().map(number).unzip();
+    let rows = transaction.query(&statement, &[&documents, &places]).await?;
+    if rows.len() != found.len() {
+        return Err(StoreError::damaged("some chunks are missing"));
+    }
+    let hit = |(found, row): (Found, &Row)| {
+        let (document, chunk) = document_and_chunk(row)?;
+        Ok(found.into_hit(&document, chunk))
+    };
+    found.into_iter().zip(&rows).map(hit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::postings::Posting, *};
+
+    proptest! {
+        /// However the postings come, block by block or all at once.
+        #[test]
+        fn parts_give_what_the_whole_does(
+            chunks in prop::collection::btree_map((0_u32..40, 0_u32..3), prop::collection::vec(0_u8..3, 3), 0..60),
+            cuts in prop::collection::btree_set(0_u32..40, 0..6),
+            (depth, distinct, all) in (1_usize..12, any::<bool>(), any::<bool>()),
+        ) {
+            let wanted = Wanted {
+                terms: vec![(0, 1.0, 0), (1, 0.5, 1), (2, 1.5, 2)],
+                words: vec![1.0, 0.5, 1.5],
+                average: 3.0,
+                total_weight: 3.0,
+                possible: true,
+            };
+            let lists = |from: u32, to: u32| {
+                let mut lists = wanted.lists();
+                for (&(document, place), counts) in chunks.range((from, 0)..(to, 0)) {
+                    for (list, &count) in lists.iter_mut().zip(counts) {
+                        let length = 3;
+                        list.postings.extend((count > 0).then_some(Posting { document, place, count, length }));
+                    }
+                }
+                lists
+            };
+            let matching = if all { Matching::All } else { Matching::Any };
+            let new = || Best { depth, distinct, matching, best: BestByWords::default() };
+            let (mut whole, mut parts, mut from) = (new(), new(), 0);
+            whole.add(&wanted, &lists(0, 40));
+            for to in cuts.into_iter().chain([40]) {
+                parts.add(&wanted, &lists(from, to));
+                from = to;
+            }
+            prop_assert_eq!(parts.best, whole.best);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The index of vectors, which is made apart from all that reads and writes.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use deadpool_postgres::Transaction;
+use marquetry_database::{DatabaseError, postgres::PostgresPool};
+use tokio_postgres::Client;
+
+use super::half::HalfVector;
+use crate::types::StoreError;
+
+const INDEX: &str = "rag_vector_embedding";
+
+/// Whether it is complete; no row if there is none in the schema that our tables lie in.
+const IS_VALID: &str = "SELECT indisvalid FROM pg_index \
+    WHERE indexrelid = to_regclass(quote_ident(current_schema()) || '.' || $1::text)";
+
+/// Of all who would make the index of these tables one does. Any number that others hardly use.
+const LOCK: &str = "SELECT pg_try_advisory_lock(1836151409::bigint << 32 | \
+    to_regclass(quote_ident(current_schema()) || '.rag_vector')::oid::bigint)";
+
+/// After so long it is looked at again whether another has made it, or tried again to make it.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// The index of vectors. Until it is there, vectors are compared one by one.
+pub(super) struct VectorIndex {
+    pool: Arc<PostgresPool>,
+    dimension: usize,
+    /// See [`PostgresOptions::scan_up_to`](super::PostgresOptions::scan_up_to).
+    scan_up_to: u32,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_valid: AtomicBool,
+    /// Somebody here sees to it, or it is given up.
+    is_seen_to: AtomicBool,
+    /// Why it could not be made the last time.
+    problem: Mutex<Option<String>>,
+}
+
+impl VectorIndex {
+    pub(super) fn new(pool: Arc<PostgresPool>, dimension: usize, scan_up_to: u32) -> Self {
+        Self { pool, dimension, scan_up_to, state: Arc::default() }
+    }
+
+    /// Whether a database of so many chunks is to have one.
+    fn is_wanted(&self, chunks: i64) -> bool {
+        chunks > self.scan_up_to.into() && self.dimension <= HalfVector::MAX_INDEXED
+    }
+
+    /// Returns whether a search of this process has found the index complete.
+    pub(super) fn is_valid(&self) -> bool {
+        self.state.is_valid.load(Ordering::Relaxed)
+    }
+
+    /// Whether it can be used in a database of so many chunks. If it is only missing, it is made.
+    pub(super) async fn serves(
+        &self,
+        transaction: &Transaction<'_>,
+        chunks: i64,
+    ) -> Result<bool, StoreError> {
+        if !self.is_wanted(chunks) {
+            return Ok(false);
+        }
+        if !self.state.is_valid.load(Ordering::Relaxed) {
+            let statement = transaction.prepare_cached(IS_VALID).await?;
+            let found = transaction.query_opt(&statement, &[&INDEX]).await?;
+            if !found.map_or(Ok(false), |row| row.try_get(0))? {
+                self.see_to(chunks);
+                return Ok(false);
+            }
+            self.state.is_valid.store(true, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Has it made, if a database of so many chunks is to have it and it is not there. Nobody waits for that.
+    pub(super) fn see_to(&self, chunks: i64) {
+        let state = &self.state;
+        if !self.is_wanted(chunks)
+            || state.is_valid.load(Ordering::Relaxed)
+            || state.is_seen_to.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let (pool, state) = (Arc::clone(&self.pool), Arc::clone(state));
+        tokio::spawn(async move {
+            match make(&pool).await {
+                Ok(true) => state.is_valid.store(true, Ordering::Relaxed),
+                Ok(false) => {
+                    drop(pool);
+                    tokio::time::sleep(PAUSE).await;
+                }
+                // It will not be allowed the next time either. If another makes it, it is used.
+                Err(failure @ DatabaseError::Denied(_)) => return state.tell(failure),
+                // Tried again: the disk may be full, the server may go.
+                Err(failure) => {
+                    state.tell(failure);
+                    drop(pool);
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            state.is_seen_to.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+impl State {
+    /// Says why it was not made, once for each reason.
+    fn tell(&self, failure: DatabaseError) {
+        let problem = failure.to_string();
+        let mut last = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref() != Some(&problem) {
+            tracing::warn!(
+                %problem,
+                "the index of vectors was not made; until it is there, each search compares all vectors one by one"
+            );
+            *last = Some(problem);
+        }
+    }
+}
+
+/// Makes the index in one go, which takes a fraction of the time that adding vectors one by one takes; others read and
+/// write meanwhile. False: another is at it.
+async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
+    let client = pool.connect().await?;
+    // It may take longer than a statement usually may, and waits for whoever reads at the time.
+    client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
+    let is_ours: Option<bool> = client.query_one(LOCK, &[]).await?.try_get(0)?;
+    if is_ours != Some(true) {
+        return Ok(false);
+    }
+    match is_valid(&client).await? {
+        Some(true) => return Ok(true),
+        // One who was at it was interrupted.
+        Some(false) => {
+            client.batch_execute(&format!("DROP INDEX CONCURRENTLY IF EXISTS {INDEX}")).await?;
+        }
+        None => {}
+    }
+    let make = format!(
+        "CREATE INDEX CONCURRENTLY {INDEX} ON rag_vector USING hnsw (embedding halfvec_cosine_ops)"
+    );
+    client.batch_execute(&make).await?;
+    Ok(is_valid(&client).await? == Some(true))
+}
+
+async fn is_valid(client: &Client) -> Result<Option<bool>, DatabaseError> {
+    let found = client.query_opt(IS_VALID, &[&INDEX]).await?;
+    Ok(found.map(|row| row.try_get(0)).transpose()?)
+}

@@ -1,0 +1,523 @@
+//! Whatever changes the database: one transaction, with the one row of `rag_state` locked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    convert::Infallible,
+};
+
+use deadpool_postgres::Transaction;
+use marquetry_database::postgres::{Lease, Parameter};
+
+use super::{
+    super::codec,
+    filter::{Condition, key, signed},
+    half::HalfVector,
+    postings::{self, CHUNKS_IN_BLOCK, Posting},
+    schema::{STATE, State},
+    vector_index::VectorIndex,
+};
+use crate::{
+    EmbeddingModel,
+    ranking::{Analyzer, Packed, Row, Term, unit},
+    types::{Document, NewChunk, StoreError, labels, reader_labels},
+};
+
+/// How many rows one statement inserts.
+const ROWS_AT_ONCE: usize = 1_024;
+/// How many documents are deleted by one round of statements.
+const DELETED_AT_ONCE: usize = 256;
+
+/// Documents that are ready to be written.
+pub(super) struct Batch {
+    /// Each once, as it came last.
+    documents: Vec<Prepared>,
+    /// The terms of the chunks, by their places here.
+    terms: Vec<Vec<u8>>,
+    /// How many chunks all had, also those that another of the same URI replaced.
+    count: u64,
+}
+
+struct Prepared {
+    key: Vec<u8>,
+    uri: Vec<u8>,
+    /// As a literal: an array of arrays would need them to be of the same length.
+    labels: String,
+    /// The labels of those who may read it.
+    readers: Vec<i64>,
+    fields: Vec<u8>,
+    chunks: Vec<PreparedChunk>,
+}
+
+struct PreparedChunk {
+    row: Row,
+    half: Option<HalfVector>,
+    fields: Vec<u8>,
+    content: Vec<u8>,
+}
+
+/// An array as a literal.
+fn array(numbers: &[i64]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    format!("{{{}}}", numbers.join(","))
+}
+
+/// A document that is in the database.
+#[derive(Clone)]
+struct Known {
+    number: i32,
+    block: i32,
+    /// The labels of those who may read it.
+    readers: Vec<i64>,
+}
+
+impl Batch {
+    /// Everything that needs no database.
+    pub(super) fn new(documents: Vec<(Document, Vec<NewChunk>)>) -> Result<Self, StoreError> {
+        let count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
+        let mut analyzer = Analyzer::default();
+        let (mut terms, mut numbers) = (Vec::new(), HashMap::<Vec<u8>, Term>::new());
+        let mut seen = HashSet::new();
+        let mut prepared = Vec::new();
+        for (document, chunks) in documents.into_iter().rev() {
+            let key = key(&document.uri);
+            if !seen.insert(key.clone()) {
+                continue;
+            }
+            let number = |term: &str| {
+                Ok::<_, Infallible>(*numbers.entry(term.into()).or_insert_with(|| {
+                    terms.push(term.into());
+                    terms.len() as Term - 1
+                }))
+            };
+            let Ok(counted) = analyzer.rows(&document, &chunks, number);
+            let chunk = |(chunk, (terms, length)): (NewChunk, _)| {
+                let fields = (&chunk.span, chunk.page, &chunk.chapter, &chunk.headings);
+                Ok(PreparedChunk {
+                    row: Row { vector: Packed::new(&chunk.vector), terms, length },
+                    half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
+                    fields: serde_json::to_vec(&fields).map_err(StoreError::engine)?,
+                    content: chunk.content.into_bytes(),
+                })
+            };
+            prepared.push(Prepared {
+                key,
+                labels: array(&signed(&labels(&document))),
+                fields: serde_json::to_vec(&document).map_err(StoreError::engine)?,
+                readers: signed(&reader_labels(&document)),
+                chunks: chunks
+                    .into_iter()
+                    .zip(counted)
+                    .map(chunk)
+                    .collect::<Result<_, StoreError>>()?,
+                uri: document.uri.into_bytes(),
+            });
+        }
+        prepared.reverse();
+        Ok(Self { documents: prepared, terms, count })
+    }
+
+    /// Writes all of it or nothing, and says how many chunks are new.
+    pub(super) async fn write(
+        mut self,
+        client: &mut Lease,
+        model: &EmbeddingModel,
+        index: &VectorIndex,
+    ) -> Result<u64, StoreError> {
+        let transaction = client.transaction().await?;
+        let mut state = lock(&transaction, model).await?;
+        let mut changes = Changes::default();
+
+        let keys: Vec<&[u8]> = self.documents.iter().map(|document| &document.key[..]).collect();
+        let old = find(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
+        let replaced: Vec<Known> = old.values().cloned().collect();
+        changes.forget(&transaction, model, &replaced).await?;
+
+        let known = self.documents(&transaction, &old, &mut state).await?;
+        let terms = numbers(&transaction, &self.terms).await?;
+        for (document, known) in self.documents.iter_mut().zip(&known) {
+            for (place, chunk) in (0..).zip(&mut document.chunks) {
+                for (term, _) in &mut chunk.row.terms {
+                    *term = terms[*term as usize];
+                }
+                chunk.row.terms.sort_unstable();
+                changes.add(known, place, &chunk.row);
+            }
+        }
+        self.chunks(&transaction, &known).await?;
+        changes.write(&transaction, &mut state).await?;
+        transaction.commit().await?;
+        index.see_to(state.chunks);
+        Ok(self.count)
+    }
+
+    /// Writes the documents, and gives each its number and block.
+    async fn documents(
+        &self,
+        transaction: &Transaction<'_>,
+        old: &HashMap<Vec<u8>, Known>,
+        state: &mut State,
+    ) -> Result<Vec<Known>, StoreError> {
+        let (there, new): (Vec<_>, Vec<_>) =
+            self.documents.iter().partition(|document| old.contains_key(&document.key));
+        for some in there.chunks(ROWS_AT_ONCE) {
+            let numbers: Vec<i32> = some.iter().map(|it| old[&it.key].number).collect();
+            let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
+            let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
+            let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
+            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+            let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], readers = u.readers::bigint[], \
+                fields = u.fields, chunks = u.chunks \
+                FROM unnest($1::integer[], $2::text[], $3::text[], $4::bytea[], $5::integer[]) \
+                AS u (number, labels, readers, fields, chunks) WHERE d.number = u.number";
+            execute(transaction, sql, &[&numbers, &labels, &readers, &fields, &chunks]).await?;
+        }
+        let mut all = old.clone();
+        for some in new.chunks(ROWS_AT_ONCE) {
+            let keys: Vec<&[u8]> = some.iter().map(|it| &*it.key).collect();
+            let uris: Vec<&[u8]> = some.iter().map(|it| &*it.uri).collect();
+            let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
+            let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
+            let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
+            let mut blocks = Vec::new();
+            for document in some {
+                if state.filled >= CHUNKS_IN_BLOCK {
+                    (state.block, state.filled) = (state.block + 1, 0);
+                }
+                // One without chunks takes some room, too.
+                state.filled += (document.chunks.len() as i64).max(1);
+                blocks.push(state.block);
+            }
+            // In their order, so that the numbers of a block's documents are near each other.
+            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+            let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
+                SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
+                FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[], $7::text[]) \
+                WITH ORDINALITY AS u (key, uri, labels, fields, block, chunks, readers, at) ORDER BY u.at \
+                RETURNING key, number, block";
+            let statement = transaction.prepare_cached(sql).await?;
+            let parameters: [Parameter<'_>; 7] =
+                [&keys, &uris, &labels, &fields, &blocks, &chunks, &readers];
+            for row in transaction.query(&statement, &parameters).await? {
+                let (number, block) = (row.try_get(1)?, row.try_get(2)?);
+                let known = Known { number, block, readers: Vec::new() };
+                all.insert(row.try_get(0)?, known);
+            }
+        }
+        let known = |document: &Prepared| {
+            let missing = || StoreError::damaged("a document has no number");
+            let Known { number, block, .. } = *all.get(&document.key).ok_or_else(missing)?;
+            Ok(Known { number, block, readers: document.readers.clone() })
+        };
+        self.documents.iter().map(known).collect()
+    }
+
+    async fn chunks(
+        &self,
+        transaction: &Transaction<'_>,
+        known: &[Known],
+    ) -> Result<(), StoreError> {
+        let all: Vec<(i32, i32, &PreparedChunk)> = (self.documents.iter().zip(known))
+            .flat_map(|(document, known)| {
+                (0..).zip(&document.chunks).map(|(place, chunk)| (known.number, place, chunk))
+            })
+            .collect();
+        for some in all.chunks(ROWS_AT_ONCE) {
+            let documents: Vec<i32> = some.iter().map(|(document, ..)| *document).collect();
+            let places: Vec<i32> = some.iter().map(|(_, place, _)| *place).collect();
+            let packed = |(.., chunk): &(i32, i32, &PreparedChunk)| {
+                let mut bytes = Vec::new();
+                codec::encode(&chunk.row, &mut bytes);
+                bytes
+            };
+            let packed: Vec<_> = some.iter().map(packed).collect();
+            let fields: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.fields).collect();
+            let contents: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.content).collect();
+            let sql = "INSERT INTO rag_chunk (document, place, packed, fields, content) SELECT * FROM \
+                unnest($1::integer[], $2::integer[], $3::bytea[], $4::bytea[], $5::bytea[])";
+            execute(transaction, sql, &[&documents, &places, &packed, &fields, &contents]).await?;
+
+            let directed = || {
+                some.iter().filter_map(|(document, place, chunk)| {
+                    Some((document, place, chunk.half.as_ref()?))
+                })
+            };
+            let documents: Vec<i32> = directed().map(|(document, ..)| *document).collect();
+            let places: Vec<i32> = directed().map(|(_, place, _)| *place).collect();
+            let vectors: Vec<&HalfVector> = directed().map(|(.., half)| half).collect();
+            let sql = "INSERT INTO rag_vector (document, place, embedding) SELECT * FROM \
+                unnest($1::integer[], $2::integer[], $3::halfvec[])";
+            execute(transaction, sql, &[&documents, &places, &vectors]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Deletes the documents that pass, and says how many chunks they had.
+pub(super) async fn delete(
+    client: &mut Lease,
+    model: &EmbeddingModel,
+    condition: &Condition,
+) -> Result<u64, StoreError> {
+    let transaction = client.transaction().await?;
+    let mut state = lock(&transaction, model).await?;
+    let before = state.chunks;
+    if condition.is_empty() {
+        let all = "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_vector; DELETE FROM rag_term; \
+            DELETE FROM rag_posting; DELETE FROM rag_reader; DELETE FROM rag_reader_term; UPDATE rag_state SET chunks = 0, length = 0, block = 0, filled = 0";
+        transaction.batch_execute(all).await?;
+        transaction.commit().await?;
+        return Ok(before.cast_unsigned());
+    }
+    let gone = find(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
+    let gone: Vec<Known> = gone.into_values().collect();
+    let mut count = 0;
+    for some in gone.chunks(DELETED_AT_ONCE) {
+        let mut changes = Changes::default();
+        changes.forget(&transaction, model, some).await?;
+        let numbers: Vec<i32> = some.iter().map(|known| known.number).collect();
+        let sql = "DELETE FROM rag_document WHERE number = ANY ($1)";
+        execute(&transaction, sql, &[&numbers]).await?;
+        count -= changes.chunks;
+        changes.write(&transaction, &mut state).await?;
+    }
+    transaction.commit().await?;
+    Ok(count.cast_unsigned())
+}
+
+/// Waits until nobody else writes, and reads how things stand.
+async fn lock(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
+    // Whatever is looked up is a small part of its table, which the planner does not always see.
+    let settings = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+    transaction.batch_execute(settings).await?;
+    let statement = transaction.prepare_cached(&format!("{STATE} FOR UPDATE")).await?;
+    State::read(&transaction.query_one(&statement, &[]).await?, model)
+}
+
+/// The documents for which a condition holds, by the hashes of their URIs.
+async fn find(
+    transaction: &Transaction<'_>,
+    condition: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<HashMap<Vec<u8>, Known>, StoreError> {
+    let sql =
+        format!("SELECT d.key, d.number, d.block, d.readers FROM rag_document d WHERE {condition}");
+    let statement = transaction.prepare_cached(&sql).await?;
+    let rows = transaction.query(&statement, parameters).await?;
+    rows.iter()
+        .map(|row| {
+            let (number, block, readers) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            Ok((row.try_get(0)?, Known { number, block, readers }))
+        })
+        .collect()
+}
+
+/// The numbers of terms, in their order; those that are new get one.
+async fn numbers(
+    transaction: &Transaction<'_>,
+    terms: &[Vec<u8>],
+) -> Result<Vec<Term>, StoreError> {
+    let mut numbers: HashMap<Vec<u8>, i32> = HashMap::new();
+    let find = "SELECT term, number FROM rag_term WHERE term = ANY ($1)";
+    let add = "INSERT INTO rag_term (term, chunks) SELECT term, 0 FROM unnest($1::bytea[]) AS u (term) \
+        RETURNING term, number";
+    for sql in [find, add] {
+        let missing: Vec<&Vec<u8>> =
+            terms.iter().filter(|term| !numbers.contains_key(*term)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        let statement = transaction.prepare_cached(sql).await?;
+        for row in transaction.query(&statement, &[&missing]).await? {
+            numbers.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+    }
+    let number = |term: &Vec<u8>| {
+        let missing = || StoreError::damaged("a term has no number");
+        numbers.get(term).map(|number| number.cast_unsigned()).ok_or_else(missing)
+    };
+    terms.iter().map(number).collect()
+}
+
+/// What a transaction changes beside the documents and chunks themselves.
+#[derive(Default)]
+struct Changes {
+    /// By term and block.
+    postings: BTreeMap<(i32, i32), Edit>,
+    /// How many more chunks have a term.
+    terms: BTreeMap<i32, i32>,
+    /// How many more chunks a reader may read, how many more terms they have.
+    readers: BTreeMap<i64, (i64, i64)>,
+    /// How many more chunks have a term that a reader may read.
+    reader_terms: BTreeMap<(i32, i64), i32>,
+    chunks: i64,
+    length: i64,
+}
+
+#[derive(Default)]
+struct Edit {
+    gone: BTreeSet<u32>,
+    added: Vec<Posting>,
+}
+
+impl Changes {
+    /// How much more readers may read of one chunk: 1 if it is new, -1 if it goes.
+    fn read(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
+        for &reader in readers {
+            let (chunks, total_length) = self.readers.entry(reader).or_default();
+            *chunks += i64::from(more);
+            *total_length += i64::from(more) * i64::from(length);
+            for &(term, _) in terms {
+                *self.reader_terms.entry((term.cast_signed(), reader)).or_default() += more;
+            }
+        }
+    }
+
+    fn add(&mut self, known: &Known, place: u32, row: &Row) {
+        self.read(&known.readers, &row.terms, row.length, 1);
+        for &(term, count) in &row.terms {
+            let term = term.cast_signed();
+            let (document, length) = (known.number.cast_unsigned(), row.length);
+            let edit = self.postings.entry((term, known.block)).or_default();
+            edit.added.push(Posting { document, place, count, length });
+            *self.terms.entry(term).or_default() += 1;
+        }
+        self.chunks += 1;
+        self.length += i64::from(row.length);
+    }
+
+    /// Deletes the chunks of documents.
+    async fn forget(
+        &mut self,
+        transaction: &Transaction<'_>,
+        model: &EmbeddingModel,
+        documents: &[Known],
+    ) -> Result<(), StoreError> {
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let known: HashMap<i32, &Known> =
+            documents.iter().map(|known| (known.number, known)).collect();
+        let numbers: Vec<i32> = documents.iter().map(|known| known.number).collect();
+        let sql = "DELETE FROM rag_vector WHERE document = ANY ($1)";
+        execute(transaction, sql, &[&numbers]).await?;
+        let sql = "DELETE FROM rag_chunk WHERE document = ANY ($1) RETURNING document, packed";
+        let statement = transaction.prepare_cached(sql).await?;
+        let mut terms = Vec::new();
+        for row in transaction.query(&statement, &[&numbers]).await? {
+            let number: i32 = row.try_get(0)?;
+            let Some(Known { block, readers, .. }) = known.get(&number).copied() else { continue };
+            let block = *block;
+            codec::decode(row.try_get(1)?, model.dimension, &mut terms, |row| {
+                self.read(readers, row.terms, row.length, -1);
+                for &(term, _) in row.terms {
+                    let term = term.cast_signed();
+                    let edit = self.postings.entry((term, block)).or_default();
+                    edit.gone.insert(number.cast_unsigned());
+                    *self.terms.entry(term).or_default() -= 1;
+                }
+                self.chunks -= 1;
+                self.length -= i64::from(row.length);
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        mut self,
+        transaction: &Transaction<'_>,
+        state: &mut State,
+    ) -> Result<(), StoreError> {
+        let changed: Vec<_> = self.terms.into_iter().filter(|(_, more)| *more != 0).collect();
+        let (terms, more): (Vec<i32>, Vec<i32>) = changed.into_iter().unzip();
+        let sql = "UPDATE rag_term t SET chunks = t.chunks + u.more \
+            FROM unnest($1::integer[], $2::integer[]) AS u (number, more) WHERE t.number = u.number";
+        execute(transaction, sql, &[&terms, &more]).await?;
+
+        self.readers.retain(|_, more| *more != (0, 0));
+        let labels: Vec<i64> = self.readers.keys().copied().collect();
+        let (chunks, lengths): (Vec<i64>, Vec<i64>) = self.readers.into_values().unzip();
+        let sql = "INSERT INTO rag_reader (label, chunks, length) \
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+            ON CONFLICT (label) DO UPDATE SET chunks = rag_reader.chunks + excluded.chunks, \
+            length = rag_reader.length + excluded.length";
+        execute(transaction, sql, &[&labels, &chunks, &lengths]).await?;
+        self.reader_terms.retain(|_, more| *more != 0);
+        let changed: Vec<_> = self.reader_terms.into_iter().collect();
+        for some in changed.chunks(8 * ROWS_AT_ONCE) {
+            let terms: Vec<i32> = some.iter().map(|((term, _), _)| *term).collect();
+            let labels: Vec<i64> = some.iter().map(|((_, label), _)| *label).collect();
+            let more: Vec<i32> = some.iter().map(|(_, more)| *more).collect();
+            let sql = "INSERT INTO rag_reader_term (term, label, chunks) \
+                SELECT * FROM unnest($1::integer[], $2::bigint[], $3::integer[]) \
+                ON CONFLICT (term, label) DO UPDATE SET chunks = rag_reader_term.chunks + excluded.chunks";
+            execute(transaction, sql, &[&terms, &labels, &more]).await?;
+            let sql = "DELETE FROM rag_reader_term t USING unnest($1::integer[], $2::bigint[]) AS u (term, label) \
+                WHERE t.term = u.term AND t.label = u.label AND t.chunks <= 0";
+            execute(transaction, sql, &[&terms, &labels]).await?;
+        }
+
+        let edits: Vec<_> = self.postings.into_iter().collect();
+        for some in edits.chunks(8 * ROWS_AT_ONCE) {
+            edit(transaction, some).await?;
+        }
+
+        state.chunks += self.chunks;
+        state.length += self.length;
+        let sql = "UPDATE rag_state SET chunks = $1, length = $2, block = $3, filled = $4";
+        let State { chunks, length, block, filled } = &*state;
+        execute(transaction, sql, &[chunks, length, block, filled]).await
+    }
+}
+
+/// Changes the postings of terms in blocks.
+async fn edit(
+    transaction: &Transaction<'_>,
+    edits: &[((i32, i32), Edit)],
+) -> Result<(), StoreError> {
+    let (terms, blocks): (Vec<i32>, Vec<i32>) = edits.iter().map(|(at, _)| *at).unzip();
+    let sql = "SELECT p.term, p.block, p.postings FROM unnest($1::integer[], $2::integer[]) AS u (term, block) \
+        JOIN rag_posting p ON p.term = u.term AND p.block = u.block";
+    let statement = transaction.prepare_cached(sql).await?;
+    let old = transaction.query(&statement, &[&terms, &blocks]).await?;
+    let mut bytes: HashMap<(i32, i32), &[u8]> = HashMap::new();
+    for row in &old {
+        bytes.insert((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?);
+    }
+    let (mut kept, mut empty) = ((Vec::new(), Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+    let mut all = Vec::new();
+    for ((term, block), Edit { gone, added }) in edits {
+        all.clear();
+        postings::decode(bytes.get(&(*term, *block)).copied().unwrap_or_default(), &mut all)?;
+        all.retain(|posting| !gone.contains(&posting.document));
+        all.extend_from_slice(added);
+        all.sort_unstable();
+        if all.is_empty() {
+            empty.0.push(*term);
+            empty.1.push(*block);
+        } else {
+            kept.0.push(*term);
+            kept.1.push(*block);
+            kept.2.push(postings::encode(&all));
+        }
+    }
+    let sql = "INSERT INTO rag_posting (term, block, postings) \
+        SELECT * FROM unnest($1::integer[], $2::integer[], $3::bytea[]) \
+        ON CONFLICT (term, block) DO UPDATE SET postings = excluded.postings";
+    execute(transaction, sql, &[&kept.0, &kept.1, &kept.2]).await?;
+    if !empty.0.is_empty() {
+        let sql = "DELETE FROM rag_posting p USING unnest($1::integer[], $2::integer[]) AS u (term, block) \
+            WHERE p.term = u.term AND p.block = u.block";
+        execute(transaction, sql, &[&empty.0, &empty.1]).await?;
+    }
+    Ok(())
+}
+
+async fn execute(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<(), StoreError> {
+    let statement = transaction.prepare_cached(sql).await?;
+    transaction.execute(&statement, parameters).await?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! What chunks are found by besides their text: titles, headings, and the names of files and folders.
+
+use serde_json::Value;
+
+use super::document::{Document, NewChunk};
+
+/// The title, file name and folders of a document, by which its chunks are found besides their text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    pub(crate) title: Option<String>,
+    /// The name of its file, unless it is the title.
+    pub(crate) name: Option<String>,
+    /// The folders in which it lies, the innermost last.
+    pub(crate) folders: Vec<String>,
+    /// Whether the passages are embedded with it.
+    is_embedded: bool,
+}
+
+/// How many folders count; those further out are the same for most documents.
+const MAX_FOLDERS: usize = 4;
+/// A longer title, name or heading counts by its beginning.
+const MAX_BYTES: usize = 256;
+/// How many headings above a chunk count, from the innermost on.
+const MAX_HEADINGS: usize = 6;
+
+impl Document {
+    /// Returns what the chunks of this document are found by besides their text.
+    pub fn context(&self) -> Context {
+        Context::new(self)
+    }
+}
+
+impl Context {
+    fn new(document: &Document) -> Self {
+        let text = |key: &str| document.metadata.get(key).and_then(Value::as_str);
+        let source = text("source").filter(|source| source.starts_with("file:"));
+        let source = source.or_else(|| Some(&*document.uri).filter(|uri| uri.starts_with("file:")));
+        let path: Vec<String> = match (source, text("group")) {
+            (Some(source), _) => parts(source.trim_start_matches("file:")).map(decoded).collect(),
+            (None, Some(group)) => {
+                // What a home is called says nothing of what is in it.
+                let names = parts(group).filter(|part| !part.starts_with('~'));
+                names.map(str::to_owned).chain([String::new()]).collect()
+            }
+            (None, None) => Vec::new(),
+        };
+        let (file, folders) = path.split_last().unzip();
+        let title = document.title.as_deref().map(short).filter(|title| !title.is_empty());
+        let name = document.name.clone().or_else(|| file.cloned());
+        let name = name.as_deref().map(short).filter(|name| !name.is_empty());
+        let folders = folders.unwrap_or_default();
+        Self {
+            name: name.filter(|name| Some(name) != title.as_ref()),
+            title,
+            folders: folders[folders.len().saturating_sub(MAX_FOLDERS)..]
+                .iter()
+                .map(|folder| short(folder))
+                .collect(),
+            is_embedded: document.vector_model != Document::CHAT_HISTORY,
+        }
+    }
+
+    /// The headings above a chunk that say something else than the title does, the highest first.
+    pub(crate) fn headings<'a>(
+        &'a self,
+        chunk: &'a NewChunk,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
+        let chapter = chunk.chapter.as_ref().filter(|_| chunk.headings.is_empty());
+        let headings = &chunk.headings[chunk.headings.len().saturating_sub(MAX_HEADINGS)..];
+        let headings = headings.iter().map(String::as_str);
+        let headings = headings.chain(chapter.map(|chapter| &*chapter.title));
+        headings
+            .map(|heading| &heading[..heading.floor_char_boundary(MAX_BYTES)])
+            .filter(|heading| Some(*heading) != self.title.as_deref())
+    }
+
+    /// Returns the text that is to be embedded for a chunk: its own text, after the folder, the title or else the name,
+    /// and the headings above it.
+    pub fn embedded(&self, chunk: &NewChunk) -> String {
+        let mut text = String::new();
+        if self.is_embedded {
+            let stem = |name: &str| {
+                let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+                stem.replace(['_', '-', '.'], " ")
+            };
+            let folder = self.folders.last().map(|folder| stem(folder));
+            let name = self.name.as_deref().map(stem);
+            let title = self.title.clone();
+            let headings = self.headings(chunk).map(str::to_owned);
+            for part in folder.into_iter().chain(name).chain(title).chain(headings) {
+                // The passage itself may begin with its heading.
+                if !chunk.content.trim_start_matches(['#', ' ']).starts_with(&part) {
+                    text.push_str(&part);
+                    text.push('\n');
+                }
+            }
+        }
+        text.push_str(&chunk.content);
+        text
+    }
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+fn short(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_BYTES)].trim().to_owned()
+}
+
+/// A part of a URI without its percent signs.
+fn decoded(part: &str) -> String {
+    let bytes = part.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = part.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                at += 3;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(title: Option<&str>, source: &str) -> Document {
+        let mut document = Document::new("am7://default/data.data/1");
+        document.title = title.map(str::to_owned);
+        document.metadata.insert("source".to_owned(), source.into());
+        document
+    }
+
+    #[test]
+    fn a_file_has_a_name_and_folders() {
+        let context = document(Some("Pumps"), "file:///a/b/c/d/my%20pumps/X-200.md").context();
+        assert_eq!(context.title.as_deref(), Some("Pumps"));
+        assert_eq!(context.name.as_deref(), Some("X-200.md"));
+        assert_eq!(context.folders, ["b", "c", "d", "my pumps"]);
+    }
+
+    #[test]
+    fn a_title_that_is_the_name_counts_once() {
+        let context = document(Some("x.md"), "file:///x.md").context();
+        assert_eq!((context.title.as_deref(), context.name), (Some("x.md"), None));
+        assert_eq!(context.folders, [""; 0]);
+    }
+
+    #[test]
+    fn a_record_lies_in_its_group() {
+        let mut record = Document::new("am7://default/data.note/1");
+        record.metadata.insert("group".to_owned(), "~alice/Notes/Baking".into());
+        assert_eq!(record.context().folders, ["Notes", "Baking"]);
+        assert_eq!(record.context().name, None);
+    }
+
+    #[test]
+    fn other_uris_say_nothing() {
+        assert_eq!(Document::new("docs/a.md").context().folders, [""; 0]);
+        assert_eq!(Document::new("file:///docs/%zz%/a%2").context().name.as_deref(), Some("a%2"));
+    }
+
+    #[test]
+    fn what_is_embedded_names_its_place() {
+        let context = document(Some("Pumps"), "file:///manuals/X-200.md").context();
+        let mut chunk = NewChunk::of_text("Close the valve.", Vec::new());
+        chunk.headings = vec!["Pumps".to_owned(), "Start".to_owned()];
+        assert_eq!(context.embedded(&chunk), "manuals\nX 200\nPumps\nStart\nClose the valve.");
+        let mut chat = document(Some("Pumps"), "file:///manuals/X-200.md");
+        chat.vector_model = Document::CHAT_HISTORY.to_owned();
+        assert_eq!(chat.context().embedded(&chunk), "Close the valve.");
+        assert_eq!(Document::new("a").context().embedded(&NewChunk::of_text("x", Vec::new())), "x");
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a store did not do what it was asked.
+
+use marquetry_database::DatabaseError;
+use marquetry_embed::EmbeddingModel;
+
+use super::limits::{MAX_LIMIT, MAX_TEXT_BYTES};
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The database was made with another model.
+    #[error(
+        "the database has vectors of {:?} ({} numbers), the model is {:?} ({} numbers): \
+         reset the database for this model and index the documents again",
+        stored.identity, stored.dimension, wanted.identity, wanted.dimension
+    )]
+    OtherModel {
+        /// The model in the database.
+        stored: EmbeddingModel,
+        /// The model that the database was opened with.
+        wanted: EmbeddingModel,
+    },
+    /// A vector has the wrong length.
+    #[error("a vector has {got} numbers, the model gives {wanted}")]
+    Dimension {
+        /// What the model gives.
+        wanted: usize,
+        /// What the vector has.
+        got: usize,
+    },
+    /// A vector holds what is no number, or infinity.
+    #[error("a vector holds a value that is not a finite number")]
+    NotFinite,
+    /// A document has no URI.
+    #[error("a document has no URI")]
+    NoUri,
+    /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
+    #[error("the query has {bytes} bytes, more than {}", MAX_TEXT_BYTES)]
+    QueryTooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// More hits were asked for than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
+    #[error("{limit} hits were asked for, more than {}", MAX_LIMIT)]
+    LimitTooLarge {
+        /// How many.
+        limit: usize,
+    },
+    /// A parameter of the fusion is negative or no number.
+    #[error("k and the weight of a search must be finite numbers from 0")]
+    Fusion,
+    /// The database failed.
+    #[error(transparent)]
+    Database(DatabaseError),
+    /// An older version of this program wrote what is indexed, in a form that is not read any more.
+    #[error(
+        "what is indexed in the database has schema version {found} of an older version of this program, and this one needs {needed}: \
+         index anew with `marquetry index --reset PATH…`, which keeps the records, or use another database"
+    )]
+    OlderSchema {
+        /// The version of the database.
+        found: i64,
+        /// The one that we read.
+        needed: i64,
+    },
+}
+
+impl StoreError {
+    /// Wraps an error of an engine.
+    #[cfg(any(feature = "libsql", feature = "postgres"))]
+    pub(crate) fn engine(
+        error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>,
+    ) -> Self {
+        DatabaseError::engine(error).into()
+    }
+
+    /// Reports stored values that no version of this program writes.
+    #[cfg(any(feature = "libsql", feature = "postgres"))]
+    pub(crate) fn damaged(what: impl std::fmt::Display) -> Self {
+        DatabaseError::damaged(what).into()
+    }
+}
+
+impl From<DatabaseError> for StoreError {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::OlderSchema { found, needed } => Self::OlderSchema { found, needed },
+            error => Self::Database(error),
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        DatabaseError::from(error).into()
+    }
+}

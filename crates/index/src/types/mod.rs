@@ -1,0 +1,25 @@
+//! What stores keep and what searches ask: plain data.
+
+mod chapter;
+mod check;
+mod context;
+mod document;
+mod error;
+mod filter;
+mod limits;
+mod request;
+
+#[cfg(feature = "postgres")]
+pub(crate) use self::filter::reader_labels;
+pub use self::{
+    chapter::Chapter,
+    context::Context,
+    document::{ChunkId, ChunkIdError, Document, NewChunk, StoredChunk},
+    error::StoreError,
+    filter::Filter,
+    request::{Fusion, Hit, Matching, SearchRequest},
+};
+pub(crate) use self::{
+    check::{check_documents, check_request},
+    filter::{Kind, Label, LabelFilter, label, labels},
+};

@@ -1,0 +1,424 @@
+//! What happens to a database in a file: other processes, death, no room, another model.
+
+#[path = "common/child.rs"]
+mod child;
+mod common;
+
+use std::{path::Path, time::Duration};
+
+use child::{Child, end_with_parent};
+use common::{chunk, model, version, whole};
+use marquetry_index::{
+    ChunkStore, DatabaseError, Document, EmbeddingModel, Filter, LibsqlOptions, LibsqlStore,
+    SearchRequest, StoreError, conformance::embed,
+};
+
+/// Names the database that the child, which is this same test binary, is to write to until it is killed.
+const CHILD: &str = "MARQUETRY_TEST_INDEX_INTO";
+const CHILD_TEST: &str = "child_that_indexes_until_it_is_killed";
+
+async fn open(path: &Path) -> LibsqlStore {
+    LibsqlStore::open(path, model()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_is_there_when_it_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let request = SearchRequest::new("common part 3", Some(embed("common part 3", 64)));
+    let before = {
+        let store = open(&path).await;
+        for number in 0..20 {
+            store.replace(Document::new(format!("{number}")), version(number)).await.unwrap();
+        }
+        store.replace(Document::new("0"), version(4)).await.unwrap();
+        store.delete(&Filter::scope("1")).await.unwrap();
+        store.search(&request).await.unwrap()
+    };
+    assert_eq!(before.len(), 10);
+    let store = open(&path).await;
+    assert_eq!(store.search(&request).await.unwrap(), before);
+    assert!(store.chunks("1").await.unwrap().is_empty());
+    assert_eq!(store.documents(&Filter::default(), None, 100).await.unwrap().len(), 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_sees_what_the_other_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let (one, other) = (open(&path).await, open(&path).await);
+    for round in 0..10 {
+        let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
+        writer.replace(Document::new("doc"), version(round)).await.unwrap();
+        let request = SearchRequest::new(format!("version {round}"), Some(embed("common", 64)));
+        let hits = reader.search(&request).await.unwrap();
+        assert_eq!(hits.len(), 1 + round % 5);
+        assert!(hits[0].chunk.content.starts_with(&format!("Version {round} ")), "{hits:?}");
+        assert_eq!(reader.count(&Filter::default()).await.unwrap(), hits.len() as u64);
+    }
+    one.delete(&Filter::default()).await.unwrap();
+    let request = SearchRequest::new("version", Some(embed("common", 64)));
+    assert_eq!(other.search(&request).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn child_that_indexes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    end_with_parent();
+    let store = open(Path::new(&path)).await;
+    for number in 0.. {
+        let batch = (0..4).map(|at| (Document::new(format!("doc-{at}")), version(number + at)));
+        store.replace_all(batch.collect()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let reader = open(&path).await;
+    for at in 0..4 {
+        reader.replace(Document::new(format!("doc-{at}")), version(at)).await.unwrap();
+    }
+    let mut latest = 0;
+    for round in 0..12 {
+        let children = [(); 2].map(|()| Child::start(CHILD_TEST, CHILD, &path));
+        tokio::time::sleep(Duration::from_millis(150 + round * 17 % 90)).await;
+        // The reader was open all the time; another opens what the dead have left.
+        check(&reader).await;
+        children.into_iter().for_each(Child::kill);
+        check(&reader).await;
+        latest = latest.max(check(&open(&path).await).await);
+    }
+    assert!(latest > 3, "the children wrote nothing");
+}
+
+/// That every document is whole, by its chunks and by a search. The highest version there is.
+async fn check(store: &LibsqlStore) -> usize {
+    let mut latest = 0;
+    for at in 0..4 {
+        let uri = format!("doc-{at}");
+        let chunks = store.chunks(&uri).await.unwrap();
+        whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
+        let mut request = SearchRequest::new("common part", Some(embed("common part", 64)));
+        request.filter = Filter::scope(uri);
+        let hits = store.search(&request).await.unwrap();
+        whole(&hits.iter().map(|hit| &*hit.chunk.content).collect::<Vec<_>>());
+        latest = latest.max(chunks[0].content.split(' ').nth(1).unwrap().parse().unwrap());
+    }
+    latest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_room_the_old_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = LibsqlOptions::default();
+    options.max_bytes = Some(400_000);
+    let path = folder.path().join("a.db");
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    store.replace(Document::new("doc"), version(3)).await.unwrap();
+    let large: Vec<_> =
+        (0..2_000).map(|at| chunk(format!("Version 9 of 2000, number{at}."))).collect();
+    let error = store.replace(Document::new("doc"), large).await.unwrap_err();
+    assert!(matches!(error, StoreError::Database(DatabaseError::Full)), "{error}");
+    let chunks = store.chunks("doc").await.unwrap();
+    whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
+    // What fits is written again, terms that were rolled back included.
+    store.replace(Document::new("doc"), version(4)).await.unwrap();
+    let hits = store.search(&SearchRequest::new("version 4", None)).await.unwrap();
+    assert_eq!(hits.len(), 5);
+    drop(store);
+    assert_eq!(
+        open(&path).await.search(&SearchRequest::new("version 4", None)).await.unwrap(),
+        hits
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_refused_until_it_is_told_to_reset() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    let other = EmbeddingModel::new("other", 32);
+    drop(LibsqlStore::open(&path, other.clone()).await.expect("an empty database takes any model"));
+    drop(LibsqlStore::open(&path, model()).await.expect("and changes it again"));
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+
+    let error = LibsqlStore::open(&path, other.clone()).await.err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the database has vectors of \"test\" (64 numbers), the model is \"other\" (32 numbers): \
+         reset the database for this model and index the documents again"
+    );
+    let mut options = LibsqlOptions::default();
+    options.reset = true;
+    drop(LibsqlStore::open_with(&path, model(), options).await.unwrap());
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2, "the same model is no reason");
+    let reset = LibsqlStore::open_with(&path, other, options).await.unwrap();
+    assert_eq!(reset.count(&Filter::default()).await.unwrap(), 0);
+    let late = store.search(&SearchRequest::new("version", None)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+    let late = store.replace(Document::new("doc"), version(1)).await;
+    assert!(matches!(late, Err(StoreError::OtherModel { .. })), "{late:?}");
+}
+
+#[test]
+fn whatever_is_written_the_file_answers_as_memory_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let file = runtime.block_on(open(&folder.path().join("a.db")));
+    common::answers_as_memory_does(&runtime, &file, 96);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_the_file_alone_has_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("a.db"), folder.path().join("copy.db"));
+    let store = open(&path).await;
+    let other = open(&path).await;
+    for number in 0..20 {
+        store.replace(Document::new(format!("{number}")), version(number)).await.unwrap();
+    }
+    store.delete(&Filter::scope("1")).await.unwrap();
+    other.documents(&Filter::default(), None, 100).await.unwrap();
+    store.checkpoint().await.unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    let all = store.documents(&Filter::default(), None, 100).await.unwrap();
+    assert_eq!(all.len(), 19);
+    let copied = open(&copy).await;
+    assert_eq!(copied.documents(&Filter::default(), None, 100).await.unwrap(), all);
+    assert_eq!(copied.chunks("7").await.unwrap(), store.chunks("7").await.unwrap());
+    // It can be used on.
+    store.replace(Document::new("1"), version(1)).await.unwrap();
+    assert_eq!(other.chunks("1").await.unwrap().len(), version(1).len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_elsewhere_does_not_hold_up_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("a"), version(1)).await.unwrap();
+    let reader = libsql::Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+    reader.execute("BEGIN", ()).await.unwrap();
+    let mut rows = reader.query("SELECT * FROM rag_document", ()).await.unwrap();
+    rows.next().await.unwrap();
+    store.replace(Document::new("b"), version(2)).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(8), store.checkpoint()).await.unwrap();
+    assert!(matches!(ended, Err(StoreError::Database(DatabaseError::Busy))), "{ended:?}");
+    assert_eq!(store.documents(&Filter::default(), None, 9).await.unwrap().len(), 2);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_database_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let mode = |name: &str| {
+        let found = std::fs::metadata(folder.path().join(name)).unwrap();
+        found.permissions().mode() & 0o777
+    };
+    let store = open(&path).await;
+    store.replace(Document::new("a"), version(1)).await.unwrap();
+    assert_eq!(["a.db", "a.db-wal", "a.db-shm"].map(mode), [0o600; 3]);
+    drop(store);
+
+    // What somebody has decided stays so.
+    let there = folder.path().join("there.db");
+    std::fs::write(&there, "").unwrap();
+    std::fs::set_permissions(&there, PermissionsExt::from_mode(0o640)).unwrap();
+    let _store = open(&there).await;
+    assert_eq!(["there.db", "there.db-wal"].map(mode), [0o640; 2]);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_database_is_refused_before_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let gone = folder.path().join("gone/a.db");
+    for (path, problem) in [
+        (folder.path(), "is a folder"),
+        (fifo.as_path(), "is no regular file"),
+        (Path::new("/dev/null"), "is no regular file"),
+        (Path::new(""), "its file has no name"),
+        (gone.as_path(), "cannot be made: No such file or directory (os error 2)"),
+    ] {
+        let Err(error) = LibsqlStore::open(path, model()).await else { panic!("{path:?}") };
+        let place = if problem.starts_with("its") { "" } else { path.to_str().unwrap() };
+        let want = format!("the database cannot be used: {} {problem}", place).replace("  ", " ");
+        assert_eq!(error.to_string(), want);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_only_read_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a b?#%.db");
+    let request = SearchRequest::new("common", Some(embed("common", 64)));
+    let names = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let mut options = LibsqlOptions::default();
+    options.read_only = true;
+    let missing = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+    assert!(missing.to_string().contains("cannot be read: No such file"), "{missing}");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    // The log has what the file does not have yet.
+    let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(reader.search(&request).await.unwrap().len(), 2);
+    drop(reader);
+    // Its thread closes the file soon after, and whoever is the last at it takes the log away.
+    let pause = || tokio::time::sleep(Duration::from_millis(10));
+    while store.checkpoint().await.is_err() {
+        pause().await;
+    }
+    drop(store);
+    while names().len() > 1 {
+        pause().await;
+    }
+    let before = std::fs::read(&path).unwrap();
+    let reader = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(reader.search(&request).await.unwrap().len(), 2);
+    let written = reader.replace(Document::new("other"), version(1)).await;
+    assert!(matches!(written, Err(StoreError::Database(DatabaseError::ReadOnly))), "{written:?}");
+    let other = EmbeddingModel::new("other", 4);
+    let refused = LibsqlStore::open_with(&path, other, options).await.err().unwrap();
+    assert!(matches!(refused, StoreError::OtherModel { .. }), "{refused}");
+    drop(reader);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(names(), ["a b?#%.db"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("photos.db");
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("CREATE TABLE photo (name TEXT)", ()).await.unwrap();
+    drop((connection, database));
+    let before = std::fs::read(&path).unwrap();
+    let mut options = LibsqlOptions::default();
+    options.only_ours = true;
+    let refused = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "the database cannot be used: {}: it is a database of another program, with a table \"photo\" and none of ours; \
+             name another file",
+            path.display()
+        )
+    );
+    assert!(std::fs::read(&path).unwrap() == before, "nothing in it was changed");
+    // Somebody may want them in one file, which is then one of ours.
+    open(&path).await.replace(Document::new("doc"), version(1)).await.unwrap();
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 2);
+}
+
+/// As several that index at once into a database that none of them has seen before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_database_may_be_opened_by_several_at_once() {
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new.db");
+        let mut options = LibsqlOptions::default();
+        options.only_ours = true;
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let path = path.clone();
+            opening.spawn(async move {
+                LibsqlStore::open_with(&path, model(), options).await.map(drop)
+            });
+        }
+        while let Some(opened) = opening.join_next().await {
+            opened.unwrap().unwrap();
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+
+    // What is left beside it is not taken over.
+    let refused = LibsqlStore::open(&path, model()).await.err().unwrap();
+    let name = path.display();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "the database cannot be used: {name} is gone, and its log {name}-wal is there: a program that is running may \
+             still have the old database open; end it, then remove {name}-wal and {name}-shm"
+        )
+    );
+    assert!(!path.exists());
+    let gone = format!(
+        "the database cannot be used: {name} was removed or replaced while this program had it open: start the program again"
+    );
+    for replaced in [false, true] {
+        if replaced {
+            std::fs::write(&path, "").unwrap();
+        }
+        let written = store.replace(Document::new("other"), version(1)).await.unwrap_err();
+        assert_eq!(written.to_string(), gone);
+        assert_eq!(store.count(&Filter::default()).await.unwrap_err().to_string(), gone);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = open(&path).await;
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    store.checkpoint().await.unwrap();
+    drop(store);
+    let older =
+        "UPDATE rag_setting SET value = 1 WHERE name = 'schema'; UPDATE rag_rows SET rows = x'01'";
+    let database = libsql::Builder::new_local(&path).build().await.unwrap();
+    let connection = database.connect().unwrap();
+    // The writer of the store may still be about to close the database.
+    connection.busy_timeout(Duration::from_secs(10)).unwrap();
+    connection.execute_batch(older).await.unwrap();
+    drop((connection, database));
+    let mut options = LibsqlOptions::default();
+    for read_only in [false, true] {
+        options.read_only = read_only;
+        let error = LibsqlStore::open_with(&path, model(), options).await.err().unwrap();
+        assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 3 }), "{error}");
+        assert!(error.to_string().contains("`marquetry index --reset PATH…`"), "{error}");
+    }
+    (options.read_only, options.reset) = (false, true);
+    let store = LibsqlStore::open_with(&path, model(), options).await.unwrap();
+    assert_eq!(store.count(&Filter::default()).await.unwrap(), 0);
+    store.replace(Document::new("doc"), version(1)).await.unwrap();
+    assert_eq!(open(&path).await.count(&Filter::default()).await.unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_database_is_not_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.txt");
+    std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();
+    let error = LibsqlStore::open(&path, model()).await.err().unwrap();
+    let want = format!(
+        "the database cannot be used: {}: it is no database; name another file",
+        path.display()
+    );
+    assert_eq!(error.to_string(), want);
+    assert_eq!(std::fs::read(&path).unwrap().len(), 8_000);
+}

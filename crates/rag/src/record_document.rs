@@ -1,0 +1,36 @@
+//! Records as documents of an index.
+
+use marquetry_index::Document;
+use marquetry_records::Record;
+
+/// Returns the document under which the chunks of a record are stored, with the record's readers, so that a search
+/// finds it only for them.
+pub fn record_document(record: &Record) -> Document {
+    let uri = record.uri().unwrap_or_default();
+    let mut document = Document::of_record(uri, &record.kind, &record.object_id);
+    document.owner.clone_from(&record.owner);
+    document.tags.clone_from(&record.tags);
+    document.title = Some(record.name.clone());
+    document.name = Some(record.name.clone());
+    document.media_type.clone_from(&record.media_type);
+    document.readers = record.readable_by();
+    document.metadata.insert("organization".to_owned(), record.organization.clone().into());
+    if let Some(group) = &record.group {
+        document.metadata.insert("group".to_owned(), group.clone().into());
+    }
+    let revision = Document::RECORD_REVISION.to_owned();
+    document.metadata.insert(revision, record.revision.into());
+    document
+}
+
+/// Returns whether a document was made of this record as it is now. Another one may hold what the record no longer
+/// says, or what an earlier record with the same URI said.
+///
+/// The document of a chat is made anew after each answer, and is current until then. A document that names no revision
+/// is current.
+pub fn is_current(document: &Document, record: &Record) -> bool {
+    let made_of = document.metadata.get(Document::RECORD_REVISION);
+    let made_of = made_of.filter(|_| document.vector_model != Document::CHAT_HISTORY);
+    document.owner == record.owner
+        && made_of.is_none_or(|made_of| made_of.as_u64() == Some(record.revision))
+}

@@ -1,0 +1,223 @@
+//! What may be in a record.
+
+use std::collections::BTreeSet;
+
+use marquetry_context_blocks::Am7Uri;
+use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{
+    RecordError, RecordLimits,
+    caller::short,
+    model::{GROUP, USER},
+    path::GroupPath,
+};
+
+/// Whether an object id is one of those that the records of indexed files have: a UUID of version 8 (RFC 9562).
+pub(crate) fn is_id_of_file(id: &str) -> bool {
+    let bytes = id.as_bytes();
+    let is_digit = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    bytes.len() == 36 && bytes[14] == b'8' && bytes.iter().enumerate().all(is_digit)
+}
+
+impl RecordLimits {
+    fn at_most(
+        field: &'static str,
+        unit: &'static str,
+        got: usize,
+        (limit, max): (&'static str, usize),
+    ) -> Result<(), RecordError> {
+        if got > max { Err(RecordError::Limit { field, limit, got, unit, max }) } else { Ok(()) }
+    }
+
+    /// A name in Unicode's composed form, so that two that look the same are the same.
+    pub(crate) fn name(&self, field: &'static str, name: &str) -> Result<String, RecordError> {
+        Self::at_most(field, "bytes", name.len(), ("max_name_bytes", self.max_name_bytes))?;
+        let name: String = name.nfc().collect();
+        Self::at_most(field, "bytes", name.len(), ("max_name_bytes", self.max_name_bytes))?;
+        if name.trim().is_empty() {
+            return Err(RecordError::invalid(field, "is empty"));
+        }
+        if matches!(name.as_str(), "." | "..") {
+            return Err(RecordError::invalid(field, format!("is {name:?}, which leads elsewhere")));
+        }
+        match name.chars().find(|&character| is_unseen(character)) {
+            Some(found) => Err(RecordError::invalid(
+                field,
+                format!("holds the character U+{:04X}", u32::from(found)),
+            )),
+            None => Ok(name),
+        }
+    }
+
+    /// The name of a group, which becomes a part of paths.
+    pub(crate) fn group_name(
+        &self,
+        field: &'static str,
+        name: &str,
+    ) -> Result<String, RecordError> {
+        let name = self.name(field, name)?;
+        if name.contains('/') {
+            return Err(RecordError::invalid(field, "of a group holds a /"));
+        }
+        Ok(name)
+    }
+
+    pub(crate) fn path(&self, text: &str) -> Result<GroupPath, RecordError> {
+        const FIELD: &str = "the group path";
+        Self::at_most(FIELD, "bytes", text.len(), ("max_path_bytes", self.max_path_bytes))?;
+        let path = GroupPath::parse(text).ok_or_else(|| {
+            RecordError::invalid(FIELD, format!("begins with neither ~ nor /: {:?}", short(text)))
+        })?;
+        Self::at_most(
+            FIELD,
+            "groups",
+            path.segments.len(),
+            ("max_path_depth", self.max_path_depth),
+        )?;
+        let segments = path.segments.iter().map(|name| self.group_name(FIELD, name));
+        Ok(GroupPath { segments: segments.collect::<Result<_, _>>()?, root: path.root })
+    }
+
+    pub(crate) fn tags(&self, count: usize) -> Result<(), RecordError> {
+        Self::at_most("the list of tags", "tags", count, ("max_tags", self.max_tags))
+    }
+
+    /// URIs of users and groups of an organisation.
+    pub(crate) fn readers(
+        &self,
+        field: &'static str,
+        organization: &str,
+        uris: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, RecordError> {
+        Self::at_most(field, "names", uris.len(), ("max_readers", self.max_readers))?;
+        uris.iter().map(|uri| principal(field, organization, uri, &[USER, GROUP])).collect()
+    }
+
+    /// The members of a group.
+    pub(crate) fn members(
+        &self,
+        organization: &str,
+        attributes: &mut Map<String, Value>,
+    ) -> Result<(), RecordError> {
+        let Some(Value::Array(members)) = attributes.get_mut("members") else { return Ok(()) };
+        let field = "the list of members";
+        Self::at_most(field, "names", members.len(), ("max_members", self.max_members))?;
+        let mut known = BTreeSet::new();
+        for member in members.iter().filter_map(Value::as_str) {
+            known.insert(principal(field, organization, member, &[USER, GROUP])?);
+        }
+        *members = known.into_iter().map(Value::String).collect();
+        Ok(())
+    }
+
+    pub(crate) fn content(&self, content: &[u8]) -> Result<(), RecordError> {
+        let limit = ("max_content_bytes", self.max_content_bytes);
+        Self::at_most("the content", "bytes", content.len(), limit)
+    }
+
+    /// That attributes are neither too many nor too large nor too deep. It walks without recursion.
+    pub(crate) fn attributes(&self, attributes: &Map<String, Value>) -> Result<(), RecordError> {
+        const FIELD: &str = "the list of attributes";
+        let mut next: Vec<(usize, &Value)> = Vec::new();
+        let (mut count, mut bytes) = (0, 0);
+        let names = |object: &Map<String, Value>| object.keys().map(String::len).sum::<usize>();
+        bytes += names(attributes);
+        next.extend(attributes.values().map(|value| (1, value)));
+        while let Some((depth, value)) = next.pop() {
+            count += 1;
+            Self::at_most(
+                FIELD,
+                "levels",
+                depth,
+                ("max_attribute_depth", self.max_attribute_depth),
+            )?;
+            Self::at_most(
+                FIELD,
+                "values",
+                count + next.len(),
+                ("max_attributes", self.max_attributes),
+            )?;
+            match value {
+                Value::String(text) => bytes += text.len(),
+                Value::Array(list) => next.extend(list.iter().map(|value| (depth + 1, value))),
+                Value::Object(values) => {
+                    bytes += names(values);
+                    next.extend(values.values().map(|value| (depth + 1, value)));
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+            Self::at_most(
+                FIELD,
+                "bytes",
+                bytes,
+                ("max_attribute_bytes", self.max_attribute_bytes),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The URI of a user or a group as records spell it, of this organisation.
+pub(crate) fn principal(
+    field: &'static str,
+    organization: &str,
+    text: &str,
+    kinds: &[&str],
+) -> Result<String, RecordError> {
+    let uri =
+        Am7Uri::parse(text).map_err(|source| RecordError::Uri { uri: short(text), source })?;
+    let is_of = uri.object_type().is_some_and(|kind| kinds.contains(&kind));
+    let is_plain = !uri.is_media() && !text.contains('?');
+    if is_of && is_plain && uri.organization() == organization {
+        return Ok(uri.to_string());
+    }
+    let kinds = kinds.join(" or ");
+    let problem = format!("names {:?}, which is no {kinds} of {organization}", short(text));
+    Err(RecordError::invalid(field, problem))
+}
+
+/// A media type: two words with a slash between, and parameters that hold nothing odd.
+pub(crate) fn media_type(text: &str) -> Result<(), RecordError> {
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let is_token = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+*".contains(&byte))
+    };
+    let is_good = text.len() <= 255
+        && text.chars().all(|character| matches!(character, ' '..='~'))
+        && essence.split_once('/').is_some_and(|(left, right)| is_token(left) && is_token(right));
+    if is_good {
+        Ok(())
+    } else {
+        Err(RecordError::invalid("the media type", format!("does not read: {:?}", short(text))))
+    }
+}
+
+/// Characters that nobody sees, and that can make a name look like another: controls, line ends, and those of Unicode's
+/// general category Cf that have no shape. The two joiners (U+200C, U+200D) stay: Persian, the scripts of India and
+/// emoji are not written without them.
+fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{AD}'
+                | '\u{61C}'
+                | '\u{180E}'
+                | '\u{200B}'
+                | '\u{200E}'
+                | '\u{200F}'
+                | '\u{2028}'..='\u{202E}'
+                | '\u{2060}'..='\u{206F}'
+                | '\u{FEFF}'
+                | '\u{FFF9}'..='\u{FFFB}'
+                | '\u{1BCA0}'..='\u{1BCA3}'
+                | '\u{1D173}'..='\u{1D17A}'
+                | '\u{E0000}'..='\u{E007F}'
+        )
+}

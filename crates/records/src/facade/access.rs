@@ -1,0 +1,155 @@
+//! Who may read and change what.
+
+use std::collections::BTreeSet;
+
+use super::groups::Groups;
+use crate::{
+    Caller, Record, RecordError, RecordFilter, Records,
+    caller::uri as uri_of,
+    model::{GROUP, USER},
+    path::{self, GroupPath, Root},
+};
+
+impl Records {
+    /// All that a record's readers may name so that this caller reads it: what `Filter::readers` of a search is to be.
+    /// Beside the caller's own names these are the groups in which others let the caller read.
+    pub async fn principals(&self, caller: &Caller) -> Result<BTreeSet<String>, RecordError> {
+        let mut principals = caller.names();
+        if caller.is_admin {
+            return Ok(principals);
+        }
+        let mut fresh = principals.clone();
+        let mut groups = Groups::new(self);
+        for _ in 0..=self.limits.max_path_depth {
+            if fresh.is_empty() {
+                break;
+            }
+            let filter = RecordFilter {
+                readers: Some(std::mem::take(&mut fresh)),
+                // What lies in one's own home is one's own.
+                not_in_home_of: Some(caller.user.clone()),
+                ..RecordFilter::new(&caller.organization)
+            };
+            for group in groups.read(filter).await? {
+                let place = group.is_place().filter(|place| principals.insert(place.clone()));
+                fresh.extend(place);
+            }
+        }
+        Ok(principals)
+    }
+
+    /// Those of [`Self::principals`] that matter for what lies in one group, in whose home it may be.
+    pub(super) async fn principals_in(
+        &self,
+        caller: &Caller,
+        home: Option<&str>,
+        path: &str,
+    ) -> Result<BTreeSet<String>, RecordError> {
+        let mut principals = caller.names();
+        let reads = |group: &Record| {
+            group.owner.as_ref() == Some(&caller.user) || names_reader(group, &principals)
+        };
+        if self.any_around(&caller.organization, home, Some(path.to_owned()), reads).await? {
+            principals.insert(path::place(&caller.organization, home, path));
+        }
+        Ok(principals)
+    }
+
+    /// Whether this caller may read a record.
+    pub async fn may_read(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
+        self.may(caller, record, names_reader).await
+    }
+
+    /// Whether this caller may change a record.
+    pub async fn may_write(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
+        self.may(caller, record, |record, names| names_any(&record.writers, names)).await
+    }
+
+    /// Whether this caller may remove a record: its owner, the owner of a group in which it lies, and administrators.
+    /// Whoever may only change it cannot undo what is gone.
+    pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
+        self.may(caller, record, |_, _| false).await
+    }
+
+    pub(super) async fn may(
+        &self,
+        caller: &Caller,
+        record: &Record,
+        names_one: impl Fn(&Record, &BTreeSet<String>) -> bool,
+    ) -> Result<bool, RecordError> {
+        if record.organization != caller.organization {
+            return Ok(false);
+        }
+        if caller.is_admin {
+            return Ok(true);
+        }
+        let names = caller.names();
+        let may = |record: &Record| {
+            record.owner.as_ref() == Some(&caller.user) || names_one(record, &names)
+        };
+        if may(record) {
+            return Ok(true);
+        }
+        self.any_around(&record.organization, record.owner.as_deref(), record.group.clone(), may)
+            .await
+    }
+
+    /// Whether a condition holds for a group or for one of those in which it lies.
+    async fn any_around(
+        &self,
+        organization: &str,
+        owner: Option<&str>,
+        mut path: Option<String>,
+        condition: impl Fn(&Record) -> bool,
+    ) -> Result<bool, RecordError> {
+        while let Some(next) = path {
+            let Some(group) = self.group(organization, owner, &next).await? else { break };
+            if condition(&group) {
+                return Ok(true);
+            }
+            path = group.group;
+        }
+        Ok(false)
+    }
+
+    /// The group with this stored path.
+    pub(super) async fn group(
+        &self,
+        organization: &str,
+        owner: Option<&str>,
+        path: &str,
+    ) -> Result<Option<Record>, RecordError> {
+        let Some((parent, name)) = path::parent(path) else { return Ok(None) };
+        let mut filter = RecordFilter::new(organization);
+        filter.types = vec![GROUP.to_owned()];
+        filter.group = Some(parent.to_owned());
+        filter.name = Some(name.to_owned());
+        filter.limit = Some(1);
+        if path.starts_with('~') {
+            filter.owners = owner.map(str::to_owned).into_iter().collect();
+        }
+        Ok(self.store.list(&filter).await?.pop().filter(|group| filter.matches(group)))
+    }
+
+    /// In whose home a path is.
+    pub(super) fn home(
+        &self,
+        caller: &Caller,
+        path: &GroupPath,
+    ) -> Result<Option<String>, RecordError> {
+        Ok(match &path.root {
+            Root::Shared => None,
+            Root::Own => Some(caller.user.clone()),
+            Root::Home(id) => Some(uri_of(&caller.organization, USER, id)?),
+        })
+    }
+}
+
+/// Whether a record names one of these as a reader or writer.
+fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
+    names_any(&record.readers, names) || names_any(&record.writers, names)
+}
+
+fn names_any(names: &BTreeSet<String>, of: &BTreeSet<String>) -> bool {
+    names.iter().any(|name| of.contains(name))
+}

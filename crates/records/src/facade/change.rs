@@ -1,0 +1,489 @@
+//! Making, changing and removing records.
+
+use std::collections::BTreeSet;
+
+use marquetry_database::DatabaseError;
+
+use super::{known, parse};
+use crate::{
+    AtMost, Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
+    RecordFilter, RecordPatch, RecordStoreError, Records,
+    caller::{ADMINISTRATORS, EVERYONE, everyone, uri as uri_of},
+    check,
+    model::{GROUP, TAG, USER},
+    path::{GroupPath, Root},
+};
+
+/// How often something is tried again that another has changed in between.
+const ATTEMPTS: usize = 16;
+
+impl Records {
+    /// Makes a record, and the groups of its path that are not there.
+    pub async fn create(&self, caller: &Caller, mut new: NewRecord) -> Result<Record, RecordError> {
+        let path = new.group.as_ref().map(|group| self.limits.path(group)).transpose()?;
+        let content = new.content.take().map_or(ContentChange::Keep, ContentChange::Set);
+        if let ContentChange::Set(content) = &content {
+            self.limits.content(content)?;
+        }
+        let prepared = self.prepared(caller, new).await?;
+        let uri = known(&prepared);
+        for attempt in 0.. {
+            let mut record = prepared.clone();
+            let mut puts = match &path {
+                Some(path) => self.place(caller, &mut record, path).await?,
+                None => Vec::new(),
+            };
+            // A user is their own.
+            let owner = if record.kind == USER { &uri } else { &caller.user };
+            let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
+            // In another's home it becomes the other's, who alone says who reads there.
+            let is_shared = !record.readers.is_empty()
+                || !record.writers.is_empty()
+                || record.kind == GROUP && record.attributes.contains_key("members");
+            if is_shared && *owner != caller.user && !caller.is_admin {
+                let action = "say who may read, change or find";
+                return Err(RecordError::Forbidden { action, target: uri });
+            }
+            let own = record.path();
+            let mut needs = record.tags.clone();
+            if *owner != uri {
+                needs.extend(self.stored_user(owner).await?);
+            }
+            let put = Put { content: content.clone(), needs, ..Put::new(record) };
+            puts.push(self.limited(put));
+            match self.keep(puts, RecordChange::Created).await {
+                // Another made or removed one of the groups in between.
+                Err(error)
+                    if attempt < ATTEMPTS && is_about_groups(&error, &uri, own.as_deref()) => {}
+                kept => return kept,
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// A record as its maker says it, without a place; its owner only if one was chosen.
+    async fn prepared(&self, caller: &Caller, new: NewRecord) -> Result<Record, RecordError> {
+        let organization = &caller.organization;
+        let model = ModelType::of(&new.kind)?;
+        let mut record = self.stamped(Record::new(model.name, ""));
+        record.organization.clone_from(organization);
+        record.name = self.name_of(model.name, &new.name)?;
+        if model.name == USER && !caller.is_admin {
+            return Err(RecordError::Forbidden { action: "create", target: USER.to_owned() });
+        }
+        record.object_id = match new.object_id {
+            Some(_) if matches!(model.name, USER | GROUP | TAG) && !caller.is_admin => {
+                let target = format!("the object id of a {}", model.title.to_lowercase());
+                return Err(RecordError::Forbidden { action: "choose", target });
+            }
+            Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
+                return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
+            }
+            // Another's record in the place of a file's would be given what the file says.
+            Some(id) if check::is_id_of_file(&id) && !new.is_of_file => {
+                let problem = format!("{id} is one of those that are kept for indexed files");
+                return Err(RecordError::invalid("the object id", problem));
+            }
+            Some(id) => id,
+            None if model.name == TAG && new.readers.contains(&everyone(organization)) => {
+                self.id_for_tag(caller, &record.name).await?
+            }
+            None => uuid()?,
+        };
+        uri_of(organization, &record.kind, &record.object_id)?;
+        record.attributes = new.attributes;
+        record.attributes.retain(|_, value| !value.is_null());
+        self.check_attributes(model, &mut record)?;
+        record.readers = self.limits.readers("the list of readers", organization, &new.readers)?;
+        record.writers = self.limits.readers("the list of writers", organization, &new.writers)?;
+        new.media_type.as_deref().map_or(Ok(()), check::media_type)?;
+        record.media_type = new.media_type;
+        record.tags = self.resolve_tags(caller, &new.tags).await?;
+        if let Some(owner) = &new.owner {
+            let owner = check::principal("the owner", organization, owner, &[USER])?;
+            if owner != caller.user && !caller.is_admin {
+                let action = "create records for";
+                return Err(RecordError::Forbidden { action, target: owner });
+            }
+            record.owner = Some(owner);
+        }
+        Ok(record)
+    }
+
+    /// Puts a record into a group, and gives the groups that are to be made for it: those of a home are its owner's,
+    /// and so is the record; others are whose the record is.
+    async fn place(
+        &self,
+        caller: &Caller,
+        record: &mut Record,
+        path: &GroupPath,
+    ) -> Result<Vec<Put>, RecordError> {
+        let home = self.home(caller, path)?;
+        if let (Some(home), Some(owner)) = (&home, &record.owner)
+            && home != owner
+        {
+            let problem = "is not the one in whose home it is to lie";
+            return Err(RecordError::invalid("the owner", problem));
+        }
+        record.owner = home.or(record.owner.take());
+        record.group = Some(path.stored(path.segments.len()));
+        self.groups_on_the_way(caller, path, record.owner.as_ref().unwrap_or(&caller.user)).await
+    }
+
+    /// Changes a record.
+    pub async fn update(
+        &self,
+        caller: &Caller,
+        uri: &str,
+        patch: RecordPatch,
+    ) -> Result<Record, RecordError> {
+        for attempt in 0.. {
+            let old = self.get(caller, uri).await?;
+            if !self.may_write(caller, &old).await? {
+                return Err(RecordError::Forbidden { action: "change", target: known(&old) });
+            }
+            if let Some(expected) = patch.revision.filter(|expected| *expected != old.revision) {
+                return Err(RecordError::Conflict(RecordStoreError::Conflict {
+                    uri: known(&old),
+                    expected: Some(expected),
+                    found: Some(old.revision),
+                }));
+            }
+            let puts = self.patched(caller, &old, &patch).await?;
+            let own = puts.last().and_then(|put| put.record.path());
+            let changed = |error: &RecordError| {
+                let conflict = RecordStoreError::is_conflict;
+                patch.revision.is_none()
+                    && matches!(error, RecordError::Conflict(error) if conflict(error))
+            };
+            match self.keep(puts, RecordChange::Updated).await {
+                Err(error)
+                    if attempt < ATTEMPTS
+                        && (changed(&error) || is_about_groups(&error, "", own.as_deref())) => {}
+                kept => return kept,
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// Removes a record, of this revision if one is given, and gives it back; see [`Self::may_delete`].
+    ///
+    /// A group goes though records name it among their readers: nobody gets its URI again, unless an administrator
+    /// chooses so. What is indexed of a record is not removed here.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::NotEmpty`] for a group in which something lies, [`RecordError::InUse`] for a user who owns
+    /// records and for a tag that records have.
+    pub async fn delete(
+        &self,
+        caller: &Caller,
+        uri: &str,
+        revision: Option<u64>,
+    ) -> Result<Record, RecordError> {
+        for attempt in 0.. {
+            let record = self.get(caller, uri).await?;
+            let uri = known(&record);
+            if !self.may_delete(caller, &record).await? {
+                return Err(RecordError::Forbidden { action: "remove", target: uri });
+            }
+            let (used_by, by) = users_of(&record).unzip();
+            // Only what was looked at is removed.
+            match self.remove(uri.clone(), revision.unwrap_or(record.revision), used_by).await {
+                Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
+                Err(RecordStoreError::InUse { count }) => {
+                    // Others may not know how many records there are that they do not see.
+                    let count = Some(count).filter(|_| caller.is_admin);
+                    let by = by.unwrap_or_default();
+                    return Err(RecordError::InUse { target: uri, count, by });
+                }
+                Err(error) => return Err(error.into()),
+                Ok(None) => return Err(RecordError::NotFound(uri)),
+                Ok(Some(removed)) => return Ok(removed),
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// What is to be kept so that a record becomes what a patch says.
+    async fn patched(
+        &self,
+        caller: &Caller,
+        old: &Record,
+        patch: &RecordPatch,
+    ) -> Result<Vec<Put>, RecordError> {
+        let RecordPatch {
+            name,
+            group,
+            owner,
+            tags,
+            readers,
+            writers,
+            media_type,
+            attributes,
+            content,
+            ..
+        } = patch;
+        let mut record = old.clone();
+        let is_owner = caller.is_admin || old.owner.as_ref() == Some(&caller.user);
+        let members = old.kind == GROUP && attributes.contains_key("members");
+        let place = old.is_place().is_some() && name.as_ref().is_some_and(|name| *name != old.name);
+        if !is_owner
+            && (group.is_some() || readers.is_some() || writers.is_some() || members || place)
+        {
+            return Err(RecordError::Forbidden {
+                action: "say who may read, change or find",
+                target: known(old),
+            });
+        }
+        let model = ModelType::of(&old.kind)?;
+        if let Some(name) = name {
+            record.name = self.name_of(model.name, name)?;
+        }
+        if let Some(owner) = owner {
+            let owner = check::principal("the owner", &old.organization, owner, &[USER])?;
+            if Some(&owner) != old.owner.as_ref() && !caller.is_admin {
+                return Err(RecordError::Forbidden { action: "give away", target: known(old) });
+            }
+            record.owner = Some(owner);
+        }
+        if let Some(readers) = readers {
+            record.readers =
+                self.limits.readers("the list of readers", &old.organization, readers)?;
+        }
+        if let Some(writers) = writers {
+            record.writers =
+                self.limits.readers("the list of writers", &old.organization, writers)?;
+        }
+        if let Some(tags) = tags {
+            record.tags = self.resolve_tags(caller, tags).await?;
+        }
+        if let Some(media_type) = media_type {
+            media_type.as_deref().map_or(Ok(()), check::media_type)?;
+            record.media_type.clone_from(media_type);
+        }
+        if !attributes.is_empty() {
+            // What is too large is refused before it is copied.
+            self.limits.attributes(attributes)?;
+            for (name, value) in attributes {
+                if value.is_null() {
+                    record.attributes.shift_remove(name);
+                } else {
+                    record.attributes.insert(name.clone(), value.clone());
+                }
+            }
+            self.check_attributes(model, &mut record)?;
+        }
+        if let ContentChange::Set(content) = content {
+            self.limits.content(content)?;
+        }
+        let mut puts = Vec::new();
+        let to = match group {
+            Some(to) => to.clone(),
+            // A record in a home that is given away goes to the same place of the other home.
+            None if record.owner != old.owner => {
+                old.group.clone().filter(|path| path.starts_with('~'))
+            }
+            None => None,
+        };
+        if group.is_some() {
+            record.group = None;
+        }
+        if let Some(to) = to {
+            let mut path = self.limits.path(&to)?;
+            // `~` is the home of the owner, whoever moves it.
+            if let (Root::Own, Some(owner)) = (&path.root, &record.owner) {
+                path.root = Root::Home(parse(owner)?.id().unwrap_or_default().to_owned());
+            }
+            puts = self.place(caller, &mut record, &path).await?;
+        }
+        record.modified = (self.clock)().max(old.modified);
+        let is_given_away = record.owner != old.owner;
+        let mut needs = if tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        if let Some(owner) = record.owner.as_ref().filter(|_| is_given_away) {
+            needs.extend(self.stored_user(owner).await?);
+        }
+        let put = Put { content: content.clone(), needs, ..Put::update(record, old.revision) };
+        puts.push(if is_given_away { self.limited(put) } else { put });
+        Ok(puts)
+    }
+
+    /// A user for whom there is a record, which must not go while another becomes theirs. Users need not have one.
+    async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
+        Ok(self.store.get(user).await?.map(|_| user.to_owned()))
+    }
+
+    /// With how many groups its owner may have, if it is one.
+    fn limited(&self, mut put: Put) -> Put {
+        if let (GROUP, Some(owner)) = (&*put.record.kind, &put.record.owner) {
+            let mut filter = RecordFilter::new(&put.record.organization);
+            filter.types = vec![GROUP.to_owned()];
+            filter.owners = vec![owner.clone()];
+            put.at_most = Some(AtMost { filter, count: self.limits.max_groups_per_owner as u64 });
+        }
+        put
+    }
+
+    /// The groups of a path that are to be made, if the caller may make something there.
+    async fn groups_on_the_way(
+        &self,
+        caller: &Caller,
+        path: &GroupPath,
+        owner: &str,
+    ) -> Result<Vec<Put>, RecordError> {
+        let home = self.home(caller, path)?;
+        let count = path.segments.len();
+        let mut there = count;
+        let deepest = loop {
+            if there == 0 {
+                break None;
+            }
+            let group =
+                self.group(&caller.organization, home.as_deref(), &path.stored(there)).await?;
+            if group.is_some() {
+                break group;
+            }
+            there -= 1;
+        };
+        let may = match &deepest {
+            Some(group) => self.may_write(caller, group).await?,
+            None => caller.is_admin || home.as_ref().is_none_or(|home| *home == caller.user),
+        };
+        if !may {
+            let action = "put anything into";
+            return Err(RecordError::Forbidden { action, target: path.to_string() });
+        }
+        (there..count)
+            .map(|depth| {
+                let mut group = self.stamped(Record::new(GROUP, &path.segments[depth]));
+                group.organization.clone_from(&caller.organization);
+                group.object_id = uuid()?;
+                group.group = Some(path.stored(depth));
+                group.owner = Some(owner.to_owned());
+                Ok(self.limited(Put::new(group)))
+            })
+            .collect()
+    }
+
+    fn name_of(&self, kind: &str, name: &str) -> Result<String, RecordError> {
+        if kind == GROUP {
+            self.limits.group_name("the name", name)
+        } else {
+            self.limits.name("the name", name)
+        }
+    }
+
+    fn check_attributes(&self, model: &ModelType, record: &mut Record) -> Result<(), RecordError> {
+        self.limits.attributes(&record.attributes)?;
+        model.check(&record.attributes)?;
+        if record.kind == GROUP {
+            self.limits.members(&record.organization, &mut record.attributes)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps records of which the last is the one that matters; those before it are new groups.
+    pub(super) async fn keep(
+        &self,
+        puts: Vec<Put>,
+        change: RecordChange,
+    ) -> Result<Record, RecordError> {
+        let this = self.clone();
+        to_its_end(async move {
+            let mut kept = match this.store.put_all(puts).await {
+                // No others are limited.
+                Err(RecordStoreError::TooMany { found, max }) => {
+                    return Err(RecordError::Limit {
+                        field: "the owner",
+                        limit: "max_groups_per_owner",
+                        got: found as usize,
+                        unit: "groups",
+                        max: max as usize,
+                    });
+                }
+                kept => kept?,
+            };
+            let last = kept.pop();
+            for group in &kept {
+                this.tell(RecordChange::Created, group);
+            }
+            let last = last.ok_or_else(|| DatabaseError::damaged("nothing was kept"));
+            let last = last.map_err(RecordStoreError::Database)?;
+            this.tell(change, &last);
+            Ok(last)
+        })
+        .await
+    }
+
+    /// Removes a record and tells of it.
+    async fn remove(
+        &self,
+        uri: String,
+        revision: u64,
+        used_by: Option<RecordFilter>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        let this = self.clone();
+        to_its_end(async move {
+            let revision = Some(revision);
+            let removed = this.store.delete_unless(&uri, revision, used_by.as_ref()).await?;
+            if let Some(removed) = &removed {
+                this.tell(RecordChange::Deleted, removed);
+            }
+            Ok(removed)
+        })
+        .await
+    }
+}
+
+/// Does something even if whoever waits for it goes away, so that no change is kept that nobody is told of.
+async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(RecordStoreError::Database(DatabaseError::engine(stopped)).into()),
+        },
+    }
+}
+
+/// Which records keep a user or a tag from being removed, and what they have to do with it.
+fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
+    let mut users = RecordFilter::new(&record.organization);
+    let uris = match record.kind.as_str() {
+        USER => &mut users.owners,
+        TAG => &mut users.tags,
+        _ => return None,
+    };
+    uris.push(known(record));
+    Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
+}
+
+/// Whether it failed over a group that another made or removed, rather than over the record itself.
+fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
+    match error {
+        RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),
+        RecordError::Store(RecordStoreError::NoGroup { .. }) => true,
+        RecordError::Conflict(RecordStoreError::Conflict {
+            uri: about, expected: None, ..
+        }) => about != uri,
+        _ => false,
+    }
+}
+
+/// A random UUID (version 4 of RFC 9562).
+pub(super) fn uuid() -> Result<String, RecordError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| RecordStoreError::Database(DatabaseError::engine(error.to_string())))?;
+    Ok(as_uuid(bytes, 4))
+}
+
+/// A UUID of this version.
+pub(super) fn as_uuid(mut bytes: [u8; 16], version: u8) -> String {
+    bytes[6] = bytes[6] & 0x0f | version << 4;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}

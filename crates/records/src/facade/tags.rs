@@ -1,0 +1,103 @@
+//! Tags by URI or name.
+
+use std::collections::BTreeSet;
+
+use super::{change::uuid, known};
+use crate::{
+    Caller, NewRecord, Record, RecordError, RecordFilter, Records,
+    caller::{short, uri as uri_of},
+    everyone,
+    model::TAG,
+};
+
+impl Records {
+    /// A tag by URI or name, of those that the caller may read; of several with the name, the caller's own, then the one
+    /// that [`Self::ensure_tag`] makes, then the first.
+    pub async fn tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
+        let unknown = || RecordError::UnknownTag(short(tag));
+        if tag.starts_with("am7://") {
+            return match self.get(caller, tag).await {
+                Ok(record) if record.kind == TAG => Ok(record),
+                Ok(_) | Err(RecordError::NotFound(_)) => Err(unknown()),
+                Err(error) => Err(error),
+            };
+        }
+        let mut filter = RecordFilter {
+            types: vec![TAG.to_owned()],
+            name: Some(tag.to_owned()),
+            owners: vec![caller.user.clone()],
+            limit: Some(1),
+            ..RecordFilter::default()
+        };
+        if let Some(own) = self.list(caller, &filter).await?.records.pop() {
+            return Ok(own);
+        }
+        let name = self.limits.name("the name", tag)?;
+        if let Some(shared) = self.shared_tag(caller, &name).await?
+            && is_shared_as(&shared, &name)
+        {
+            return Ok(shared);
+        }
+        filter.owners.clear();
+        self.list(caller, &filter).await?.records.pop().ok_or_else(unknown)
+    }
+
+    /// Whatever has the object id that the one tag of this name is to have which all of the organisation share.
+    async fn shared_tag(&self, caller: &Caller, name: &str) -> Result<Option<Record>, RecordError> {
+        let uri = uri_of(&caller.organization, TAG, &shared_id(name))?;
+        Ok(self.store.get(&uri).await?)
+    }
+
+    /// The object id of a tag that is to be for everyone: it derives from the name, so that two who make it at the same
+    /// time make one. A random one if its maker has renamed that tag or keeps it from others by now.
+    pub(super) async fn id_for_tag(
+        &self,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<String, RecordError> {
+        match self.shared_tag(caller, name).await? {
+            Some(there) if !is_shared_as(&there, name) => uuid(),
+            _ => Ok(shared_id(name)),
+        }
+    }
+
+    /// A tag by URI or name, which everybody of the organisation may read if it has to be made.
+    pub async fn ensure_tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
+        match self.tag(caller, tag).await {
+            Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
+                let new = NewRecord::new(TAG, tag).reader(everyone(&caller.organization));
+                match self.create(caller, new).await {
+                    // Another has made it in the meantime.
+                    Err(RecordError::Conflict(_)) => self.tag(caller, tag).await,
+                    created => created,
+                }
+            }
+            found => found,
+        }
+    }
+
+    /// The URIs of tags that are given by URI or name.
+    pub async fn resolve_tags(
+        &self,
+        caller: &Caller,
+        tags: &BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, RecordError> {
+        self.limits.tags(tags.len())?;
+        let mut uris = BTreeSet::new();
+        for tag in tags {
+            uris.insert(known(&self.tag(caller, tag).await?));
+        }
+        Ok(uris)
+    }
+}
+
+fn is_shared_as(tag: &Record, name: &str) -> bool {
+    tag.name == name && tag.readers.contains(&everyone(&tag.organization))
+}
+
+/// A UUID of a name (version 8 of RFC 9562).
+fn shared_id(name: &str) -> String {
+    let hash =
+        blake3::derive_key("marquetry records: the object id of a shared tag", name.as_bytes());
+    super::change::as_uuid(*hash.first_chunk().expect("a hash has 32 bytes"), 8)
+}

@@ -1,0 +1,222 @@
+//! Records in one libSQL file.
+
+mod query;
+mod schema;
+mod write;
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use libsql::params;
+use marquetry_database::{
+    DatabaseError, blocking,
+    libsql::{LibsqlFile, error, limit, select},
+};
+
+use self::{schema::SCHEMA, write::Writer};
+use crate::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
+
+/// Records in one file, which may hold other data, too, and which several processes may use at once.
+///
+/// Nothing is kept in memory. A process that is killed while it writes leaves the old records or the new ones. Its
+/// tables have names that begin with `record_`, and leave the rest of the file alone.
+pub struct LibsqlRecords {
+    file: Arc<LibsqlFile>,
+    /// The one that writes; others wait here rather than for the lock of the file.
+    writer: Arc<tokio::sync::Mutex<Writer>>,
+    max_content_bytes: u64,
+}
+
+/// How a database of records is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibsqlRecordsOptions {
+    /// How large this process may make the database by way of records, in bytes; more is [`DatabaseError::Full`]. No
+    /// limit by default.
+    pub max_bytes: Option<u64>,
+    /// How many bytes a record may have; 64 MiB by default. SQLite itself takes no more than 1 GB.
+    pub max_content_bytes: u64,
+    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
+    /// [`DatabaseError::ReadOnly`].
+    pub read_only: bool,
+}
+
+impl Default for LibsqlRecordsOptions {
+    fn default() -> Self {
+        Self { max_bytes: None, max_content_bytes: 64 << 20, read_only: false }
+    }
+}
+
+impl LibsqlRecords {
+    /// Opens the records in this file, or makes it. The directory must be there.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for what is
+    /// no database.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
+        Self::open_with(path, LibsqlRecordsOptions::default()).await
+    }
+
+    /// Opens the records in this file, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: LibsqlRecordsOptions,
+    ) -> Result<Self, RecordStoreError> {
+        let path = path.as_ref().to_owned();
+        let in_file = path.clone();
+        let opened = blocking(move || {
+            let file = LibsqlFile::open(&path, options.read_only)?;
+            let connection = file.connect()?;
+            SCHEMA.open(&connection, options.read_only)?;
+            if let Some(bytes) = options.max_bytes {
+                limit(&connection, bytes)?;
+            }
+            Ok::<_, DatabaseError>(Self {
+                file: Arc::new(file),
+                writer: Arc::new(tokio::sync::Mutex::new(Writer::new(connection)?)),
+                max_content_bytes: options.max_content_bytes,
+            })
+        });
+        Ok(opened.await.map_err(|error| error.in_file(&in_file))?)
+    }
+
+    /// Writes, one after the other.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
+    ) -> Result<T, RecordStoreError> {
+        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
+        blocking(move || {
+            file.check_unchanged()?;
+            work(&writer)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl RecordStore for LibsqlRecords {
+    async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError> {
+        let check = |put: &Put| check_put(put, self.max_content_bytes);
+        let uris = puts.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let puts: Vec<_> = uris.into_iter().zip(puts).collect();
+        if puts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(move |writer| writer.put_all(puts)).await
+    }
+
+    async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
+        let uri = uri.to_owned();
+        let find = move |connection: &_| query::find(connection, &uri);
+        Ok(self.file.read(find).await?.map(|found| found.record))
+    }
+
+    async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
+        let uri = uri.to_owned();
+        let bytes = self.file.read(move |connection| {
+            let sql = "SELECT c.bytes FROM record_item i JOIN record_content c ON c.item = i.number \
+                WHERE i.uri = ?";
+            let bytes = |row: &libsql::Row| row.get::<Vec<u8>>(0).map_err(error);
+            let found = select::<_, DatabaseError>(connection, sql, params![uri.as_bytes()], bytes)?;
+            Ok::<_, DatabaseError>(found.into_iter().next())
+        });
+        Ok(bytes.await?)
+    }
+
+    async fn delete_unless(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        let (uri, used_by) = (uri.to_owned(), used_by.cloned());
+        self.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
+    }
+
+    async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
+        // What the connection that writes has written itself does not count.
+        self.write(|writer| Ok(writer.data_version()?)).await
+    }
+
+    async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
+        let filter = filter.clone();
+        Ok(self.file.read(move |connection| query::list(connection, &filter)).await?)
+    }
+
+    async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        let filter = filter.clone();
+        Ok(self.file.read(move |connection| query::count(connection, &filter)).await?)
+    }
+
+    async fn checkpoint(&self) -> Result<(), RecordStoreError> {
+        self.write(|writer| Ok(writer.checkpoint()?)).await
+    }
+}
+
+impl std::fmt::Debug for LibsqlRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LibsqlRecords")
+            .field("max_content_bytes", &self.max_content_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use libsql::Builder;
+
+    use super::*;
+    use crate::conformance;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = std::sync::atomic::AtomicUsize::new(0);
+        conformance::check(async || {
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            LibsqlRecords::open(folder.path().join(format!("{number}.db"))).await.unwrap()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn databases_of_newer_programs_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        drop(LibsqlRecords::open(&path).await.unwrap());
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        let newer = "UPDATE record_setting SET value = 2 WHERE name = 'schema'";
+        connection.execute(newer, ()).await.unwrap();
+        let error = LibsqlRecords::open(&path).await.unwrap_err();
+        let RecordStoreError::Database(DatabaseError::NewerSchema { found: 2, known: 1 }) = error
+        else {
+            panic!("{error}");
+        };
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn damage_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let records = LibsqlRecords::open(&path).await.unwrap();
+        let record = Record::new("data.note", "x").with_object_id("a");
+        records.put(Put::new(record)).await.unwrap();
+        let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
+        connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        connection.execute("UPDATE record_item SET fields = '{'", ()).await.unwrap();
+        let error = records.get("am7://default/data.note/a").await.unwrap_err();
+        assert!(error.to_string().starts_with("the database is damaged: "), "{error}");
+
+        let text = folder.path().join("text.db");
+        std::fs::write(&text, "This is no database at all. ".repeat(100)).unwrap();
+        let error = LibsqlRecords::open(&text).await.unwrap_err();
+        assert!(error.to_string().contains("text.db: it is no database"), "{error}");
+    }
+}

@@ -1,0 +1,224 @@
+//! Records that are forgotten when the process ends.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+    sync::{PoisonError, RwLock},
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError, path,
+    store::{check_at_most, check_expected, check_put, check_unused},
+};
+
+/// Records in memory.
+#[derive(Debug)]
+pub struct MemoryRecords {
+    state: RwLock<State>,
+    max_content_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// By URI.
+    records: BTreeMap<String, Kept>,
+    /// The URI of each group that has a place.
+    groups: HashMap<String, String>,
+    /// How many records lie in each place where any do.
+    lying: HashMap<String, u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    record: Record,
+    content: Option<Vec<u8>>,
+}
+
+impl Default for MemoryRecords {
+    fn default() -> Self {
+        Self::with_max_content_bytes(Self::MAX_CONTENT_BYTES)
+    }
+}
+
+impl MemoryRecords {
+    /// How many bytes a record may have by default.
+    pub const MAX_CONTENT_BYTES: u64 = 64 << 20;
+
+    /// No records yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No records yet, none of which may have more bytes than this.
+    pub fn with_max_content_bytes(max_content_bytes: u64) -> Self {
+        Self { state: RwLock::default(), max_content_bytes }
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&State) -> T) -> T {
+        work(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl RecordStore for MemoryRecords {
+    async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError> {
+        let uris = puts
+            .iter()
+            .map(|put| check_put(put, self.max_content_bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // What each of them was before, for the case that a later one is refused.
+        let mut before = Vec::new();
+        let mut kept = Vec::new();
+        for (uri, put) in uris.into_iter().zip(puts) {
+            match state.put(&uri, put) {
+                Ok((old, new)) => {
+                    before.push((uri, old));
+                    kept.push(new);
+                }
+                Err(error) => {
+                    for (uri, old) in before.into_iter().rev() {
+                        state.set(&uri, old);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
+        Ok(self.read(|state| state.records.get(uri).map(|kept| kept.record.clone())))
+    }
+
+    async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
+        Ok(self.read(|state| state.records.get(uri)?.content.clone()))
+    }
+
+    async fn delete_unless(
+        &self,
+        uri: &str,
+        revision: Option<u64>,
+        used_by: Option<&RecordFilter>,
+    ) -> Result<Option<Record>, RecordStoreError> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = state.records.get(uri) else { return Ok(None) };
+        if let Some(revision) = revision {
+            check_expected(uri, super::Expected::Revision(revision), Some(kept.record.revision))?;
+        }
+        state.check_empty(&kept.record)?;
+        if let Some(used_by) = used_by {
+            check_unused(&kept.record, used_by, state.count(used_by))?;
+        }
+        Ok(state.set(uri, None).map(|kept| kept.record))
+    }
+
+    async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
+        let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.read(|state| {
+            let records = state.records.range::<str, _>((after, Bound::Unbounded));
+            let matching = records.map(|(_, kept)| &kept.record).filter(|one| filter.matches(one));
+            matching.take(filter.limit.unwrap_or(usize::MAX)).cloned().collect()
+        }))
+    }
+
+    async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        Ok(self.read(|state| state.count(filter)))
+    }
+}
+
+impl State {
+    fn count(&self, filter: &RecordFilter) -> u64 {
+        self.records.values().filter(|kept| filter.matches(&kept.record)).count() as u64
+    }
+
+    /// What was there before, and what is there now.
+    fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Kept>, Record), RecordStoreError> {
+        let Put { mut record, content, expected, needs, at_most } = put;
+        let old = self.records.get(uri);
+        check_expected(uri, expected, old.map(|old| old.record.revision))?;
+        let is_place = record.is_place();
+        if let Some(old) = old.filter(|old| old.record.is_place() != is_place) {
+            self.check_empty(&old.record)?;
+        }
+        if let (Some(place), Some(path)) = (&is_place, record.path())
+            && self.groups.get(place).is_some_and(|taken| taken != uri)
+        {
+            return Err(RecordStoreError::PathTaken { path });
+        }
+        if let (Some(place), Some(group)) = (record.lies_in(), &record.group)
+            && !path::is_root(group)
+            && self.groups.get(&place).is_none_or(|group| group == uri)
+        {
+            return Err(RecordStoreError::NoGroup { path: group.clone() });
+        }
+        if let Some(missing) = needs.into_iter().find(|uri| !self.records.contains_key(uri)) {
+            return Err(RecordStoreError::Missing(missing));
+        }
+        if let Some(at_most) = at_most {
+            let counts = |record: &Record| u64::from(at_most.filter.matches(record));
+            let before = old.map_or(0, |old| counts(&old.record));
+            check_at_most(&at_most, self.count(&at_most.filter) - before + counts(&record))?;
+        }
+        record.revision = old.map_or(0, |old| old.record.revision) + 1;
+        if let Some(old) = old {
+            record.created = old.record.created;
+        }
+        let content = match content {
+            ContentChange::Keep => old.and_then(|old| old.content.clone()),
+            ContentChange::Set(content) => Some(content),
+            ContentChange::Remove => None,
+        };
+        let old = self.set(uri, Some(Kept { record: record.clone(), content }));
+        Ok((old, record))
+    }
+
+    fn check_empty(&self, group: &Record) -> Result<(), RecordStoreError> {
+        match (group.is_place(), group.path()) {
+            (Some(place), Some(path)) if self.lying.contains_key(&place) => {
+                Err(RecordStoreError::NotEmpty { path })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts this there, and gives what was there.
+    fn set(&mut self, uri: &str, new: Option<Kept>) -> Option<Kept> {
+        let old = self.records.remove(uri);
+        if let Some(Kept { record, .. }) = &old {
+            if let Some(place) = record.is_place() {
+                self.groups.remove(&place);
+            }
+            if let Some(place) = record.lies_in()
+                && let Some(count) = self.lying.get_mut(&place)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.lying.remove(&place);
+                }
+            }
+        }
+        if let Some(new) = new {
+            if let Some(place) = new.record.is_place() {
+                self.groups.insert(place, uri.to_owned());
+            }
+            if let Some(place) = new.record.lies_in() {
+                *self.lying.entry(place).or_default() += 1;
+            }
+            self.records.insert(uri.to_owned(), new);
+        }
+        old
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_conforms() {
+        crate::conformance::check(async || MemoryRecords::new()).await;
+    }
+}

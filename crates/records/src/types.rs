@@ -1,0 +1,377 @@
+//! The types that records may have.
+
+use serde_json::{Map, Value};
+
+use crate::RecordError;
+
+/// A type of records: what AccountManager7, from which the names are, calls a model.
+///
+/// ```
+/// use marquetry_records::ModelType;
+///
+/// let note = ModelType::of("data.note")?;
+/// assert!(note.attributes.iter().any(|attribute| attribute.name == "text"));
+/// assert_eq!(ModelType::of("data.nots").unwrap_err().to_string(), "there is no type \"data.nots\"; did you mean data.note?");
+/// # Ok::<(), marquetry_records::RecordError>(())
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ModelType {
+    /// Its name: `data.data`.
+    pub name: &'static str,
+    /// What people call one of it.
+    pub title: &'static str,
+    /// What it is for.
+    pub description: &'static str,
+    /// The attributes whose type is known. Others are kept as they are, since the models of AccountManager7 have
+    /// hundreds and grow: refusing what this table does not know would lose what somebody wanted kept.
+    pub attributes: &'static [AttributeType],
+}
+
+/// What is known of an attribute.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AttributeType {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds. Null is no value, and fits everywhere.
+    pub kind: AttributeKind,
+    /// What for.
+    pub description: &'static str,
+    /// Whether a record is refused without it.
+    pub required: bool,
+}
+
+/// What an attribute holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttributeKind {
+    /// Text.
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// True or false.
+    Boolean,
+    /// A list of anything.
+    Array,
+    /// Names with values.
+    Object,
+    /// An `am7://` URI.
+    Uri,
+    /// A list of `am7://` URIs.
+    Uris,
+    /// A list of texts.
+    Texts,
+}
+
+impl AttributeKind {
+    /// The type in JSON Schema.
+    pub fn json_type(self) -> &'static str {
+        match self {
+            Self::Text | Self::Uri => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Array | Self::Uris | Self::Texts => "array",
+            Self::Object => "object",
+        }
+    }
+
+    fn says(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::Array => "a list",
+            Self::Object => "an object",
+            Self::Uri => "an am7:// URI",
+            Self::Uris => "a list of am7:// URIs",
+            Self::Texts => "a list of texts",
+        }
+    }
+
+    fn fits(self, value: &Value) -> bool {
+        let is_uri = |value: &Value| value.as_str().is_some_and(|uri| uri.starts_with("am7://"));
+        let all =
+            |fits: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(fits));
+        match self {
+            Self::Text => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Array => value.is_array(),
+            Self::Object => value.is_object(),
+            Self::Uri => is_uri(value),
+            Self::Uris => value.as_array().is_some_and(|list| list.iter().all(is_uri)),
+            Self::Texts => all(Value::is_string),
+        }
+    }
+}
+
+impl ModelType {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self {
+            name: "system.user",
+            title: "User",
+            description: "Somebody who owns and reads records",
+            attributes: &[
+                text("status", "NORMAL, ACTIVE, DISABLED and the like"),
+                text("description", "Who it is"),
+                text("email", "An address"),
+            ],
+        },
+        Self {
+            name: "auth.group",
+            title: "Group",
+            description: "Users under one name, and a place in which records lie",
+            attributes: &[
+                of("members", AttributeKind::Uris, "URIs of the users and groups in it"),
+                text("description", "What it is for"),
+                text("groupType", "DATA, USER, ACCOUNT and the like"),
+            ],
+        },
+        Self {
+            name: "common.tag",
+            title: "Tag",
+            description: "A name under which records are found",
+            attributes: &[text("description", "What it is for")],
+        },
+        Self {
+            name: "data.data",
+            title: "Document",
+            description: "A document or a medium, with its bytes",
+            attributes: &[
+                text("description", "What it is"),
+                text("fileName", "The name of the file that it was"),
+                of("size", AttributeKind::Integer, "Its size in bytes"),
+                text("sourceUri", "Where it is from"),
+                text("content", "Its text, if it has no bytes"),
+            ],
+        },
+        Self {
+            name: "data.note",
+            title: "Note",
+            description: "A text",
+            attributes: &[text("text", "What it says"), text("description", "What it is about")],
+        },
+        Self {
+            name: "olio.charPerson",
+            title: "Character",
+            description: "A person in a story",
+            attributes: &[
+                text("firstName", "The first name"),
+                text("middleName", "The middle name"),
+                text("lastName", "The last name"),
+                text("gender", "The gender"),
+                of("age", AttributeKind::Integer, "The age in years"),
+                of("race", AttributeKind::Texts, "The races"),
+                text("description", "Looks and nature"),
+                text("narrative", "What is told of them"),
+            ],
+        },
+        Self {
+            name: "olio.llm.chatConfig",
+            title: "Chat configuration",
+            description: "Which model answers, as whom, and to whom",
+            attributes: &[
+                text("model", "The name of the chat model"),
+                text("serviceType", "The kind of the service: OPENAI, OLLAMA and the like"),
+                text("serverUrl", "Where the service is"),
+                uri("systemCharacter", "Who the model is"),
+                uri("userCharacter", "Who the user is"),
+                uri("promptConfig", "How the prompts are made"),
+                text("systemPrompt", "What the model is told first"),
+                of("temperature", AttributeKind::Number, "How freely the model answers"),
+                of("maxTokens", AttributeKind::Integer, "How long an answer may be"),
+                of("messageTrim", AttributeKind::Integer, "How many messages are sent again"),
+            ],
+        },
+        Self {
+            name: "olio.llm.promptConfig",
+            title: "Prompt configuration",
+            description: "Templates of prompts",
+            attributes: &[
+                of("system", AttributeKind::Texts, "What the model is told first, by lines"),
+                of(
+                    "user",
+                    AttributeKind::Texts,
+                    "What is said for the user at the beginning, by lines",
+                ),
+                of(
+                    "assistant",
+                    AttributeKind::Texts,
+                    "What is said for the model at the beginning, by lines",
+                ),
+            ],
+        },
+        Self {
+            name: "olio.llm.chatRequest",
+            title: "Chat",
+            description: "A chat: its configuration, and the session with its messages",
+            attributes: &[
+                uri("chatConfig", "Its configuration"),
+                uri("promptConfig", "Its prompts"),
+                uri("session", "A record with the messages so far, if they are not here"),
+                of("messages", AttributeKind::Array, "The messages so far, the oldest first"),
+                of(
+                    "droppedMessages",
+                    AttributeKind::Integer,
+                    "How many older messages are not kept any more",
+                ),
+                of("dataReferences", AttributeKind::Uris, "Records that it is about"),
+                text("setting", "Where the story is"),
+            ],
+        },
+        Self {
+            name: "olio.llm.openai.openaiRequest",
+            title: "Chat session",
+            description: "The messages of a chat",
+            attributes: &[
+                text("model", "The name of the chat model"),
+                of("messages", AttributeKind::Array, "The messages, the oldest first"),
+                of("stream", AttributeKind::Boolean, "Whether answers come in pieces"),
+            ],
+        },
+        Self {
+            name: "olio.llm.openai.openaiMessage",
+            title: "Chat message",
+            description: "A message of a chat",
+            attributes: &[
+                text("role", "Who says it: system, user, assistant"),
+                text("content", "What is said"),
+            ],
+        },
+        Self {
+            name: "olio.vectorChatHistory",
+            title: "Chunk of a chat",
+            description: "A piece of a chat with its vector",
+            attributes: &CHUNK_OF_CHAT,
+        },
+        Self {
+            name: "olio.vectorChatHistoryList",
+            title: "Chunks of a chat",
+            description: "The pieces of a chat with their vectors",
+            attributes: &[of("vectors", AttributeKind::Array, "The pieces")],
+        },
+        Self {
+            name: "common.vectorModelStore",
+            title: "Chunk",
+            description: "A piece of a document with its vector",
+            attributes: &CHUNK,
+        },
+    ];
+
+    /// The type of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::UnknownType`], with the name that is nearest.
+    pub fn of(name: &str) -> Result<&'static Self, RecordError> {
+        Self::ALL.iter().find(|model| model.name == name).ok_or_else(|| RecordError::UnknownType {
+            name: name.chars().take(100).collect(),
+            nearest: nearest(name),
+        })
+    }
+
+    /// That the attributes are of the types that the table says, and those that are required are there.
+    pub(crate) fn check(&self, attributes: &Map<String, Value>) -> Result<(), RecordError> {
+        for AttributeType { name, kind, required, .. } in self.attributes {
+            let value = attributes.get(*name).filter(|value| !value.is_null());
+            match value {
+                Some(value) if kind.fits(value) => {}
+                None if !required => {}
+                value => {
+                    return Err(RecordError::Attribute {
+                        model: self.name,
+                        attribute: name,
+                        wanted: kind.says(),
+                        found: value.map(json_type),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+const CHUNK: [AttributeType; 6] = [
+    AttributeType { required: true, ..text("content", "The text") },
+    AttributeType { required: true, ..uri("vectorReferenceUri", "What it is a piece of") },
+    text("vectorReferenceType", "The type of what it is a piece of"),
+    of("chunk", AttributeKind::Integer, "Its place, from 0"),
+    of("chunkCount", AttributeKind::Integer, "How many pieces there are"),
+    of("score", AttributeKind::Number, "How well it fits a question"),
+];
+
+const CHUNK_OF_CHAT: [AttributeType; 9] = {
+    let [content, reference, kind, chunk, count, _] = CHUNK;
+    [
+        content,
+        reference,
+        kind,
+        chunk,
+        count,
+        uri("chatConfig", "The chat's configuration"),
+        uri("promptConfig", "The chat's prompts"),
+        uri("systemCharacter", "Who the model was"),
+        uri("userCharacter", "Who the user was"),
+    ]
+};
+
+const fn of(name: &'static str, kind: AttributeKind, description: &'static str) -> AttributeType {
+    AttributeType { name, kind, description, required: false }
+}
+
+const fn text(name: &'static str, description: &'static str) -> AttributeType {
+    of(name, AttributeKind::Text, description)
+}
+
+const fn uri(name: &'static str, description: &'static str) -> AttributeType {
+    of(name, AttributeKind::Uri, description)
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The known name that is most like this one, if any is.
+fn nearest(name: &str) -> Option<&'static str> {
+    // Nobody means something by a name of a megabyte.
+    if name.len() > 100 {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let likeness = |known: &str| {
+        let known = known.to_lowercase();
+        let last = known.rsplit('.').next().unwrap_or_default().to_owned();
+        strsim::jaro_winkler(&lower, &known).max(strsim::jaro_winkler(&lower, &last))
+    };
+    let best = ModelType::ALL.iter().map(|model| (likeness(model.name), model.name));
+    let best = best.max_by(|left, right| left.0.total_cmp(&right.0));
+    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
+}
+
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean {nearest}?"),
+        None => {
+            let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
+            format!("; there are {}", names.join(", "))
+        }
+    }
+}
+
+pub(crate) fn found(found: Option<&str>) -> String {
+    found.map_or_else(|| "and is missing".to_owned(), |found| format!("not {found}"))
+}

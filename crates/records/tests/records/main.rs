@@ -1,0 +1,26 @@
+//! Records: their URIs, their types, and who may do what with them.
+
+mod access;
+#[cfg(feature = "libsql")]
+#[path = "../../../index/tests/common/child.rs"]
+mod child;
+#[cfg(feature = "libsql")]
+mod file;
+mod groups;
+mod hostile;
+mod many_groups;
+mod owner;
+mod rule;
+mod seed;
+
+use std::sync::Arc;
+
+use marquetry_records::{Caller, MemoryRecords, Records};
+
+fn records() -> Records {
+    Records::new(Arc::new(MemoryRecords::new()))
+}
+
+fn user(id: &str) -> Caller {
+    Caller::new("default", id).unwrap()
+}
