@@ -6,19 +6,23 @@
 use jsonwebtoken::Algorithm;
 #[cfg(feature = "server")]
 use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
-use ring::{rand::SystemRandom, signature as ring_signature};
+#[cfg(feature = "client")]
+use ring::rand::SystemRandom;
+use ring::signature as ring_signature;
 
 /// A signature could not be made, or is not the right one.
 #[derive(Debug)]
 pub(crate) struct BadSignature;
 
 /// A private key.
+#[cfg(feature = "client")]
 pub(crate) enum KeyPair {
     Ecdsa(ring_signature::EcdsaKeyPair),
     Ed25519(ring_signature::Ed25519KeyPair),
     Rsa(Box<ring_signature::RsaKeyPair>, &'static dyn ring_signature::RsaEncoding),
 }
 
+#[cfg(feature = "client")]
 impl KeyPair {
     /// The key in PKCS #8, where it fits the algorithm.
     pub(super) fn read(algorithm: Algorithm, pkcs8: &[u8]) -> Option<Self> {
@@ -50,6 +54,7 @@ impl KeyPair {
 }
 
 /// Signs a message with a key of ours.
+#[cfg(feature = "client")]
 pub(crate) fn sign(key: &KeyPair, message: &[u8]) -> Result<Vec<u8>, BadSignature> {
     let random = SystemRandom::new();
     match key {
