@@ -7,10 +7,8 @@ mod fuzz;
 mod house;
 #[cfg(target_os = "linux")]
 mod kills;
-mod run;
-mod scenario;
+mod scenarios;
 mod schema;
-mod upstream;
 
 use std::{
     env,
@@ -43,7 +41,7 @@ Examples:
   cargo xtask test-scenarios --format junit --report scenarios.xml
   cargo xtask test-scenarios --binary              against the built program as a child process
   cargo xtask test-scenarios --postgres knowledge/ with knowledge in a PostgreSQL")]
-    TestScenarios(run::Options),
+    TestScenarios(scenarios::Options),
     /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
@@ -87,7 +85,7 @@ Examples:
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
-        Task::TestScenarios(options) => run::run(&options),
+        Task::TestScenarios(options) => scenarios::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::House(options) => house::run(&options),
         Task::Conformance(options) => conformance::run(&options),
@@ -112,7 +110,7 @@ fn main() -> ExitCode {
 }
 
 fn serve_upstream(spec: &Path) -> Result<ExitCode, Failed> {
-    on_one_thread(async { Ok(upstream::serve(spec).await?) })
+    on_one_thread(async { Ok(marquetry_scenarios::serve_upstream(spec).await?) })
 }
 
 fn on_one_thread(work: impl Future<Output = Result<(), Failed>>) -> Result<ExitCode, Failed> {

@@ -4,7 +4,7 @@ use std::{fs, process::ExitCode};
 
 use clap::Args;
 
-use crate::{Failed, root, scenario};
+use crate::{Failed, root};
 
 const FILE: &str = "tests/scenarios/scenario.schema.json";
 
@@ -18,7 +18,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let path = root().join(FILE);
-    let schema = scenario::schema();
+    let schema = marquetry_scenarios::schema();
     if !options.check {
         fs::write(&path, schema)?;
         println!("wrote {FILE}");

@@ -2,6 +2,7 @@
 
 use std::{io::Write as _, net::SocketAddr, path::Path, process::Command, time::Duration};
 
+use marquetry_scenarios::plain_http::{Exchange, exchange};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -10,10 +11,7 @@ use super::{
     process,
     protocol::{self, Measured},
 };
-use crate::{
-    Failed, root,
-    run::http::{Exchange, exchange},
-};
+use crate::{Failed, root};
 
 /// What is called, and how it is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,14 +11,12 @@ use std::{
 };
 
 use clap::Args;
+use marquetry_scenarios::plain_http::{Exchange, exchange};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{process, progress_bar, protocol, report};
-use crate::{
-    Failed, cargo, root,
-    run::http::{Exchange, exchange},
-};
+use crate::{Failed, cargo, root};
 
 /// The most that the server's own tools may cost a client, in bytes of `tools/list`.
 const AIM: usize = 12_000;

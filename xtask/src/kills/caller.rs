@@ -6,11 +6,12 @@ use marquetry_protocol::{
     client::{CallOptions, Client, ClientError, HttpTarget, StdioCommand},
     types::CallToolParams,
 };
+use marquetry_scenarios::{Revision, agent_options};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{io::AsyncReadExt as _, time::sleep};
 
-use crate::{Failed, run::agent_options, scenario::Revision};
+use crate::Failed;
 
 /// What the client does, as its command line has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ use self::{
     plan::{Plan, Victim},
     trial::PENDING,
 };
-use crate::{Failed, root, run::build_binary};
+use crate::{Failed, root, scenarios::build_binary};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

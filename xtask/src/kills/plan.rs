@@ -2,9 +2,8 @@
 
 use std::{fmt, path::Path, path::PathBuf};
 
+use marquetry_scenarios::{Revision, Transport};
 use serde::{Deserialize, Serialize};
-
-use crate::scenario::{Revision, Transport};
 
 /// One kill.
 #[derive(Clone, Debug, Serialize, Deserialize)]

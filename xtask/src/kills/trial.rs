@@ -11,6 +11,7 @@ use marquetry_protocol::{
     client::{CallOptions, Client, HttpTarget},
     types::CallToolParams,
 };
+use marquetry_scenarios::{Revision, Transport, agent_options};
 use rustix::process::{Pid, getpid};
 use tokio::{
     process::{Child, Command},
@@ -24,11 +25,7 @@ use super::{
     plan::{Plan, Victim},
     world::{SHAKEN, STEADY, Served, World},
 };
-use crate::{
-    Failed,
-    run::agent_options,
-    scenario::{Revision, Transport},
-};
+use crate::Failed;
 
 /// How long those that must end may take: twice the grace of an upstream, and room for a busy machine.
 const ENDS: Duration = Duration::from_secs(10);

@@ -7,6 +7,10 @@ use std::{
     time::Duration,
 };
 
+use marquetry_scenarios::{
+    given::Upstream,
+    upstream::{Journal, Offer, Spec},
+};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,11 +24,7 @@ use super::{
     caller::Tool,
     plan::{Plan, Program, Victim},
 };
-use crate::{
-    run::listening_address,
-    scenario::{self, Revision},
-    upstream::{Journal, Offer, Spec},
-};
+use crate::scenarios::listening_address;
 
 /// How long the upstreams of a trial may take to end by themselves, and after SIGTERM.
 const GRACE_MS: u64 = 300;
@@ -139,7 +139,7 @@ fn script_of(program: &Program) -> &'static str {
 
 fn offer(folder: &Path) -> io::Result<Offer> {
     const TOOLS: &str = "tools: {echo: {answers: [schön]}, silent: {answers: [{silence: true}]}}";
-    let upstream: scenario::Upstream = serde_yaml::from_str(TOOLS).map_err(io::Error::other)?;
+    let upstream: Upstream = serde_yaml::from_str(TOOLS).map_err(io::Error::other)?;
     Offer::new(&upstream, folder).map_err(io::Error::other)
 }
 

@@ -1,0 +1,139 @@
+//! Expectations of one step, and of the world after the last one.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
+
+use super::{matcher::Matcher, source::Source};
+
+/// What must come of a step. Which keys fit depends on what the step does.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Expect {
+    /// Of a `call`: the content items that the model sees.
+    pub(crate) content: Option<Matcher>,
+    /// Of a `call`: `structuredContent`; there must be none unless said.
+    pub(crate) structured: Option<Matcher>,
+    /// Of a `call`: `isError`; false unless said.
+    pub(crate) is_error: Option<bool>,
+    /// Of a `call`: the capture report in `_meta`; there must be none unless said.
+    pub(crate) capture: Option<Matcher>,
+
+    /// Of a `call`: what it told of its progress before the answer, as a list; asks for it.
+    pub(crate) progress: Option<Matcher>,
+
+    /// Of a `request`: its result.
+    pub(crate) result: Option<Matcher>,
+    /// Of a `call` or `request`: the JSON-RPC error that it fails with.
+    pub(crate) error: Option<Matcher>,
+
+    /// Of an `http` request: the status code.
+    pub(crate) status: Option<u16>,
+    /// Of an `http` request: headers, by lower-case name.
+    pub(crate) headers: BTreeMap<String, Matcher>,
+    /// Of an `http` request: the body, parsed when it is JSON, a string otherwise.
+    pub(crate) body: Option<Matcher>,
+    /// Of an `http` request that is answered with a stream: its events so far, each as `{id, event, data, retry}`; data that is JSON is parsed.
+    pub(crate) events: Option<Matcher>,
+
+    /// All artifacts that exist after the step.
+    pub(crate) artifacts: Option<Artifacts>,
+}
+
+/// What must be so after the last step.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FinalExpect {
+    /// All artifacts that exist: `none`, or the list. Scenarios of Marquetry itself must say it.
+    pub(crate) artifacts: Option<Artifacts>,
+    /// What upstreams saw, by name.
+    pub(crate) upstreams: BTreeMap<String, UpstreamExpect>,
+    /// What the chat model was sent: the bodies of all requests, in OpenAI's form, in order.
+    pub(crate) model: Option<Matcher>,
+}
+
+/// What an upstream saw.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpstreamExpect {
+    /// Its calls in order, each as `{tool, arguments}`, with `{cancelled: tool}` where it learned that a call was given up, and `{asked, answer}` where the agent has answered.
+    pub(crate) calls: Matcher,
+}
+
+/// The artifacts that exist: `none`, or a list in any order, from which nothing may be missing and
+/// to which nothing may be added.
+#[derive(Clone, Debug)]
+pub(crate) struct Artifacts(pub(crate) Vec<Artifact>);
+
+/// One artifact. Its content is exactly one of `content` and `sha256`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Artifact {
+    /// Its name.
+    pub(crate) name: Matcher,
+    /// Its version; 0, the first one, unless said.
+    #[serde(default)]
+    pub(crate) version: u64,
+    /// Its MIME type.
+    pub(crate) mime_type: String,
+    /// Its content, byte for byte.
+    pub(crate) content: Option<Source>,
+    /// The content is JSON that matches.
+    pub(crate) json: Option<Matcher>,
+    /// The SHA-256 of its content, in lower-case hexadecimal.
+    pub(crate) sha256: Option<String>,
+    /// What is known about it.
+    pub(crate) metadata: Option<Matcher>,
+}
+
+impl<'de> Deserialize<'de> for Artifacts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ArtifactsVisitor;
+
+        impl<'de> Visitor<'de> for ArtifactsVisitor {
+            type Value = Artifacts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`none`, or a list of artifacts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Artifacts, E> {
+                if text == "none" {
+                    return Ok(Artifacts(Vec::new()));
+                }
+                Err(E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Artifacts, A::Error> {
+                let mut artifacts = Vec::new();
+                while let Some(artifact) = list.next_element()? {
+                    artifacts.push(artifact);
+                }
+                if artifacts.is_empty() {
+                    return Err(de::Error::custom("an empty list; write `none` if that is meant"));
+                }
+                Ok(Artifacts(artifacts))
+            }
+        }
+
+        deserializer.deserialize_any(ArtifactsVisitor)
+    }
+}
+
+impl JsonSchema for Artifacts {
+    fn schema_name() -> Cow<'static, str> {
+        "Artifacts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let artifact = generator.subschema_for::<Artifact>();
+        json_schema!({
+            "description": "All artifacts that exist: `none`, or the complete list in any order.",
+            "anyOf": [{ "const": "none" }, { "type": "array", "items": artifact, "minItems": 1 }],
+        })
+    }
+}

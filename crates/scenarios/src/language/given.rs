@@ -1,0 +1,282 @@
+//! What is there before the first step: configuration, upstream servers and faults.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_json::{Map, Value};
+
+use super::{source::Source, units::Span};
+
+/// What is there before the first step.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Given {
+    /// Laid over the server's configuration, key by key.
+    pub config: Map<String, Value>,
+    /// What the agent answers when it is asked; what is not given it does not offer.
+    pub agent: AgentAnswers,
+    /// The servers behind the gateway, by name.
+    pub upstreams: BTreeMap<String, Upstream>,
+    /// What the chat model says to one message after the other. With it there is one, at a loopback address of ours.
+    pub model: Option<Vec<ModelAnswer>>,
+    /// What goes wrong in the artifact store.
+    pub store: Vec<StoreFault>,
+    /// The seed of the random parts of names; 7 unless said.
+    pub seed: Option<u64>,
+    /// The server's time, RFC 3339; the start of 2026 unless said.
+    pub clock: Option<String>,
+}
+
+/// What the agent answers when it is asked.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentAnswers {
+    /// What the user fills into every form.
+    pub elicit: Option<Map<String, Value>>,
+    /// What the agent's model says to everything.
+    pub sample: Option<String>,
+    /// The URIs of its roots.
+    pub roots: Option<Vec<String>>,
+}
+
+/// What the chat model's provider answers: exactly one of `says`, `status`, `garbage` and `silence`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelAnswer {
+    /// What the model says.
+    pub says: Option<String>,
+    /// The HTTP status of a failure.
+    pub status: Option<u16>,
+    /// What the failure says.
+    pub message: String,
+    /// A body that is no answer.
+    pub garbage: Option<String>,
+    /// No answer ever comes.
+    pub silence: bool,
+    /// Wait before answering.
+    pub delay: Option<Span>,
+    /// Wait before each word, where the answer is asked for as a stream.
+    pub pace: Option<Span>,
+}
+
+/// What an upstream asks of the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Question {
+    /// Asks the user with this message for a `name`.
+    pub(crate) elicit: Option<String>,
+    /// Asks the model this.
+    pub(crate) sample: Option<String>,
+    /// Asks for the roots.
+    pub(crate) roots: bool,
+}
+
+/// A server behind the gateway.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// How the gateway reaches it.
+    #[serde(default)]
+    pub(crate) over: Over,
+    /// Its tools, by name.
+    pub(crate) tools: BTreeMap<String, Tool>,
+    /// Its resources: the text of each by its URI.
+    #[serde(default)]
+    pub(crate) resources: BTreeMap<String, Source>,
+    /// Its prompts: the one message of each by its name.
+    #[serde(default)]
+    pub(crate) prompts: BTreeMap<String, Source>,
+}
+
+/// How the gateway reaches an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Over {
+    /// As a child process.
+    #[default]
+    Stdio,
+    /// At a loopback address.
+    Http,
+}
+
+/// A tool of an upstream.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tool {
+    /// What the tool does.
+    pub(crate) description: Option<String>,
+    /// The schema of its arguments; any object unless said.
+    pub(crate) input_schema: Option<Value>,
+    /// The schema of its structured content.
+    pub(crate) output_schema: Option<Value>,
+    /// What every call is answered with.
+    pub(crate) answer: Option<Answer>,
+    /// What the first call, the second, … are answered with; the last answer serves all further ones.
+    #[serde(default)]
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// What a tool call is answered with: a plain string for one text item, or a mapping.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer(pub(crate) AnswerParts);
+
+/// An answer in full.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AnswerParts {
+    /// Tell of progress this often before answering, if the caller asked for it: 1, 2, … of this many.
+    pub(crate) progress: u32,
+    /// Ask the agent these before answering; the answers are among the upstream's `calls` as `{asked, answer}`.
+    pub(crate) asks: Vec<Question>,
+    /// Wait before answering.
+    pub(crate) delay: Option<Span>,
+    /// The items of a well-formed result.
+    pub(crate) content: Option<Vec<Item>>,
+    /// `structuredContent` of a well-formed result.
+    pub(crate) structured_content: Option<Value>,
+    /// `isError` of a well-formed result.
+    pub(crate) is_error: Option<bool>,
+    /// `_meta` of a well-formed result.
+    pub(crate) meta: Option<Value>,
+    /// A result object as JSON text, however malformed as a tool result.
+    pub(crate) raw: Option<Source>,
+    /// A JSON-RPC error in place of a result.
+    pub(crate) error: Option<RpcError>,
+    /// The server ends without answering.
+    pub(crate) crash: bool,
+    /// No answer ever comes.
+    pub(crate) silence: bool,
+    /// A line that is not JSON-RPC, and no answer; over stdio alone.
+    pub(crate) garbage: Option<String>,
+}
+
+/// A JSON-RPC error.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RpcError {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+}
+
+/// One item of an answer's content: exactly one of `text`, `image`, `audio`, `resource` and `item`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Item {
+    /// A text item.
+    pub(crate) text: Option<Source>,
+    /// An image item.
+    pub(crate) image: Option<Media>,
+    /// An audio item.
+    pub(crate) audio: Option<Media>,
+    /// An embedded resource.
+    pub(crate) resource: Option<EmbeddedResource>,
+    /// An item just as it is on the wire.
+    pub(crate) item: Option<Value>,
+    /// `annotations` of the item.
+    pub(crate) annotations: Option<Value>,
+}
+
+/// Binary content: exactly one of `content` and `verbatim`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Media {
+    /// The MIME type that the item claims.
+    pub(crate) mime_type: Option<String>,
+    /// The content.
+    pub(crate) content: Option<Source>,
+    /// The `data` string itself, base64 or not.
+    pub(crate) verbatim: Option<String>,
+}
+
+/// An embedded resource; without `text` and `blob` it has a URI alone.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EmbeddedResource {
+    pub(crate) uri: String,
+    pub(crate) mime_type: Option<String>,
+    /// Its content as text.
+    pub(crate) text: Option<Source>,
+    /// Its content as base64.
+    pub(crate) blob: Option<Source>,
+}
+
+/// Something that goes wrong in the artifact store.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreFault {
+    /// The call that it happens to.
+    pub call: StoreCall,
+    /// The call fails with this message.
+    pub fail: Option<String>,
+    /// The call waits first.
+    pub delay: Option<Span>,
+    /// Calls that are spared before.
+    #[serde(default)]
+    pub after: u32,
+    /// How many calls it happens to; all of them unless said.
+    pub times: Option<u32>,
+}
+
+/// A call of the artifact store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is the method of the store that has its name")]
+pub enum StoreCall {
+    Put,
+    Record,
+    Get,
+    ReadRange,
+    List,
+    Versions,
+    Delete,
+}
+
+impl Tool {
+    /// The answers in order.
+    pub(crate) fn answers(&self) -> &[Answer] {
+        self.answer.as_ref().map_or(&self.answers, std::slice::from_ref)
+    }
+}
+
+impl<'de> Deserialize<'de> for Answer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnswerVisitor;
+
+        impl<'de> Visitor<'de> for AnswerVisitor {
+            type Value = Answer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a mapping")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Answer, E> {
+                let item = Item { text: Some(Source::Text(text.to_owned())), ..Item::default() };
+                Ok(Answer(AnswerParts { content: Some(vec![item]), ..AnswerParts::default() }))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Answer, A::Error> {
+                AnswerParts::deserialize(MapAccessDeserializer::new(map)).map(Answer)
+            }
+        }
+
+        deserializer.deserialize_any(AnswerVisitor)
+    }
+}
+
+impl JsonSchema for Answer {
+    fn schema_name() -> Cow<'static, str> {
+        "Answer".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let parts = generator.subschema_for::<AnswerParts>();
+        json_schema!({
+            "description": "What a tool call is answered with; a plain string is one text item.",
+            "anyOf": [{ "type": "string" }, parts],
+        })
+    }
+}

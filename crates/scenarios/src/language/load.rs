@@ -1,0 +1,290 @@
+//! Finds scenarios and reads them, strictly.
+
+use std::{
+    fmt::{self, Write as _},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_yaml::Error as YamlError;
+
+use super::{Scenario, check};
+
+/// A scenario and where it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) scenario: Scenario,
+    /// From the workspace's root, with `/` between the parts.
+    pub(crate) file: String,
+    /// Where its `file` paths start.
+    pub(crate) folder: PathBuf,
+}
+
+/// What is wrong with a scenario file, in the manner of a compiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError(String);
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// What is asked of scenarios beyond the language.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Each scenario says which artifacts exist at its end.
+    pub artifacts_must_be_said: bool,
+}
+
+/// The scenarios in these files and below these folders, in the order of their paths, and what is wrong with
+/// those that cannot be read. Messages name files from `root`.
+pub(crate) fn load(root: &Path, places: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
+    let mut paths = Vec::new();
+    let mut errors = Vec::new();
+    for place in places {
+        let found = if place.is_dir() {
+            find(place, &mut paths)
+        } else {
+            paths.push(place.clone());
+            Ok(())
+        };
+        if let Err(error) = found {
+            errors.push(LoadError(format!("{}: {error}", place.display())));
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    let mut loaded: Vec<Loaded> = Vec::new();
+    for path in paths {
+        match load_file(root, &path, rules) {
+            Ok(scenario) => {
+                let id = &scenario.scenario.id;
+                match loaded.iter().find(|other| other.scenario.id == *id) {
+                    Some(other) => errors.push(LoadError(format!(
+                        "{}: the id `{id}` is taken by {}",
+                        scenario.file, other.file
+                    ))),
+                    None => loaded.push(scenario),
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    (loaded, errors)
+}
+
+fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<Loaded, LoadError> {
+    let file = path
+        .strip_prefix(root)
+        .unwrap_or(path)
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy())
+        .collect::<Vec<_>>()
+        .join("/");
+    let text = fs::read_to_string(path).map_err(|error| LoadError(format!("{file}: {error}")))?;
+    let scenario = parse(&text, &file)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let problems = check::check(&scenario, &stem, rules);
+    if !problems.is_empty() {
+        let lines: Vec<_> = problems
+            .iter()
+            .map(|problem| match problem.line {
+                Some(line) => format!("{file}:{line}: {}", problem.message),
+                None => format!("{file}: {}", problem.message),
+            })
+            .collect();
+        return Err(LoadError(lines.join("\n")));
+    }
+    let folder = path.parent().unwrap_or(root).to_owned();
+    Ok(Loaded { scenario, file, folder })
+}
+
+/// Reads one scenario; `file` is for messages.
+fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
+    let options = serde_yaml::options! {
+        // `no` and `on` are words.
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    serde_yaml::from_str_with_options(text, options)
+        .map_err(|error| LoadError(explain(&error, text, file)))
+}
+
+/// `file:line:column: what`, the line itself with a mark below it, and the nearest known key.
+fn explain(error: &YamlError, text: &str, file: &str) -> String {
+    let error = error.without_snippet();
+    let (message, width, hint) = match error {
+        YamlError::SerdeUnknownField { field, expected, .. } => {
+            (format!("unknown key `{field}`"), field.len(), hint(field, expected))
+        }
+        YamlError::SerdeUnknownVariant { variant, expected, .. } => {
+            (format!("unknown value `{variant}`"), variant.len(), hint(variant, expected))
+        }
+        other => {
+            let message = other.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+            (message, 1, String::new())
+        }
+    };
+    let Some(place) = error.location() else {
+        return format!("{file}: {message}{hint}");
+    };
+    let (line, column) = (place.line(), place.column());
+    let mut shown = format!("{file}:{line}:{column}: {message}{hint}");
+    if let Some(source) = text.lines().nth(line.saturating_sub(1) as usize) {
+        let gutter = " ".repeat(line.to_string().len());
+        let indent = " ".repeat(column.saturating_sub(1) as usize);
+        let mark = "^".repeat(width.max(1));
+        let _ = write!(shown, "\n {gutter} |\n {line} | {source}\n {gutter} | {indent}{mark}");
+    }
+    shown
+}
+
+fn hint(wrong: &str, known: &[&str]) -> String {
+    let nearest = known
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
+        .filter(|(distance, name)| *distance <= wrong.len().max(name.len()) / 2)
+        .min();
+    match nearest {
+        Some((_, name)) => format!(", did you mean `{name}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; known are `{}`", known.join("`, `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::language::matrix::Limits;
+
+    const GOOD: &str = "id: a\ntitle: t\nsteps:\n  - call: x\nexpect: {artifacts: none}\n";
+
+    #[track_caller]
+    fn error(text: &str) -> String {
+        parse(text, "s/a.yaml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_minimal_scenario_is_read() {
+        let scenario = parse(GOOD, "a.yaml").unwrap();
+        assert_eq!(scenario.matrix.cells(&Limits::default()).count(), 8);
+        assert_eq!(scenario.steps[0].referenced.line(), 4);
+    }
+
+    #[test]
+    fn an_unknown_key_is_shown_with_its_place_and_the_nearest_one() {
+        let text = GOOD.replace("  - call: x\n", "  - call: x\n    exepct: {}\n");
+        assert_eq!(
+            error(&text),
+            "s/a.yaml:5:5: unknown key `exepct`, did you mean `expect`?\n   |\n 5 |     exepct: {}\n   |     ^^^^^^"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_found_at_every_depth() {
+        for (step, want) in [
+            ("titel: a", ":4:15: unknown key `titel`, did you mean `title`?"),
+            ("with: {$txt: a}", ":4:22: unknown key `$txt`, did you mean `$text`?"),
+            ("with: {a: {$text: {fiel: a}}}", ":4:34: unknown key `fiel`, did you mean `file`?"),
+            (
+                "expect: {content: [{text: {$regx: a}}]}",
+                "unknown key `$regx`, did you mean `$regex`?",
+            ),
+            ("expect: {content: {$length: {mni: 1}}}", "unknown key `mni`, did you mean `min`?"),
+            ("expect: {artifacts: [{nam: a}]}", "unknown key `nam`, did you mean `name`?"),
+            ("only: [htp]", "unknown value `htp`, did you mean `http`?"),
+        ] {
+            let text = GOOD.replace("call: x", &format!("{{call: x, {step}}}"));
+            let found = error(&text);
+            assert!(found.contains(want), "{step}: {found}");
+            assert!(found.starts_with("s/a.yaml:4:"), "{step}: {found}");
+        }
+    }
+
+    #[test]
+    fn given_answers_are_strict_too() {
+        for (answer, want) in [
+            ("{contnet: []}", "unknown key `contnet`, did you mean `content`?"),
+            ("{content: [{texd: a}]}", "unknown key `texd`, did you mean `text`?"),
+            (
+                "{content: [{text: {generate: {kind: jsn}}}]}",
+                "unknown value `jsn`, did you mean `json`?",
+            ),
+            ("{delay: 5}", "a time such as 250ms"),
+        ] {
+            let text = format!(
+                "{GOOD}given: {{upstreams: {{u: {{tools: {{t: {{answer: {answer}}}}}}}}}}}\n"
+            );
+            let found = error(&text);
+            assert!(found.contains(want), "{answer}: {found}");
+            assert!(found.starts_with("s/a.yaml:6:"), "{answer}: {found}");
+        }
+    }
+
+    #[test]
+    fn other_errors_have_their_place() {
+        let found = error(&GOOD.replace("title: t\n", ""));
+        assert!(found.contains("title"), "{found}");
+        let found = error(&GOOD.replace("call: x", "call: [x]"));
+        assert!(found.starts_with("s/a.yaml:4:11: "), "{found}");
+        let found = error("id: a\nid: b\n");
+        assert!(found.starts_with("s/a.yaml:2:1: "), "{found}");
+        let found = error("a: [\n");
+        assert!(found.starts_with("s/a.yaml:"), "{found}");
+    }
+
+    #[test]
+    fn the_guides_example_is_a_scenario() {
+        let guide = include_str!("../../README.md");
+        let (_, rest) = guide.split_once("```yaml\n").unwrap();
+        let (example, _) = rest.split_once("```").unwrap();
+        let scenario = parse(example, "README.md").unwrap();
+        assert_eq!(
+            check::check(&scenario, "small_image_is_saved", Rules { artifacts_must_be_said: true }),
+            []
+        );
+    }
+
+    #[test]
+    fn files_are_found_checked_and_unique() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("tests/scenarios");
+        for (path, text) in [
+            ("x/a.yaml", GOOD.to_owned()),
+            ("y/a.yaml", GOOD.to_owned()),
+            ("b.yaml", GOOD.to_owned()),
+            ("notes.md", "id: [".to_owned()),
+        ] {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let (loaded, errors) = load(root.path(), &[folder], Rules::default());
+        let files: Vec<_> = loaded.iter().map(|loaded| loaded.file.as_str()).collect();
+        assert_eq!(files, ["tests/scenarios/x/a.yaml"]);
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            errors,
+            [
+                "tests/scenarios/b.yaml: the id `a` is not the file's name `b`",
+                "tests/scenarios/y/a.yaml: the id `a` is taken by tests/scenarios/x/a.yaml",
+            ]
+        );
+    }
+}

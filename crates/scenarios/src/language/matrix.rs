@@ -1,0 +1,360 @@
+//! The matrix: one scenario runs once for every transport, revision and store.
+
+use std::{borrow::Cow, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// How the agent reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP+SSE, for revisions with sessions.
+    Sse,
+}
+
+/// The revision of MCP that the agent speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "the dates are the names")]
+pub enum Revision {
+    #[serde(rename = "2024-10-07")]
+    V2024_10_07,
+    #[serde(rename = "2024-11-05")]
+    V2024_11_05,
+    #[serde(rename = "2025-03-26")]
+    V2025_03_26,
+    #[serde(rename = "2025-06-18")]
+    V2025_06_18,
+    #[serde(rename = "2025-11-25")]
+    V2025_11_25,
+    #[serde(rename = "2026-07-28")]
+    V2026_07_28,
+}
+
+/// Where the server keeps artifacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Store {
+    /// In memory.
+    Memory,
+    /// In a directory of the case's own.
+    Directory,
+}
+
+/// What a scenario runs on. A side that it does not say is what the server offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Matrix {
+    /// How the agent reaches the server.
+    #[schemars(with = "Side<Transport>")]
+    transports: Option<Side<Transport>>,
+    /// The revisions of MCP that the agent speaks.
+    #[schemars(with = "Side<Revision>")]
+    revisions: Option<Side<Revision>>,
+    /// Where the server keeps artifacts.
+    #[schemars(with = "Vec<Store>", length(min = 1))]
+    stores: Option<Vec<Store>>,
+}
+
+/// What a server offers: the cells that scenarios can run in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// A scenario that names no transports runs over these.
+    pub transports: Vec<Transport>,
+    /// A scenario that names no revisions runs in these.
+    pub revisions: Vec<Revision>,
+    /// A scenario that names no stores runs with these.
+    pub stores: Vec<Store>,
+    /// Scenarios may name other cells than those above, and run in them.
+    pub has_more: bool,
+}
+
+impl Default for Limits {
+    /// What Marquetry's own scenarios run in unless they say otherwise.
+    fn default() -> Self {
+        Self {
+            transports: vec![Transport::Stdio, Transport::Http],
+            revisions: vec![Revision::V2025_11_25, Revision::V2026_07_28],
+            stores: vec![Store::Memory, Store::Directory],
+            has_more: true,
+        }
+    }
+}
+
+impl Limits {
+    /// The cells of a server that is reached in one way, speaks these revisions and keeps no artifacts that the runner
+    /// could choose a place for.
+    #[must_use]
+    pub fn only(transport: Transport, revisions: Vec<Revision>) -> Self {
+        let (transports, stores) = (vec![transport], vec![Store::Memory]);
+        Self { transports, revisions, stores, has_more: false }
+    }
+}
+
+/// One place of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct Cell {
+    /// How the agent reaches the server.
+    pub transport: Transport,
+    /// The revision of MCP that the agent speaks.
+    pub revision: Revision,
+    /// Where the server keeps artifacts.
+    pub store: Store,
+}
+
+/// One side of the matrix: `all`, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Side<T>(pub(crate) Vec<T>);
+
+/// What can stand on a side.
+pub(crate) trait Place: Copy + 'static {
+    const ALL: &'static [Self];
+}
+
+impl Place for Transport {
+    const ALL: &'static [Self] = &[Self::Stdio, Self::Http, Self::Sse];
+}
+
+impl Place for Revision {
+    const ALL: &'static [Self] = &[
+        Self::V2024_10_07,
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+}
+
+impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Place + Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = Side<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`all`, or a list")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Side<T>, E> {
+                if text == "all" {
+                    return Ok(Side(T::ALL.to_vec()));
+                }
+                Err(E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Side<T>, A::Error> {
+                let mut places = Vec::new();
+                while let Some(place) = list.next_element()? {
+                    places.push(place);
+                }
+                Ok(Side(places))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Side<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}s", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let place = generator.subschema_for::<T>();
+        json_schema!({
+            "anyOf": [{ "const": "all" }, { "type": "array", "items": place, "minItems": 1 }],
+        })
+    }
+}
+
+impl Matrix {
+    /// Every cell that the server offers and the scenario allows: HTTP+SSE ended before sessions did.
+    pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = Cell> + use<> {
+        fn side<T: Copy + PartialEq>(said: Option<&[T]>, offered: &[T], has_more: bool) -> Vec<T> {
+            let said = said.unwrap_or(offered).iter().copied();
+            said.filter(|place| has_more || offered.contains(place)).collect()
+        }
+        let transports = self.transports.as_ref().map(|side| &side.0[..]);
+        let revisions = self.revisions.as_ref().map(|side| &side.0[..]);
+        let revisions = side(revisions, &limits.revisions, limits.has_more);
+        // Where a server keeps no artifacts for us, a scenario runs once, whatever stores it names.
+        let stores = if limits.has_more {
+            self.stores.clone().unwrap_or_else(|| limits.stores.clone())
+        } else {
+            limits.stores.clone()
+        };
+        let mut cells = Vec::new();
+        for transport in side(transports, &limits.transports, limits.has_more) {
+            for &revision in &revisions {
+                cells.extend(stores.iter().map(|&store| Cell { transport, revision, store }));
+            }
+        }
+        cells.retain(|cell| {
+            (cell.transport, cell.revision) != (Transport::Sse, Revision::V2026_07_28)
+        });
+        cells.into_iter()
+    }
+
+    /// Whether no server could run it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells(&Limits::default()).next().is_none()
+    }
+}
+
+/// What a step may be limited to with `only`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Only {
+    Stdio,
+    Http,
+    Sse,
+    /// The revisions with sessions: all but the last.
+    Sessions,
+    #[serde(rename = "2024-10-07")]
+    V2024_10_07,
+    #[serde(rename = "2024-11-05")]
+    V2024_11_05,
+    #[serde(rename = "2025-03-26")]
+    V2025_03_26,
+    #[serde(rename = "2025-06-18")]
+    V2025_06_18,
+    #[serde(rename = "2025-11-25")]
+    V2025_11_25,
+    #[serde(rename = "2026-07-28")]
+    V2026_07_28,
+    Memory,
+    Directory,
+}
+
+impl Cell {
+    /// Whether a step with this `only` runs here: for each of transport, revision and store, one that
+    /// it names, if it names any.
+    pub(crate) fn is_in(self, only: &[Only]) -> bool {
+        let fits = |names: &[(Only, bool)]| {
+            let mut named = names.iter().filter(|(name, _)| only.contains(name)).peekable();
+            named.peek().is_none() || named.any(|(_, here)| *here)
+        };
+        fits(&[
+            (Only::Stdio, self.transport == Transport::Stdio),
+            (Only::Http, self.transport == Transport::Http),
+            (Only::Sse, self.transport == Transport::Sse),
+        ]) && fits(&[
+            (Only::Sessions, self.revision != Revision::V2026_07_28),
+            (Only::V2024_10_07, self.revision == Revision::V2024_10_07),
+            (Only::V2024_11_05, self.revision == Revision::V2024_11_05),
+            (Only::V2025_03_26, self.revision == Revision::V2025_03_26),
+            (Only::V2025_06_18, self.revision == Revision::V2025_06_18),
+            (Only::V2025_11_25, self.revision == Revision::V2025_11_25),
+            (Only::V2026_07_28, self.revision == Revision::V2026_07_28),
+        ]) && fits(&[
+            (Only::Memory, self.store == Store::Memory),
+            (Only::Directory, self.store == Store::Directory),
+        ])
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.transport, self.revision, self.store)
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+        })
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V2024_10_07 => "2024-10-07",
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        })
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Directory => "directory",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_matrix_has_eight_cells() {
+        let cells: Vec<_> =
+            Matrix::default().cells(&Limits::default()).map(|cell| cell.to_string()).collect();
+        assert_eq!(cells.len(), 8);
+        assert_eq!(cells[0], "stdio/2025-11-25/memory");
+        assert_eq!(cells[7], "http/2026-07-28/directory");
+    }
+
+    #[test]
+    fn all_is_every_place_that_there_is() {
+        let matrix: Matrix =
+            serde_yaml::from_str("{transports: all, revisions: all, stores: [memory]}").unwrap();
+        let cells: Vec<_> = matrix.cells(&Limits::default()).map(|cell| cell.to_string()).collect();
+        assert_eq!(cells.len(), 17);
+        assert!(cells.contains(&"sse/2024-10-07/memory".to_owned()));
+        assert!(!cells.contains(&"sse/2026-07-28/memory".to_owned()));
+        assert!(serde_yaml::from_str::<Matrix>("{transports: most}").is_err());
+    }
+
+    #[test]
+    fn a_server_runs_what_it_offers() {
+        let limits = Limits::only(Transport::Stdio, vec![Revision::V2025_06_18]);
+        let cells = |text: &str| -> Vec<String> {
+            let matrix: Matrix = serde_yaml::from_str(text).unwrap();
+            matrix.cells(&limits).map(|cell| cell.to_string()).collect()
+        };
+        assert_eq!(cells("{}"), ["stdio/2025-06-18/memory"]);
+        let all = "{transports: all, revisions: all, stores: [directory, memory]}";
+        assert_eq!(cells(all), ["stdio/2025-06-18/memory"]);
+        assert_eq!(cells("{transports: [http]}"), [""; 0]);
+    }
+
+    #[test]
+    fn only_limits_each_dimension_by_itself() {
+        let cell = Cell {
+            transport: Transport::Http,
+            revision: Revision::V2026_07_28,
+            store: Store::Memory,
+        };
+        for (only, want) in [
+            (&[][..], true),
+            (&[Only::Http], true),
+            (&[Only::Stdio], false),
+            (&[Only::Stdio, Only::Http], true),
+            (&[Only::Http, Only::V2025_11_25], false),
+            (&[Only::Http, Only::V2026_07_28, Only::Memory], true),
+            (&[Only::Directory], false),
+            (&[Only::Sessions], false),
+            (&[Only::Sessions, Only::V2026_07_28], true),
+        ] {
+            assert_eq!(cell.is_in(only), want, "{only:?}");
+        }
+    }
+}

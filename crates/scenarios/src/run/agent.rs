@@ -1,0 +1,291 @@
+//! The agent: an MCP client that sends what a scenario says and shows what comes back, unchanged.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    Revision as Wire, RpcError,
+    client::{
+        CallOptions, Client, ClientError, ClientHandler, ClientOptions, RevisionChoice,
+        ServerNotification,
+    },
+    types::{
+        CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
+        ElicitParams, ElicitResult, Implementation, ListRootsResult, Role, Root,
+    },
+};
+use serde::Serialize;
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::{Mutex, broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::language::{AgentAnswers, Revision};
+
+/// The request whose answer is all that is heard; no answer comes before its end.
+const LISTEN: &str = "subscriptions/listen";
+
+/// The key of the capture report in an answer's `_meta`.
+const CAPTURE: &str = "marquetry/capture";
+
+/// More progress than any scenario tells of.
+const MAX_PROGRESS: usize = 1000;
+
+/// How a tool is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// The call asks to be told of its progress.
+    pub(crate) wants_progress: bool,
+    /// The call is given up after this time.
+    pub(crate) cancel_after: Option<Duration>,
+}
+
+/// A connected agent.
+pub(crate) struct Agent {
+    client: Client,
+    /// Since the connection was made, so that none is missed between two steps.
+    notifications: Mutex<broadcast::Receiver<ServerNotification>>,
+}
+
+/// How the agent introduces itself, and that it speaks one revision only.
+pub fn options(revision: Revision) -> ClientOptions {
+    let wire = match revision {
+        Revision::V2024_10_07 => Wire::V2024_10_07,
+        Revision::V2024_11_05 => Wire::V2024_11_05,
+        Revision::V2025_03_26 => Wire::V2025_03_26,
+        Revision::V2025_06_18 => Wire::V2025_06_18,
+        Revision::V2025_11_25 => Wire::V2025_11_25,
+        Revision::V2026_07_28 => Wire::V2026_07_28,
+    };
+    ClientOptions {
+        implementation: Implementation::new("scenario", "1.0.0"),
+        revision: RevisionChoice::Only(wire),
+        ..ClientOptions::default()
+    }
+}
+
+/// The options of an agent that offers what a scenario gives it, and answers so.
+pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptions {
+    let offered = [
+        ("elicitation", given.elicit.is_some()),
+        ("sampling", given.sample.is_some()),
+        ("roots", given.roots.is_some()),
+    ];
+    let offered = offered.into_iter().filter(|(_, is_offered)| *is_offered);
+    let capabilities = offered.map(|(name, _)| (name.to_owned(), json!({}))).collect();
+    ClientOptions {
+        capabilities: ClientCapabilities(capabilities),
+        handler: Arc::new(Person(given.clone())),
+        ..options(revision)
+    }
+}
+
+/// Who is asked.
+struct Person(AgentAnswers);
+
+#[async_trait]
+impl ClientHandler for Person {
+    async fn elicit(&self, _: ElicitParams) -> Result<ElicitResult, RpcError> {
+        let content = self.0.elicit.clone();
+        let content = content.ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
+        Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content) })
+    }
+
+    async fn sample(&self, _: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+        let text = self.0.sample.clone();
+        let text = text.ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
+        Ok(CreateMessageResult {
+            role: Role::Assistant,
+            content: json!({ "type": "text", "text": text }),
+            model: "scenario".to_owned(),
+            stop_reason: Some("endTurn".to_owned()),
+        })
+    }
+
+    async fn roots(&self) -> Result<ListRootsResult, RpcError> {
+        let uris = self.0.roots.clone();
+        let uris = uris.ok_or_else(|| RpcError::method_not_found("roots/list"))?;
+        let roots = uris.into_iter().map(|uri| Root { uri, name: None }).collect();
+        Ok(ListRootsResult { roots })
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(client: Client) -> Self {
+        let notifications = Mutex::new(client.notifications());
+        Self { client, notifications }
+    }
+
+    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`;
+    /// anything else that happens is an error of ours to report.
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
+        if method == LISTEN {
+            return self.listen(&params).await;
+        }
+        let params = match params {
+            Value::Null => None,
+            params => Some(raw(&params)?),
+        };
+        self.send(method, params.as_deref(), CallOptions::default()).await
+    }
+
+    /// Begins to listen, and goes on until the end of the scenario: what is heard is waited for by `wait_for`.
+    async fn listen(&self, params: &Value) -> Result<Value, String> {
+        let uris = params["notifications"]["resourceSubscriptions"].as_array();
+        let uris =
+            uris.ok_or_else(|| format!("{LISTEN} of a scenario names resourceSubscriptions"))?;
+        for uri in uris.iter().filter_map(Value::as_str) {
+            match self.client.subscribe(uri).await {
+                Ok(()) => {}
+                Err(ClientError::Rpc(error)) => {
+                    let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
+                    return Ok(json!({ "error": error }));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(json!({ "result": {} }))
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Value, String> {
+        match self.client.request(method, params, options).await {
+            Ok(raw) => {
+                let result: Value = serde_json::from_str(raw.get())
+                    .map_err(|error| format!("the result is no JSON: {error}"))?;
+                Ok(json!({ "result": result }))
+            }
+            Err(ClientError::Rpc(error)) => {
+                let error = serde_json::to_value(&error).map_err(|error| error.to_string())?;
+                Ok(json!({ "error": error }))
+            }
+            // What was refused before it was read is an error of HTTP.
+            Err(ClientError::Http { status, body }) => {
+                Ok(json!({ "error": { "status": status, "message": body } }))
+            }
+            Err(ClientError::Cancelled) => Ok(json!({ "cancelled": true })),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Calls a tool. Beside the whole `result` the outcome has its parts under the names that
+    /// expectations use: `content`, `structured`, `is_error`, `capture`, and `progress` if it is wanted.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Option<Box<RawValue>>,
+        manner: Manner,
+    ) -> Result<Value, String> {
+        let params = raw(&CallToolParams { name: tool.to_owned(), arguments, meta: None })?;
+        let mut options = CallOptions::default();
+        if let Some(after) = manner.cancel_after {
+            let cancel = CancellationToken::new();
+            options.cancel = Some(cancel.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(after).await;
+                cancel.cancel();
+            });
+        }
+        let (sender, mut progress) = mpsc::channel(MAX_PROGRESS);
+        options.progress = manner.wants_progress.then_some(sender);
+        let mut outcome = self.send("tools/call", Some(&params), options).await.map(parts)?;
+        if manner.wants_progress {
+            let mut told = Vec::new();
+            while let Ok(progress) = progress.try_recv() {
+                told.push(json!({"progress": progress.progress, "total": progress.total, "message": progress.message}));
+            }
+            outcome["progress"] = told.into();
+        }
+        Ok(outcome)
+    }
+
+    /// The next notification of a method.
+    pub(crate) async fn notification(
+        &self,
+        method: &str,
+        within: Duration,
+    ) -> Result<Value, String> {
+        let mut notifications = self.notifications.lock().await;
+        let next = async {
+            loop {
+                match notifications.recv().await {
+                    Ok(found) if *found.method == *method => {
+                        let params = found.params.as_deref().map_or("null", |params| params.get());
+                        let params = serde_json::from_str(params).unwrap_or(Value::Null);
+                        return Ok(json!({ "method": method, "params": params }));
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Err(format!("no more notifications come: {error}")),
+                }
+            }
+        };
+        tokio::time::timeout(within, next)
+            .await
+            .unwrap_or_else(|_| Err(format!("no {method} within {} ms", within.as_millis())))
+    }
+
+    pub(crate) async fn close(&self) {
+        self.client.close().await;
+    }
+}
+
+/// A value as JSON text.
+pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
+    to_raw_value(value).map_err(|error| error.to_string())
+}
+
+/// Adds the parts of a tool's result to the outcome.
+fn parts(mut outcome: Value) -> Value {
+    let Some(result) = outcome.get("result").cloned() else { return outcome };
+    // As 2024-10-07 has it: a text, or items where a text does not do.
+    let first = result.get("toolResult").map(|result| match result {
+        Value::String(text) => json!([{ "type": "text", "text": text }]),
+        items => items.clone(),
+    });
+    let found = [
+        ("content", result.get("content").or(first.as_ref())),
+        ("structured", result.get("structuredContent")),
+        ("is_error", result.get("isError")),
+        ("capture", result.get("_meta").and_then(|meta| meta.get(CAPTURE))),
+    ];
+    let found: Map<_, _> = found
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
+        .collect();
+    if let Some(outcome) = outcome.as_object_mut() {
+        outcome.extend(found);
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_result_is_taken_apart() {
+        let result = json!({
+            "content": [], "structuredContent": 1, "isError": true,
+            "_meta": {"marquetry/capture": {"status": "processed"}, "other": 1},
+        });
+        assert_eq!(
+            parts(json!({"result": result})),
+            json!({
+                "result": result,
+                "content": [],
+                "structured": 1,
+                "is_error": true,
+                "capture": {"status": "processed"},
+            })
+        );
+        assert_eq!(parts(json!({"error": {}})), json!({"error": {}}));
+        let first = json!({"result": {"toolResult": "hi"}});
+        assert_eq!(parts(first)["content"], json!([{"type": "text", "text": "hi"}]));
+    }
+}

@@ -1,0 +1,118 @@
+//! Why a case failed, as a person wants to read it.
+
+use std::fmt::Write as _;
+
+use crate::language::Mismatch;
+
+/// A failure: where in the scenario, and what differs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failure {
+    /// The step's number from 1, its line and its name; none before the first and after the last one.
+    pub(crate) step: Option<(usize, u64, String)>,
+    /// What went wrong, when it is no difference.
+    pub(crate) message: Option<String>,
+    pub(crate) mismatches: Vec<Mismatch>,
+    /// The whole outcome of the step, to see a difference in its surroundings.
+    pub(crate) actual: Option<String>,
+    /// What the server says of its health, when it is not well.
+    pub(crate) health: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn text(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..Self::default() }
+    }
+
+    /// The report, without the case's name; `file` is the scenario's and `width` that of the page.
+    pub(crate) fn report(&self, file: &str, rerun: &str, width: usize) -> String {
+        let mut text = match &self.step {
+            Some((number, line, name)) => format!("{file}:{line}: step {number}, {name}\n"),
+            None => format!("{file}\n"),
+        };
+        if let Some(message) = &self.message {
+            let _ = writeln!(text, "\n  {}", message.replace('\n', "\n  "));
+        }
+        for mismatch in &self.mismatches {
+            let _ = writeln!(text, "\n  at {}", mismatch.at);
+            text.push_str(&side_by_side(&mismatch.expected, &mismatch.actual, width));
+        }
+        if let Some(actual) = &self.actual {
+            let _ =
+                writeln!(text, "\n  the whole outcome:\n    {}", actual.replace('\n', "\n    "));
+        }
+        if let Some(health) = &self.health {
+            let _ = writeln!(text, "\n  the server is not well: {health}");
+        }
+        let _ = writeln!(text, "\n  rerun: {rerun}");
+        text
+    }
+}
+
+/// Two columns under `expected` and `actual`.
+fn side_by_side(expected: &str, actual: &str, width: usize) -> String {
+    let column = (width.saturating_sub(7) / 2).max(20);
+    let left = wrap(expected, column);
+    let right = wrap(actual, column);
+    let mut text = format!("    {:column$} │ actual\n", "expected");
+    for index in 0..left.len().max(right.len()) {
+        let part = |lines: &[String]| lines.get(index).cloned().unwrap_or_default();
+        let (left, right) = (part(&left), part(&right));
+        let _ = writeln!(text, "    {left:column$} │ {right}");
+    }
+    text
+}
+
+/// Lines of at most `column` characters; long text is cut in its middle, where it matters least.
+fn wrap(text: &str, column: usize) -> Vec<String> {
+    const MOST: usize = 24;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let chars: Vec<char> = line.chars().collect();
+        lines.extend(chars.chunks(column).map(|chunk| chunk.iter().collect::<String>()));
+        if line.is_empty() {
+            lines.push(String::new());
+        }
+    }
+    if lines.len() > MOST {
+        let cut = lines.len() - MOST;
+        lines.splice(MOST / 2..MOST / 2 + cut, [format!("… {cut} lines …")]);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_side_by_side() {
+        let failure = Failure {
+            step: Some((2, 31, "call docs__fetch".into())),
+            mismatches: vec![Mismatch {
+                at: "capture/status".into(),
+                expected: "\"processed_and_saved\"".into(),
+                actual: "\"processed\"".into(),
+            }],
+            ..Failure::default()
+        };
+        let want = "\
+s/a.yaml:31: step 2, call docs__fetch
+
+  at capture/status
+    expected             │ actual
+    \"processed_and_saved │ \"processed\"
+    \"                    │ 
+
+  rerun: cargo xtask test-scenarios --exact a
+";
+        let report = failure.report("s/a.yaml", "cargo xtask test-scenarios --exact a", 47);
+        assert_eq!(report, want);
+    }
+
+    #[test]
+    fn long_values_are_cut_in_the_middle() {
+        let lines = wrap(&"x".repeat(1000), 10);
+        assert_eq!(lines.len(), 25);
+        assert_eq!(lines[12], "… 76 lines …");
+    }
+}

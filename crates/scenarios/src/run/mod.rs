@@ -1,0 +1,215 @@
+//! Runs scenarios: each in every cell of its matrix, some cases side by side.
+
+mod agent;
+mod artifacts;
+mod case;
+mod driver;
+mod failure;
+mod progress;
+mod report;
+mod world;
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::Semaphore, task::JoinSet};
+
+pub use self::{
+    agent::options as agent_options,
+    case::{Case, Filter},
+    report::{Format, Outcome},
+};
+use self::{
+    failure::Failure,
+    progress::Progress,
+    report::{Finished, Status},
+};
+use crate::{
+    language::{self, Limits, LoadError, Rules},
+    server::TestedServer,
+};
+
+/// Scenarios that were read.
+#[derive(Debug)]
+pub struct Suite {
+    cases: Vec<Case>,
+    total: usize,
+}
+
+/// How a suite is run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Cases at a time; the number of processors by default.
+    pub jobs: usize,
+    /// The longest that one case may take; a minute by default.
+    pub time_limit: Duration,
+    /// Prints a line for each case that has ended, and a bar on a terminal.
+    pub prints: bool,
+    /// The command that a case's name is added to, to run it alone; for reports.
+    pub rerun: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            jobs: thread::available_parallelism().map_or(1, usize::from),
+            time_limit: Duration::from_secs(60),
+            prints: false,
+            rerun: "marquetry test --exact".to_owned(),
+        }
+    }
+}
+
+impl Suite {
+    /// Reads the scenarios in these files and below these folders (all files there whose name ends with `.yaml`), for
+    /// a server that offers `limits`. Messages and reports name files from `root`.
+    ///
+    /// # Errors
+    /// What is wrong with each file that cannot be used.
+    pub fn load(
+        root: &Path,
+        places: &[PathBuf],
+        rules: Rules,
+        limits: &Limits,
+    ) -> Result<Self, Vec<LoadError>> {
+        let (loaded, errors) = language::load(root, places, rules);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let cases = loaded.into_iter().map(Arc::new).flat_map(|loaded| {
+            let cells = loaded.scenario.matrix.cells(limits);
+            cells.map(move |cell| Case { loaded: loaded.clone(), cell })
+        });
+        let cases: Vec<Case> = cases.collect();
+        let total = cases.len();
+        Ok(Self { cases, total })
+    }
+
+    /// Keeps the cases that the filter picks.
+    #[must_use]
+    pub fn filtered(mut self, filter: &Filter<'_>) -> Self {
+        self.cases.retain(|case| filter.picks(case));
+        self
+    }
+
+    /// The cases, in the order of their files.
+    pub fn cases(&self) -> &[Case] {
+        &self.cases
+    }
+
+    /// How many cases there were before [`Self::filtered`].
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Lists the cases on standard output, and runs none.
+    pub fn list(&self, format: Format) {
+        report::list(&self.cases, format);
+    }
+
+    /// Runs the cases, some side by side. Panics in this process, also on other threads, make the outcome a failure.
+    ///
+    /// # Errors
+    /// When no runtime can be started.
+    pub fn run(self, server: &Arc<dyn TestedServer>, options: &Options) -> io::Result<Outcome> {
+        let panics = count_panics();
+        let started = Instant::now();
+        let filtered_out = self.total - self.cases.len();
+        let finished = run_all(self.cases, server, options)?;
+        Ok(Outcome {
+            finished,
+            filtered_out,
+            panics: panics.load(Ordering::Relaxed),
+            elapsed: started.elapsed(),
+            rerun: options.rerun.clone(),
+        })
+    }
+}
+
+/// For a `#[test]`: runs the scenarios in a file or below a folder.
+///
+/// # Panics
+///
+/// With the report when a scenario fails, when a file cannot be used, and when there is no scenario for this server.
+#[track_caller]
+pub fn assert_all_pass(place: impl AsRef<Path>, server: impl TestedServer + 'static) {
+    let place = place.as_ref();
+    let server: Arc<dyn TestedServer> = Arc::new(server);
+    let suite = Suite::load(Path::new(""), &[place.to_owned()], Rules::default(), &server.limits());
+    let suite = suite.unwrap_or_else(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        panic!("scenarios that cannot be used:\n{}", lines.join("\n"));
+    });
+    assert!(!suite.cases.is_empty(), "{}: no scenario for this server", place.display());
+    let outcome = suite.run(&server, &Options::default()).expect("a runtime");
+    assert!(outcome.is_success(), "{outcome}");
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// Runs the cases side by side; the outcomes come in the order of the cases.
+fn run_all(
+    cases: Vec<Case>,
+    server: &Arc<dyn TestedServer>,
+    options: &Options,
+) -> io::Result<Vec<Finished>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let limit = options.time_limit;
+    let finished = runtime.block_on(async {
+        let progress = Progress::new(cases.len(), options.prints);
+        let slots = Arc::new(Semaphore::new(options.jobs.max(1)));
+        let mut running = JoinSet::new();
+        for (index, case) in cases.into_iter().enumerate() {
+            let (slots, server, progress) = (slots.clone(), server.clone(), progress.clone());
+            running.spawn(async move {
+                let _slot = slots.acquire_owned().await;
+                progress.start(&case);
+                let started = Instant::now();
+                let status = attempt(case.clone(), server, limit).await;
+                let finished = Finished { case, status, elapsed: started.elapsed() };
+                progress.finish(&finished);
+                (index, finished)
+            });
+        }
+        let mut finished = running.join_all().await;
+        finished.sort_by_key(|(index, _)| *index);
+        progress.end();
+        finished.into_iter().map(|(_, finished)| finished).collect()
+    });
+    // A case that ran into its limit may have left something behind that never ends.
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    Ok(finished)
+}
+
+/// One case, on a task of its own, so that a panic in it is its own failure.
+async fn attempt(case: Case, server: Arc<dyn TestedServer>, limit: Duration) -> Status {
+    match tokio::spawn(driver::run(case, server, limit)).await {
+        Ok(status) => status,
+        Err(error) => Status::Failed(Failure::text(format!("the runner failed: {error}"))),
+    }
+}
+
+/// A panic inside the server kills one task and may go unnoticed, so every one of them is counted.
+fn count_panics() -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        print(info);
+    }));
+    count
+}

@@ -1,0 +1,362 @@
+//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    time::Duration,
+};
+
+use serde::Serialize;
+
+use super::{case::Case, failure::Failure};
+use crate::language::Cell;
+
+/// How outcomes are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// For people; ends with cargo's `test result:` line.
+    #[default]
+    Text,
+    /// A JSON array with one object a case.
+    Json,
+    /// JUnit's XML.
+    Junit,
+}
+
+/// How a case ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    Passed,
+    Failed(Failure),
+    /// Not run, and why.
+    Skipped(String),
+}
+
+/// A case that ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Finished {
+    pub(crate) case: Case,
+    pub(crate) status: Status,
+    pub(crate) elapsed: Duration,
+}
+
+/// A whole run.
+#[derive(Debug)]
+pub struct Outcome {
+    pub(super) finished: Vec<Finished>,
+    pub(super) filtered_out: usize,
+    /// Panics anywhere in the process, in the server's tasks above all.
+    pub(super) panics: usize,
+    pub(super) elapsed: Duration,
+    /// The command that a case's name is added to.
+    pub(super) rerun: String,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    id: &'a str,
+    seed: Option<&'a str>,
+    file: &'a str,
+    matrix: Cell,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ms: Option<u64>,
+    /// Why it failed or was skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl<'a> Row<'a> {
+    fn new(case: &'a Case) -> Self {
+        let scenario = case.scenario();
+        Row {
+            id: &scenario.id,
+            seed: scenario.seed.as_deref(),
+            file: &case.loaded.file,
+            matrix: case.cell,
+            status: None,
+            ms: None,
+            reason: None,
+        }
+    }
+}
+
+/// Writes to standard output. Whoever reads it may have seen enough and gone away.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Prints the cases without running them.
+pub(crate) fn list(cases: &[Case], format: Format) {
+    match format {
+        Format::Text => {
+            for case in cases {
+                say(&format!("{case}: test\n"));
+            }
+            say(&format!("\n{} tests, 0 benchmarks\n", cases.len()));
+        }
+        Format::Json => say(&json_rows(cases.iter().map(Row::new))),
+        Format::Junit => {
+            let cases: String = cases.iter().map(|case| xml_case(case, None, "")).collect();
+            say(&xml_suite(&cases, "", Duration::ZERO));
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether no case failed, and nothing panicked.
+    pub fn is_success(&self) -> bool {
+        self.panics == 0 && self.count(|status| matches!(status, Status::Failed(_))) == 0
+    }
+
+    /// Writes it in `format` to `file` and as text to standard output, or in `format` to standard
+    /// output when there is no file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, format: Format, file: Option<&Path>) -> io::Result<()> {
+        let text = match format {
+            Format::Text => self.text(),
+            Format::Json => self.json(),
+            Format::Junit => self.junit(),
+        };
+        let Some(file) = file else {
+            say(&text);
+            return Ok(());
+        };
+        fs::write(file, text)
+            .map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
+        say(&self.text());
+        Ok(())
+    }
+
+    fn count(&self, which: impl Fn(&Status) -> bool) -> usize {
+        self.finished.iter().filter(|finished| which(&finished.status)).count()
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let failures = self.finished.iter().filter_map(|finished| match &finished.status {
+            Status::Failed(failure) => Some((&finished.case, failure)),
+            _ => None,
+        });
+        let mut names = String::new();
+        for (case, failure) in failures {
+            if names.is_empty() {
+                text.push_str("\nfailures:\n");
+            }
+            let report = failure.report(&case.loaded.file, &self.rerun_of(case), 110);
+            let _ = write!(text, "\n---- {case} ----\n{report}");
+            let _ = writeln!(names, "    {case}");
+        }
+        if !names.is_empty() {
+            let _ = write!(text, "\nfailures:\n{names}");
+        }
+        let skipped = self.count(|status| matches!(status, Status::Skipped(_)));
+        if skipped > 0 {
+            let _ =
+                writeln!(text, "\nSKIPPED: {skipped} cases were not run; each line above says why");
+        }
+        if self.panics > 0 {
+            let _ = writeln!(
+                text,
+                "\n{} panics, printed above; whatever they spared, this is a failure",
+                self.panics
+            );
+        }
+        let _ = writeln!(
+            text,
+            "\ntest result: {}. {} passed; {} failed; {skipped} ignored; 0 measured; {} filtered out; \
+             finished in {:.2}s",
+            if self.is_success() { "ok" } else { "FAILED" },
+            self.count(|status| matches!(status, Status::Passed)),
+            self.count(|status| matches!(status, Status::Failed(_))),
+            self.filtered_out,
+            self.elapsed.as_secs_f64()
+        );
+        text
+    }
+
+    fn plain_report(&self, finished: &Finished, failure: &Failure) -> String {
+        failure.report(&finished.case.loaded.file, &self.rerun_of(&finished.case), 110)
+    }
+
+    /// The command that runs a case alone.
+    fn rerun_of(&self, case: &Case) -> String {
+        format!("{} {case}", self.rerun)
+    }
+
+    fn json(&self) -> String {
+        let rows = self.finished.iter().map(|finished| {
+            let (status, reason) = match &finished.status {
+                Status::Passed => ("passed", None),
+                Status::Failed(failure) => ("failed", Some(self.plain_report(finished, failure))),
+                Status::Skipped(why) => ("skipped", Some(why.clone())),
+            };
+            let ms = Some(finished.elapsed.as_millis() as u64);
+            Row { status: Some(status), ms, reason, ..Row::new(&finished.case) }
+        });
+        json_rows(rows)
+    }
+
+    fn junit(&self) -> String {
+        let cases: String = self
+            .finished
+            .iter()
+            .map(|finished| {
+                let inside = match &finished.status {
+                    Status::Passed => String::new(),
+                    Status::Failed(failure) => {
+                        let report = self.plain_report(finished, failure);
+                        let first = report.lines().next().unwrap_or_default();
+                        let (first, report) = (xml_text(first), xml_text(&report));
+                        format!("      <failure message=\"{first}\">{report}</failure>\n")
+                    }
+                    Status::Skipped(why) => {
+                        format!("      <skipped message=\"{}\"/>\n", xml_text(why))
+                    }
+                };
+                xml_case(&finished.case, Some(finished.elapsed), &inside)
+            })
+            .collect();
+        let counts = format!(
+            " tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{}\"",
+            self.finished.len(),
+            self.count(|status| matches!(status, Status::Failed(_))),
+            self.count(|status| matches!(status, Status::Skipped(_))),
+            self.panics
+        );
+        xml_suite(&cases, &counts, self.elapsed)
+    }
+}
+
+/// One row a line, so that a listing can be compared by eye and by `diff`.
+fn json_rows<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
+    let rows: Vec<_> = rows
+        .map(|row| format!("  {}", serde_json::to_string(&row).expect("a row is plain JSON")))
+        .collect();
+    format!("[\n{}\n]\n", rows.join(",\n"))
+}
+
+fn xml_suite(cases: &str, counts: &str, elapsed: Duration) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
+         <testsuite name=\"scenarios\"{counts} time=\"{:.3}\">\n{cases}  </testsuite>\n</testsuites>\n",
+        elapsed.as_secs_f64()
+    )
+}
+
+fn xml_case(case: &Case, elapsed: Option<Duration>, inside: &str) -> String {
+    let time = elapsed.map_or(String::new(), |it| format!(" time=\"{:.3}\"", it.as_secs_f64()));
+    let attributes = format!(
+        "classname=\"{}\" name=\"{}\" file=\"{}\"{time}",
+        xml_text(&case.scenario().id),
+        xml_text(&case.cell.to_string()),
+        xml_text(&case.loaded.file)
+    );
+    if inside.is_empty() {
+        return format!("    <testcase {attributes}/>\n");
+    }
+    format!("    <testcase {attributes}>\n{inside}    </testcase>\n")
+}
+
+/// Text for XML, without the characters that XML 1.0 cannot hold.
+fn xml_text(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).fold(
+        String::with_capacity(text.len()),
+        |mut out, c| {
+            match c {
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '&' => out.push_str("&amp;"),
+                '"' => out.push_str("&quot;"),
+                c => out.push(c),
+            }
+            out
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::run::case::tests::cases;
+
+    fn outcome(statuses: Vec<Status>) -> Outcome {
+        let finished = cases("one", "000/1.1")
+            .into_iter()
+            .zip(statuses)
+            .map(|(case, status)| Finished { case, status, elapsed: Duration::from_millis(12) })
+            .collect();
+        Outcome {
+            finished,
+            filtered_out: 3,
+            panics: 0,
+            elapsed: Duration::from_millis(1500),
+            rerun: "run --exact".to_owned(),
+        }
+    }
+
+    fn mixed() -> Outcome {
+        outcome(vec![
+            Status::Passed,
+            Status::Failed(Failure::text("a < b & \"c\"\u{1b}")),
+            Status::Skipped("no reason".into()),
+        ])
+    }
+
+    #[test]
+    fn text_ends_with_cargos_line() {
+        let text = mixed().text();
+        let last = "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 3 filtered out; finished in 1.50s\n";
+        assert!(text.ends_with(last), "{text}");
+        assert!(text.contains("SKIPPED: 1 cases"), "{text}");
+        assert!(text.contains("rerun: run --exact one/stdio/2025-11-25/directory"));
+        assert!(outcome(vec![Status::Passed]).text().ends_with(
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 1.50s\n"
+        ));
+    }
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        let outcome = Outcome { panics: 1, ..outcome(vec![Status::Passed]) };
+        assert!(!outcome.is_success());
+        assert!(outcome.text().contains("test result: FAILED. 1 passed; 0 failed"));
+    }
+
+    #[test]
+    fn json_adds_status_and_ms() {
+        let rows: Vec<Value> = serde_json::from_str(&mixed().json()).unwrap();
+        assert_eq!(
+            rows[0],
+            json!({
+                "id": "one",
+                "seed": "000/1.1",
+                "file": "tests/scenarios/one.yaml",
+                "matrix": {"transport": "stdio", "revision": "2025-11-25", "store": "memory"},
+                "status": "passed",
+                "ms": 12,
+            })
+        );
+        assert_eq!((&rows[1]["status"], &rows[2]["status"]), (&json!("failed"), &json!("skipped")));
+        assert_eq!(rows[2]["reason"], "no reason");
+    }
+
+    #[test]
+    fn junit_is_escaped() {
+        let xml = mixed().junit();
+        assert!(xml.contains("a &lt; b &amp; &quot;c&quot;"), "{xml}");
+        assert!(!xml.contains('\u{1b}'));
+        assert!(xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\" errors=\"0\""), "{xml}");
+        assert!(
+            xml.contains("<testcase classname=\"one\" name=\"stdio/2025-11-25/memory\""),
+            "{xml}"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! One world a case: a server of its own, upstreams of its own, a folder of its own.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use marquetry_protocol::client::{Client, HttpTarget};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use super::{
+    agent::{self, Agent},
+    case::Case,
+};
+use crate::{
+    language::{Given, Over, UpstreamEvent},
+    server::{Connection, RunningServer, Start, StartError, TestedServer},
+    upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
+};
+
+/// What a case runs in.
+pub(crate) struct World {
+    pub(crate) agent: Agent,
+    server: Box<dyn RunningServer>,
+    upstreams: BTreeMap<String, Upstream>,
+    /// Where `file` paths of later upstream events start.
+    scenario_folder: PathBuf,
+    /// The case's own files; gone with it.
+    _folder: TempDir,
+}
+
+enum Upstream {
+    Stdio(StdioUpstream),
+    Http(HttpUpstream),
+}
+
+/// Why there is no world.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorldError {
+    #[error(transparent)]
+    Server(#[from] StartError),
+    #[error("upstream `{name}`: {error}")]
+    Upstream { name: String, error: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the agent cannot connect: {0}")]
+    Agent(String),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl World {
+    /// Starts upstreams and server, and connects the agent.
+    pub(crate) async fn start(case: &Case, server: &dyn TestedServer) -> Result<Self, WorldError> {
+        let given = &case.scenario().given;
+        let folder = TempDir::with_prefix("marquetry-")?;
+        let scenario_folder = case.loaded.folder.clone();
+        let program = server.upstream_program();
+        let upstreams =
+            start_upstreams(given, &scenario_folder, folder.path(), program.as_ref()).await?;
+        let start =
+            Start { given, cell: case.cell, folder: folder.path(), upstreams: entries(&upstreams) };
+        let mut server = server.start(start).await?;
+
+        let options = agent::answering(case.cell.revision, &given.agent);
+        let client = match server.connect().await? {
+            Connection::Pipes { reader, writer } => Client::connect(reader, writer, options).await,
+            Connection::Http { url } => {
+                Client::http(HttpTarget { url, ..HttpTarget::default() }, options).await
+            }
+        };
+        let client = match client {
+            Ok(client) => client,
+            Err(error) => {
+                let said =
+                    server.end().await.err().map_or(String::new(), |said| format!("; {said}"));
+                return Err(WorldError::Agent(format!("{error}{said}")));
+            }
+        };
+        let agent = Agent::new(client);
+        // As every agent does first; the answer waits for upstreams that are still starting.
+        agent.request("tools/list", Value::Null).await.map_err(WorldError::Agent)?;
+        Ok(Self { agent, server, upstreams, scenario_folder, _folder: folder })
+    }
+
+    /// Where the server is reached over HTTP.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.server.http_address()
+    }
+
+    /// What the server says of its own health, when it is not well.
+    pub(crate) async fn complaint(&self) -> Option<Value> {
+        self.server.complaint().await
+    }
+
+    /// Makes something happen to an upstream.
+    pub(crate) async fn tell(
+        &mut self,
+        event: &UpstreamEvent,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let upstream = self.upstreams.get_mut(&event.name).ok_or("no such upstream")?;
+        if let Some(tools) = &event.tools {
+            let tools = resolve_tools(tools, &self.scenario_folder)?;
+            match upstream {
+                Upstream::Stdio(upstream) => upstream.set_tools(tools).await?,
+                Upstream::Http(upstream) => upstream.set_tools(tools),
+            }
+        }
+        if event.crash
+            && let Upstream::Stdio(upstream) = upstream
+        {
+            upstream.crash().await?;
+        }
+        Ok(())
+    }
+
+    /// The calls that an upstream got.
+    pub(crate) fn calls(&self, upstream: &str) -> io::Result<Vec<Value>> {
+        match self.upstreams.get(upstream) {
+            Some(Upstream::Stdio(upstream)) => upstream.calls(),
+            Some(Upstream::Http(upstream)) => upstream.calls(),
+            None => Err(io::Error::other(format!("no upstream `{upstream}`"))),
+        }
+    }
+
+    /// The bodies of the requests that the chat model got.
+    pub(crate) fn model_requests(&self) -> Vec<Value> {
+        self.server.model_requests()
+    }
+
+    /// Ends the server in good order. It is an error when it does not end so, or leaves a child behind.
+    pub(crate) async fn end(self) -> Result<(), String> {
+        self.agent.close().await;
+        let mut ended = self.server.end().await;
+        for (name, upstream) in self.upstreams {
+            match upstream {
+                Upstream::Stdio(upstream) => {
+                    let gone = upstream.has_ended().await;
+                    ended = ended.and(gone.map_err(|error| format!("upstream `{name}` {error}")));
+                }
+                Upstream::Http(upstream) => upstream.end().await,
+            }
+        }
+        ended
+    }
+}
+
+async fn start_upstreams(
+    given: &Given,
+    scenario_folder: &Path,
+    folder: &Path,
+    program: Option<&(PathBuf, Vec<String>)>,
+) -> Result<BTreeMap<String, Upstream>, WorldError> {
+    let mut upstreams = BTreeMap::new();
+    for (name, upstream) in &given.upstreams {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| WorldError::Upstream {
+            name: name.clone(),
+            error,
+        };
+        let offer = Offer::new(upstream, scenario_folder).map_err(|it| failed(it.into()))?;
+        let started = match upstream.over {
+            Over::Stdio => {
+                let Some(program) = program else {
+                    return Err(failed("this server has no upstreams over stdio".into()));
+                };
+                StdioUpstream::new(name, offer, folder, program.clone()).map(Upstream::Stdio)
+            }
+            Over::Http => HttpUpstream::start(name, offer, folder).await.map(Upstream::Http),
+        };
+        upstreams.insert(name.clone(), started.map_err(|error| failed(error.into()))?);
+    }
+    Ok(upstreams)
+}
+
+/// The upstreams as the `mcpServers` of an `mcp.json` name them.
+fn entries(upstreams: &BTreeMap<String, Upstream>) -> Map<String, Value> {
+    let entry = |upstream: &Upstream| match upstream {
+        Upstream::Stdio(upstream) => {
+            let (program, arguments) = upstream.command();
+            json!({ "command": program, "args": arguments })
+        }
+        Upstream::Http(upstream) => json!({ "url": upstream.url() }),
+    };
+    upstreams.iter().map(|(name, upstream)| (name.clone(), entry(upstream))).collect()
+}

@@ -1,0 +1,90 @@
+//! A server that is a command, over its standard input and output.
+
+use std::{process::Stdio, time::Duration};
+
+use async_trait::async_trait;
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use crate::language::{Limits, Revision, Transport};
+
+/// How long a server may take to end after its input has ended.
+const END: Duration = Duration::from_secs(10);
+
+/// A server that is started by a command for each case, and speaks MCP over standard input and output.
+///
+/// What it writes to standard error is shown as it comes.
+#[derive(Clone, Debug)]
+pub struct CommandServer {
+    program: String,
+    arguments: Vec<String>,
+    revisions: Vec<Revision>,
+}
+
+impl CommandServer {
+    /// A server that `program` starts.
+    pub fn new(
+        program: impl Into<String>,
+        arguments: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Self { program: program.into(), arguments, revisions: vec![Revision::V2025_11_25] }
+    }
+
+    /// The revisions that scenarios run in; 2025-11-25 without this.
+    #[must_use]
+    pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
+        self.revisions = revisions;
+        self
+    }
+}
+
+#[async_trait]
+impl TestedServer for CommandServer {
+    fn limits(&self) -> Limits {
+        Limits::only(Transport::Stdio, self.revisions.clone())
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
+        start.check_is_plain()?;
+        let child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| StartError::Failed(format!("`{}`: {error}", self.program)))?;
+        Ok(Box::new(Running { child }))
+    }
+}
+
+struct Running {
+    child: Child,
+}
+
+#[async_trait]
+impl RunningServer for Running {
+    async fn connect(&mut self) -> Result<Connection, StartError> {
+        let pipes = self.child.stdout.take().zip(self.child.stdin.take());
+        let (reader, writer) =
+            pipes.ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
+        Ok(Connection::pipes(reader, writer))
+    }
+
+    async fn end(mut self: Box<Self>) -> Result<(), String> {
+        // Its input has ended with the agent's connection.
+        match timeout(END, self.child.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => Err(format!("the server ended with {status}")),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => {
+                _ = self.child.kill().await;
+                let seconds = END.as_secs();
+                Err(format!("the server did not end within {seconds} s of its input's end"))
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A server inside this process, over pipes that a function makes.
+
+use async_trait::async_trait;
+use tokio::{io::DuplexStream, task::JoinHandle};
+
+use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use crate::language::{Limits, Revision, Transport};
+
+/// Bytes that wait in each direction.
+const BUFFER: usize = 64 << 10;
+
+/// A server inside this process: a function that serves one client on a pair of pipes.
+pub struct PipeServer<F> {
+    serve: F,
+    revisions: Vec<Revision>,
+}
+
+impl<F> PipeServer<F>
+where
+    F: Fn(DuplexStream) -> JoinHandle<()> + Send + Sync,
+{
+    /// A server that `serve` starts for each case. It reads from and writes to the stream until its input ends.
+    pub fn new(serve: F) -> Self {
+        Self { serve, revisions: vec![Revision::V2025_11_25] }
+    }
+
+    /// The revisions that scenarios run in; 2025-11-25 without this.
+    #[must_use]
+    pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
+        self.revisions = revisions;
+        self
+    }
+}
+
+#[async_trait]
+impl<F> TestedServer for PipeServer<F>
+where
+    F: Fn(DuplexStream) -> JoinHandle<()> + Send + Sync,
+{
+    fn limits(&self) -> Limits {
+        Limits::only(Transport::Stdio, self.revisions.clone())
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
+        start.check_is_plain()?;
+        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        Ok(Box::new(Running { ours: Some(ours), serving: (self.serve)(theirs) }))
+    }
+}
+
+struct Running {
+    ours: Option<DuplexStream>,
+    serving: JoinHandle<()>,
+}
+
+#[async_trait]
+impl RunningServer for Running {
+    async fn connect(&mut self) -> Result<Connection, StartError> {
+        let ours = self.ours.take();
+        let ours = ours.ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
+        let (reader, writer) = tokio::io::split(ours);
+        Ok(Connection::pipes(reader, writer))
+    }
+
+    async fn end(self: Box<Self>) -> Result<(), String> {
+        self.serving.await.map_err(|error| format!("the server failed: {error}"))
+    }
+}

@@ -1,0 +1,98 @@
+//! A server that runs already, at a URL.
+
+use std::net::SocketAddr;
+
+use async_trait::async_trait;
+
+use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use crate::language::{Limits, Revision, Transport};
+
+/// A server that runs already, and that all cases share.
+#[derive(Clone, Debug)]
+pub struct UrlServer {
+    url: String,
+    transport: Transport,
+    revisions: Vec<Revision>,
+}
+
+impl UrlServer {
+    /// A server that speaks Streamable HTTP at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        let revisions = vec![Revision::V2025_11_25];
+        Self { url: url.into(), transport: Transport::Http, revisions }
+    }
+
+    /// The server speaks HTTP+SSE instead.
+    #[must_use]
+    pub fn over_sse(mut self) -> Self {
+        self.transport = Transport::Sse;
+        self
+    }
+
+    /// The revisions that scenarios run in; 2025-11-25 without this.
+    #[must_use]
+    pub fn with_revisions(mut self, revisions: Vec<Revision>) -> Self {
+        self.revisions = revisions;
+        self
+    }
+}
+
+#[async_trait]
+impl TestedServer for UrlServer {
+    fn limits(&self) -> Limits {
+        Limits::only(self.transport, self.revisions.clone())
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
+        start.check_is_plain()?;
+        let address = match host_and_port(&self.url) {
+            Some(place) => tokio::net::lookup_host(place).await?.next(),
+            None => None,
+        };
+        Ok(Box::new(Running { url: self.url.clone(), address }))
+    }
+}
+
+/// The host and the port of a plain `http` URL, for `http` steps.
+fn host_and_port(url: &str) -> Option<String> {
+    let rest = url.strip_prefix("http://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| {
+        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    Some(if has_port { authority.to_owned() } else { format!("{authority}:80") })
+}
+
+struct Running {
+    url: String,
+    address: Option<SocketAddr>,
+}
+
+#[async_trait]
+impl RunningServer for Running {
+    async fn connect(&mut self) -> Result<Connection, StartError> {
+        Ok(Connection::http(self.url.clone()))
+    }
+
+    fn http_address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    async fn end(self: Box<Self>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_url_is_its_host_and_port() {
+        let place = |url| host_and_port(url).unwrap_or_default();
+        assert_eq!(place("http://127.0.0.1:3001/mcp"), "127.0.0.1:3001");
+        assert_eq!(place("http://localhost/mcp"), "localhost:80");
+        assert_eq!(place("http://[::1]:8080"), "[::1]:8080");
+        assert_eq!(place("https://localhost/mcp"), "");
+    }
+}

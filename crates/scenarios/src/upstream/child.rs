@@ -1,0 +1,92 @@
+//! The child process: serves one upstream on standard input and output.
+
+use std::{fs, io, path::Path, process, sync::Arc};
+
+use marquetry_protocol::server::{Server, serve_pipe};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Journal, Spec, ToolSpec, server::Behaviour};
+
+/// The exit status after a crash that a scenario asked for.
+pub(super) const CRASHED: i32 = 70;
+
+/// What the runner tells a running upstream, one JSON object a line; each is answered with a blank
+/// line when it is done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Command {
+    Crash,
+    Tools(Vec<ToolSpec>),
+}
+
+/// Serves the upstream that the file describes on standard input and output, until its input ends.
+///
+/// # Errors
+/// When the file cannot be read, or standard input or output fails.
+pub async fn serve(spec: &Path) -> io::Result<()> {
+    let spec: Spec = serde_json::from_slice(&fs::read(spec)?)?;
+    let journal = Arc::new(Journal::open(spec.journal)?);
+    let (garbage, lines) = mpsc::unbounded_channel();
+    let behaviour = Behaviour::new(spec.name, spec.offer, journal, Some(garbage));
+    let server = Server::new(behaviour.clone());
+    if let Some(control) = spec.control {
+        let control = UnixStream::connect(control).await?;
+        tokio::spawn(obey(control, behaviour, server.clone()));
+    }
+    let (written, writer) = tokio::io::duplex(1 << 20);
+    let relay = tokio::spawn(relay(written, lines));
+    serve_pipe(&server, tokio::io::stdin(), writer, CancellationToken::new()).await?;
+    // Dropping the server drops the last sender of garbage, so that the relay comes to its end.
+    drop(server);
+    relay.await.map_err(io::Error::other)?
+}
+
+/// Does what the runner says. When the runner is gone there is nobody left to serve.
+async fn obey(control: UnixStream, behaviour: Behaviour, server: Server) {
+    let (reader, mut writer) = control.into_split();
+    let mut lines = BufReader::new(reader).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        match serde_json::from_str(&line) {
+            Ok(Command::Crash) => process::exit(CRASHED),
+            Ok(Command::Tools(tools)) => {
+                behaviour.set_tools(tools);
+                server.notifier().tools_changed();
+            }
+            Err(error) => eprintln!("upstream: the runner sent what makes no sense: {error}"),
+        }
+        if writer.write_all(b"\n").await.is_err() {
+            break;
+        }
+    }
+    process::exit(0);
+}
+
+/// Copies messages to standard output line by line, with garbage lines between them.
+async fn relay(
+    written: impl AsyncRead + Unpin,
+    mut garbage: mpsc::UnboundedReceiver<String>,
+) -> io::Result<()> {
+    let mut messages = BufReader::new(written);
+    let mut out = tokio::io::stdout();
+    let mut line = Vec::new();
+    loop {
+        tokio::select! {
+            // What is read when the other branch wins stays in `line`.
+            read = messages.read_until(b'\n', &mut line) => {
+                if read? == 0 && line.is_empty() {
+                    return Ok(());
+                }
+                out.write_all(&line).await?;
+                line.clear();
+            }
+            Some(text) = garbage.recv() => out.write_all(format!("{text}\n").as_bytes()).await?,
+        }
+        out.flush().await?;
+    }
+}

@@ -1,0 +1,176 @@
+//! Upstreams from the runner's side: started, told what happens to them, asked what they saw, ended.
+
+use std::{
+    fs, io,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use marquetry_protocol::server::{
+    Server,
+    http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, UnixListener, UnixStream},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Journal, Offer, Spec, ToolSpec, child::Command, server::Behaviour};
+
+/// How long an upstream may take to be there and to do what it is told.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An upstream that the gateway starts as a child process.
+pub(crate) struct StdioUpstream {
+    spec_file: PathBuf,
+    spec: Spec,
+    journal: Journal,
+    /// The control connection of the child that runs now.
+    running: watch::Receiver<Option<Arc<tokio::sync::Mutex<UnixStream>>>>,
+    accept: JoinHandle<()>,
+    /// What serves a specification, and its arguments before that.
+    program: (PathBuf, Vec<String>),
+}
+
+impl StdioUpstream {
+    /// Makes ready what a child will need, in `folder`.
+    pub(crate) fn new(
+        name: &str,
+        offer: Offer,
+        folder: &Path,
+        program: (PathBuf, Vec<String>),
+    ) -> io::Result<Self> {
+        let control = folder.join(format!("{name}.sock"));
+        let listener = UnixListener::bind(&control)?;
+        let (connections, running) = watch::channel(None);
+        let accept = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = connections.send(Some(Arc::new(tokio::sync::Mutex::new(stream))));
+            }
+        });
+        let journal = folder.join(format!("{name}.calls"));
+        let spec =
+            Spec { name: name.to_owned(), journal: journal.clone(), control: Some(control), offer };
+        let spec_file = folder.join(format!("{name}.json"));
+        fs::write(&spec_file, serde_json::to_vec(&spec)?)?;
+        Ok(Self { spec_file, spec, journal: Journal::open(journal)?, running, accept, program })
+    }
+
+    /// The program and the arguments that start it.
+    pub(crate) fn command(&self) -> (PathBuf, Vec<String>) {
+        let (program, mut arguments) = self.program.clone();
+        arguments.push(self.spec_file.to_string_lossy().into_owned());
+        (program, arguments)
+    }
+
+    /// Ends the running child without a word.
+    pub(crate) async fn crash(&self) -> io::Result<()> {
+        self.tell(&Command::Crash).await
+    }
+
+    /// Gives it other tools, which it announces.
+    pub(crate) async fn set_tools(&mut self, tools: Vec<ToolSpec>) -> io::Result<()> {
+        self.spec.offer.tools.clone_from(&tools);
+        // For the child that comes after a crash.
+        fs::write(&self.spec_file, serde_json::to_vec(&self.spec)?)?;
+        self.tell(&Command::Tools(tools)).await
+    }
+
+    pub(crate) fn calls(&self) -> io::Result<Vec<Value>> {
+        self.journal.calls()
+    }
+
+    /// Whether the last child has ended, or does so soon. Its control connection ends with it.
+    pub(crate) async fn has_ended(self) -> io::Result<()> {
+        let Some(stream) = self.running.borrow().clone() else { return Ok(()) };
+        let mut stream = stream.lock().await;
+        match timeout(PATIENCE, stream.read_u8()).await {
+            Ok(Err(_)) => Ok(()),
+            Ok(Ok(_)) => Err(io::Error::other("speaks without being spoken to")),
+            Err(_) => Err(io::Error::other("is still running")),
+        }
+    }
+
+    async fn tell(&self, command: &Command) -> io::Result<()> {
+        let told = timeout(PATIENCE, async {
+            let mut running = self.running.clone();
+            let stream = running
+                .wait_for(Option::is_some)
+                .await
+                .map_err(io::Error::other)?
+                .clone()
+                .ok_or_else(|| io::Error::other("it never ran"))?;
+            let mut stream = stream.lock().await;
+            let mut line = serde_json::to_vec(command)?;
+            line.push(b'\n');
+            stream.write_all(&line).await?;
+            // A blank line when it is done, or the end of a child that crashed as told.
+            match stream.read_u8().await {
+                Err(_) if !matches!(command, Command::Crash) => Err(io::Error::other("it ended")),
+                _ => Ok(()),
+            }
+        });
+        told.await.map_err(|_| io::Error::other("it did not obey in time"))?
+    }
+}
+
+impl Drop for StdioUpstream {
+    /// Without their control connections, children end.
+    fn drop(&mut self) {
+        self.accept.abort();
+    }
+}
+
+/// An upstream at a loopback address, inside this process.
+pub(crate) struct HttpUpstream {
+    url: String,
+    behaviour: Behaviour,
+    server: Server,
+    journal: Arc<Journal>,
+    stop: CancellationToken,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl HttpUpstream {
+    /// Starts it; `folder` takes its journal.
+    pub(crate) async fn start(name: &str, offer: Offer, folder: &Path) -> io::Result<Self> {
+        let journal = Arc::new(Journal::open(folder.join(format!("{name}.calls")))?);
+        let behaviour = Behaviour::new(name.to_owned(), offer, journal.clone(), None);
+        let server = Server::new(behaviour.clone());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}/mcp", listener.local_addr()?);
+        let endpoint = HttpEndpoint::new(server.clone(), HttpOptions::default());
+        let stop = CancellationToken::new();
+        let options =
+            ServeOptions { shutdown_grace: Duration::from_millis(100), ..ServeOptions::default() };
+        let task = tokio::spawn(serve(listener, endpoint, options, stop.clone()));
+        Ok(Self { url, behaviour, server, journal, stop, task })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Gives it other tools, which it announces.
+    pub(crate) fn set_tools(&self, tools: Vec<ToolSpec>) {
+        self.behaviour.set_tools(tools);
+        self.server.notifier().tools_changed();
+    }
+
+    pub(crate) fn calls(&self) -> io::Result<Vec<Value>> {
+        self.journal.calls()
+    }
+
+    pub(crate) async fn end(self) {
+        self.server.close_streams();
+        self.stop.cancel();
+        let _ = self.task.await;
+    }
+}

@@ -1,0 +1,252 @@
+//! The MCP server: lists its tools, writes down each call, sends what it was told to.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError,
+    server::{Handler, Reply, RequestContext, ServerDescription},
+    types::{
+        CallToolParams, Content, CreateMessageParams, ElicitParams, GetPromptParams,
+        GetPromptResult, Implementation, ListChanged, ListPromptsResult, ListResourcesResult,
+        ListToolsResult, Prompt, PromptMessage, ReadResourceParams, ReadResourceResult, Resource,
+        ResourceContents, ResourcesCapability, Role, SamplingMessage, ServerCapabilities,
+    },
+};
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::mpsc;
+
+use super::{
+    Journal, Offer, ToolSpec,
+    answer::{AnswerSpec, Send},
+};
+use crate::language::Question;
+
+/// An upstream's behaviour, shared by all of its connections.
+#[derive(Clone)]
+pub(super) struct Behaviour {
+    name: String,
+    tools: Arc<RwLock<Vec<ToolSpec>>>,
+    resources: Arc<BTreeMap<String, String>>,
+    prompts: Arc<BTreeMap<String, String>>,
+    journal: Arc<Journal>,
+    /// Takes lines that are not JSON-RPC to the pipe; there is none over HTTP.
+    garbage: Option<mpsc::UnboundedSender<String>>,
+}
+
+impl Behaviour {
+    pub(super) fn new(
+        name: String,
+        offer: Offer,
+        journal: Arc<Journal>,
+        garbage: Option<mpsc::UnboundedSender<String>>,
+    ) -> Self {
+        let Offer { tools, resources, prompts } = offer;
+        Self {
+            name,
+            tools: Arc::new(RwLock::new(tools)),
+            resources: Arc::new(resources),
+            prompts: Arc::new(prompts),
+            journal,
+            garbage,
+        }
+    }
+
+    /// Has other tools from now on.
+    pub(super) fn set_tools(&self, tools: Vec<ToolSpec>) {
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools;
+    }
+
+    fn next_answer(&self, params: &CallToolParams) -> Result<AnswerSpec, RpcError> {
+        let arguments = params
+            .arguments
+            .as_deref()
+            .map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()))
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        let tool = tools
+            .iter()
+            .find(|tool| tool.tool.name == params.name)
+            .ok_or_else(|| RpcError::invalid_params(format!("unknown tool '{}'", params.name)))?;
+        let before = self
+            .journal
+            .record(&params.name, &arguments)
+            .map_err(|error| RpcError::internal(error.to_string()))?;
+        tool.answers
+            .get(before)
+            .or(tool.answers.last())
+            .cloned()
+            .ok_or_else(|| RpcError::internal(format!("'{}' has no answer", params.name)))
+    }
+}
+
+#[async_trait]
+impl Handler for Behaviour {
+    fn describe(&self) -> ServerDescription {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = Some(ListChanged { list_changed: true });
+        if !self.resources.is_empty() {
+            capabilities.resources =
+                Some(ResourcesCapability { list_changed: false, subscribe: false });
+        }
+        if !self.prompts.is_empty() {
+            capabilities.prompts = Some(ListChanged { list_changed: false });
+        }
+        let info = Implementation::new(&self.name, "1.0.0");
+        ServerDescription { info, capabilities, instructions: None }
+    }
+
+    async fn list_tools(
+        &self,
+        _cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(ListToolsResult {
+            tools: tools.iter().map(|tool| tool.tool.clone()).collect(),
+            ..Default::default()
+        })
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        // Without a session the call comes again with what was answered, and it is still the same call.
+        let answer = match cx.carried::<AnswerSpec>()? {
+            Some(answer) => answer,
+            None => self.next_answer(&params)?,
+        };
+        if !answer.asks.is_empty() {
+            cx.carry(&answer)?;
+            let mut answers = Vec::new();
+            for (number, question) in answer.asks.iter().enumerate() {
+                answers.push(ask(cx, &format!("question {number}"), question).await?);
+            }
+            for (asked, answer) in answers {
+                self.journal
+                    .record_answer(asked, &answer)
+                    .map_err(|error| RpcError::internal(error.to_string()))?;
+            }
+        }
+        for step in 1..=answer.progress {
+            let (step, all) = (f64::from(step), f64::from(answer.progress));
+            cx.progress(step, Some(all), Some("on the way")).await;
+        }
+        tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
+        match answer.send {
+            Send::Result(text) => {
+                let raw = RawValue::from_string(text)
+                    .map_err(|error| RpcError::internal(error.to_string()))?;
+                Ok(Reply::raw(raw))
+            }
+            Send::Error { code, message } => Err(RpcError::new(code, message)),
+            Send::Crash => std::process::exit(super::child::CRASHED),
+            Send::Silence => {
+                let _told = GivenUp { journal: &self.journal, tool: &params.name };
+                cx.cancelled().await;
+                Err(RpcError::internal("cancelled"))
+            }
+            Send::Garbage(line) => {
+                if let Some(garbage) = &self.garbage {
+                    let _ = garbage.send(line);
+                }
+                cx.cancelled().await;
+                Err(RpcError::internal("cancelled"))
+            }
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        _cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        let resource =
+            |uri: &String| Resource { uri: uri.clone(), name: uri.clone(), ..Resource::default() };
+        Ok(ListResourcesResult {
+            resources: self.resources.keys().map(resource).collect(),
+            ..Default::default()
+        })
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        _cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let text = self.resources.get(&params.uri);
+        let text = text.ok_or_else(|| RpcError::resource_not_found(&params.uri))?.clone();
+        let contents =
+            ResourceContents { uri: params.uri, text: Some(text), ..ResourceContents::default() };
+        Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
+    }
+
+    async fn list_prompts(
+        &self,
+        _cursor: Option<&str>,
+        _cx: &RequestContext,
+    ) -> Result<ListPromptsResult, RpcError> {
+        let prompt = |name: &String| Prompt { name: name.clone(), ..Prompt::default() };
+        Ok(ListPromptsResult {
+            prompts: self.prompts.keys().map(prompt).collect(),
+            ..Default::default()
+        })
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptParams,
+        _cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let text = self
+            .prompts
+            .get(&params.name)
+            .ok_or_else(|| RpcError::invalid_params(format!("unknown prompt '{}'", params.name)))?;
+        let message = PromptMessage { role: Role::User, content: Content::text(text) };
+        Reply::json(&GetPromptResult { messages: vec![message], ..GetPromptResult::default() })
+    }
+}
+
+/// Asks the agent, and gives the method with the answer.
+async fn ask(
+    cx: &RequestContext,
+    key: &str,
+    question: &Question,
+) -> Result<(&'static str, Value), RpcError> {
+    if let Some(message) = &question.elicit {
+        let schema = json!({
+            "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"],
+        });
+        let answer = cx.elicit(key, &ElicitParams::form(message, schema)).await?;
+        return Ok(("elicit", json!(answer)));
+    }
+    if let Some(text) = &question.sample {
+        let params = CreateMessageParams {
+            messages: vec![SamplingMessage::user(text)],
+            max_tokens: 100,
+            ..CreateMessageParams::default()
+        };
+        return Ok(("sample", cx.sample(key, &params).await?.text().into()));
+    }
+    Ok(("roots", json!(cx.roots(key).await?.roots)))
+}
+
+/// Writes down that a call was given up, which drops whatever waits in it.
+struct GivenUp<'a> {
+    journal: &'a Journal,
+    tool: &'a str,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.journal.record_cancelled(self.tool) {
+            eprintln!("upstream: a cancelled call cannot be written down: {error}");
+        }
+    }
+}

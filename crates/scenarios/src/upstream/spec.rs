@@ -1,0 +1,97 @@
+//! What one upstream is told to be, ready to serve: all content read, generated and encoded.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::{AnswerError, AnswerSpec};
+use crate::language::{Source, SourceError, Tool, Upstream};
+
+/// An upstream over stdio, as its child process reads it from a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Where it writes down the calls that it gets.
+    pub journal: PathBuf,
+    /// The socket by which the runner tells it what happens to it; without one, nothing does.
+    #[serde(default)]
+    pub control: Option<PathBuf>,
+    /// What it has to offer.
+    pub offer: Offer,
+}
+
+/// What an upstream has to offer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    /// Its tools.
+    pub(crate) tools: Vec<ToolSpec>,
+    /// The texts of its resources, by URI.
+    pub(crate) resources: BTreeMap<String, String>,
+    /// The messages of its prompts, by name.
+    pub(crate) prompts: BTreeMap<String, String>,
+}
+
+impl Offer {
+    /// What a scenario gives; `folder` is where `file` paths start.
+    ///
+    /// # Errors
+    /// When content cannot be read or made.
+    pub fn new(given: &Upstream, folder: &Path) -> io::Result<Self> {
+        let texts = |given: &BTreeMap<String, Source>| {
+            let texts = given.iter().map(|(name, text)| Ok((name.clone(), text.text(folder)?)));
+            texts.collect::<Result<_, SourceError>>().map_err(io::Error::other)
+        };
+        Ok(Self {
+            tools: resolve_tools(&given.tools, folder).map_err(io::Error::other)?,
+            resources: texts(&given.resources)?,
+            prompts: texts(&given.prompts)?,
+        })
+    }
+}
+
+/// A tool and its answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToolSpec {
+    /// The tool as `tools/list` shows it.
+    pub(crate) tool: marquetry_protocol::types::Tool,
+    /// What the first call, the second, … are answered with; the last one serves all further ones.
+    pub(crate) answers: Vec<AnswerSpec>,
+}
+
+/// The tools of a scenario's upstream; `folder` is where `file` paths start.
+pub(crate) fn resolve_tools(
+    tools: &BTreeMap<String, Tool>,
+    folder: &Path,
+) -> Result<Vec<ToolSpec>, AnswerError> {
+    tools
+        .iter()
+        .map(|(name, given)| {
+            let tool = marquetry_protocol::types::Tool {
+                name: name.clone(),
+                description: given.description.clone(),
+                input_schema: given.input_schema.clone().unwrap_or_else(any_object),
+                output_schema: given.output_schema.clone(),
+                ..Default::default()
+            };
+            let answers = given
+                .answers()
+                .iter()
+                .map(|answer| AnswerSpec::new(answer, folder))
+                .collect::<Result<_, _>>()?;
+            Ok(ToolSpec { tool, answers })
+        })
+        .collect()
+}
+
+fn any_object() -> Value {
+    json!({ "type": "object" })
+}

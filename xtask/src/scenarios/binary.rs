@@ -1,0 +1,127 @@
+//! The server as its built program, a child of this process.
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use marquetry_scenarios::Transport;
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    sync::watch,
+    time::timeout,
+};
+
+use crate::{Failed, build_shared};
+
+/// How long the program may take to listen, and to end.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How much of what it says is kept for a failure's report.
+const KEPT_LINES: usize = 40;
+
+/// A running program.
+pub(crate) struct Binary {
+    child: Child,
+    pipes: Option<(ChildStdout, ChildStdin)>,
+    address: Option<SocketAddr>,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+/// Builds the program, without optimisation.
+pub(crate) fn build() -> Result<PathBuf, Failed> {
+    build_shared("--bin", "marquetry")
+}
+
+impl Binary {
+    /// Starts it with a configuration file.
+    pub(crate) async fn start(
+        program: &Path,
+        transport: Transport,
+        config: &Path,
+    ) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        let is_http = transport != Transport::Stdio;
+        let stdin = if is_http { Stdio::null() } else { Stdio::piped() };
+        let stdout = if is_http { Stdio::null() } else { Stdio::piped() };
+        command.arg(if is_http { "serve" } else { "stdio" }).arg("--config").arg(config);
+        if is_http {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child =
+            command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (found, mut address) = watch::channel(None);
+        if let Some(stderr) = child.stderr.take() {
+            let said = said.clone();
+            tokio::spawn(async move {
+                let mut lines = BufReader::new(stderr).lines();
+                while let Ok(Some(line)) = lines.next_line().await {
+                    if let Some(address) = listening_address(&line) {
+                        let _ = found.send(Some(address));
+                    }
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    said.push(line);
+                    let more = said.len().saturating_sub(KEPT_LINES);
+                    said.drain(..more);
+                }
+            });
+        }
+        let pipes = child.stdout.take().zip(child.stdin.take());
+        let mut binary = Self { child, pipes, address: None, said };
+        if is_http {
+            let listening = timeout(PATIENCE, address.wait_for(Option::is_some)).await;
+            binary.address = match listening {
+                Ok(Ok(address)) => *address,
+                _ => return Err(format!("it does not listen; it says:\n{}", binary.said())),
+            };
+        }
+        Ok(binary)
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.address.ok_or_else(|| io::Error::other("the server does not serve HTTP"))
+    }
+
+    /// Its standard output and input, to take once.
+    pub(crate) fn pipes(&mut self) -> Option<(ChildStdout, ChildStdin)> {
+        self.pipes.take()
+    }
+
+    /// Ends it as a person would: SIGTERM over HTTP; over stdio its input has ended by now.
+    pub(crate) async fn end(mut self) -> Result<(), String> {
+        if self.address.is_some()
+            && let Some(id) = self.child.id()
+        {
+            let status = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
+            status.map_err(|error| format!("kill: {error}"))?;
+        }
+        match timeout(PATIENCE, self.child.wait()).await {
+            Ok(Ok(status)) if status.success() => Ok(()),
+            Ok(Ok(status)) => {
+                Err(format!("the server ended with {status}; it says:\n{}", self.said()))
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => {
+                let _ = self.child.kill().await;
+                Err(format!("the server did not end when asked; it says:\n{}", self.said()))
+            }
+        }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+}
+
+/// The address in the line that says where the server listens.
+pub(crate) fn listening_address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once(" listens on http://")?;
+    rest.split_once("/mcp")?.0.parse().ok()
+}

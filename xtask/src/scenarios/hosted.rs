@@ -1,0 +1,96 @@
+//! The server as a library, inside this process, on a real socket or on real pipes.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
+
+use marquetry::{App, Config};
+use marquetry_artifacts::{ArtifactStore, DirectoryOptions, DirectoryStore, MemoryStore};
+use marquetry_scenarios::given::StoreFault;
+use tokio::{
+    net::{TcpListener, unix::pipe},
+    task::JoinHandle,
+};
+
+use super::store::{FaultyStore, Sabotage};
+
+/// A server in this process.
+pub(crate) struct Hosted {
+    app: App,
+    address: Option<SocketAddr>,
+    serving: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Hosted {
+    /// Starts it from its configuration, as the program does; only faults of the store, a sabotaged one
+    /// included, come from outside.
+    pub(crate) async fn start(
+        config: &str,
+        faults: &[StoreFault],
+        sabotage: Option<Sabotage>,
+    ) -> Result<Self, String> {
+        let config = Config::from_toml(config, "the scenario's configuration")
+            .map_err(|error| error.to_string())?;
+        let sabotage = sabotage.filter(|sabotage| sabotage.is_of_store());
+        let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() && sabotage.is_none() {
+            None
+        } else {
+            let inner: Arc<dyn ArtifactStore> = match &config.artifacts.directory {
+                None => Arc::new(MemoryStore::default()),
+                Some(path) => Arc::new(
+                    DirectoryStore::open(path, DirectoryOptions::default())
+                        .map_err(|error| error.to_string())?,
+                ),
+            };
+            Some(Arc::new(FaultyStore::new(inner, faults, sabotage)))
+        };
+        let builder = App::builder(config);
+        let builder = match store {
+            Some(store) => builder.store(store),
+            None => builder,
+        };
+        let app = builder.start().await.map_err(|error| error.to_string())?;
+        Ok(Self { app, address: None, serving: None })
+    }
+
+    /// Serves HTTP on a free port.
+    pub(crate) async fn serve_http(&mut self) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let app = self.app.clone();
+        self.serving = Some(tokio::spawn(async move { app.serve_http(listener).await }));
+        self.address = Some(address);
+        Ok(address)
+    }
+
+    /// Serves one client on pipes; the ends for the client.
+    pub(crate) fn serve_stdio(&mut self) -> io::Result<(pipe::Receiver, pipe::Sender)> {
+        let (to_server, input) = pipe::pipe()?;
+        let (output, from_server) = pipe::pipe()?;
+        let app = self.app.clone();
+        self.serving = Some(tokio::spawn(async move { app.serve_stdio(input, output).await }));
+        Ok((from_server, to_server))
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// What `/healthz` would say.
+    pub(crate) fn health(&self) -> serde_json::Value {
+        self.app.health()
+    }
+
+    pub(crate) async fn end(self) -> Result<(), String> {
+        self.app.shutdown().await;
+        match self.serving {
+            None => Ok(()),
+            Some(serving) => serving
+                .await
+                .map_err(|error| format!("the server failed: {error}"))?
+                .map_err(|error| format!("the server failed: {error}")),
+        }
+    }
+}

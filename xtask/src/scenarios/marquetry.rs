@@ -1,0 +1,251 @@
+//! Marquetry as the server that scenarios run against: the library in this process, or the built program.
+
+use std::{
+    env,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use marquetry_llm::{ProviderAnswer, ScriptedProvider};
+use marquetry_scenarios::{
+    Cell, Connection, RunningServer, Start, StartError, Store, TestedServer, Transport,
+    given::ModelAnswer,
+    plain_http::{Exchange, exchange},
+};
+use serde_json::{Value, json};
+
+use super::{
+    binary::Binary,
+    damage::{Proxy, Side},
+    hosted::Hosted,
+    store::Sabotage,
+};
+
+/// The seed of names and the time, where a scenario gives none.
+const SEED: u64 = 7;
+const CLOCK: &str = "2026-01-01T00:00:00Z";
+
+/// Which server a case runs against.
+#[derive(Clone, Debug)]
+pub(super) enum ServerKind {
+    /// The library, in this process, on real sockets and pipes, perhaps with a defect put into it.
+    InProcess(Option<Sabotage>),
+    /// This program, as a child.
+    Binary(PathBuf),
+}
+
+/// What is the same for all cases of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) server: ServerKind,
+    /// Whether knowledge is kept in a PostgreSQL; in a file otherwise.
+    pub(super) postgres: bool,
+}
+
+/// A Marquetry that runs for one case.
+struct Running {
+    server: Server,
+    cell: Cell,
+    /// Puts a defect between the server and those who ask it.
+    sabotage: Option<Sabotage>,
+    /// Damage what the agent, and what requests that a scenario writes itself, say and hear.
+    proxies: Option<(Proxy, Proxy)>,
+    /// What the server's chat model is.
+    model: Option<ScriptedProvider>,
+}
+
+enum Server {
+    Hosted(Hosted),
+    Binary(Box<Binary>),
+}
+
+#[async_trait]
+impl TestedServer for Setting {
+    fn upstream_program(&self) -> Option<(PathBuf, Vec<String>)> {
+        Some((env::current_exe().ok()?, vec!["upstream".to_owned()]))
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
+        let model = match &start.given.model {
+            Some(answers) => Some(ScriptedProvider::start(answers.iter().map(model_answer)).await?),
+            None => None,
+        };
+        let database = if self.postgres {
+            let missing = "no PostgreSQL is installed; tests/postgres/install does it";
+            let url = test_postgres::database().await;
+            url.ok_or_else(|| StartError::Skip(missing.to_owned()))?.into()
+        } else {
+            start.folder.join("knowledge.db")
+        };
+        let config = config(&start, model.as_ref(), &database)?;
+        let (server, sabotage) = match &self.server {
+            ServerKind::InProcess(sabotage) => {
+                let damages_http = sabotage.filter(|sabotage| !sabotage.is_of_store());
+                if damages_http.is_some() && start.cell.transport == Transport::Stdio {
+                    return Err(StartError::Skip(
+                        "this defect is put into HTTP, and there is none over stdio".into(),
+                    ));
+                }
+                let hosted = Hosted::start(&config, &start.given.store, *sabotage).await;
+                (Server::Hosted(hosted.map_err(StartError::Failed)?), damages_http)
+            }
+            ServerKind::Binary(_) if !start.given.store.is_empty() => {
+                return Err(StartError::Skip(
+                    "faults of the store can only be put into a server in this process".into(),
+                ));
+            }
+            ServerKind::Binary(program) => {
+                let file = start.folder.join("marquetry.toml");
+                std::fs::write(&file, &config)?;
+                let binary = Binary::start(program, start.cell.transport, &file).await;
+                (Server::Binary(Box::new(binary.map_err(StartError::Failed)?)), None)
+            }
+        };
+        Ok(Box::new(Running { server, cell: start.cell, sabotage, proxies: None, model }))
+    }
+}
+
+#[async_trait]
+impl RunningServer for Running {
+    async fn connect(&mut self) -> Result<Connection, StartError> {
+        let address = match &mut self.server {
+            Server::Hosted(hosted) if self.cell.transport == Transport::Stdio => {
+                let (reader, writer) = hosted.serve_stdio()?;
+                return Ok(Connection::pipes(reader, writer));
+            }
+            Server::Hosted(hosted) => {
+                let address = hosted.serve_http().await?;
+                match self.sabotage {
+                    Some(defect) => {
+                        let agent = Proxy::start(address, defect, Side::Agent).await?;
+                        let http = Proxy::start(address, defect, Side::Http).await?;
+                        let address = agent.address;
+                        self.proxies = Some((agent, http));
+                        address
+                    }
+                    None => address,
+                }
+            }
+            Server::Binary(binary) => match binary.pipes() {
+                Some((reader, writer)) => return Ok(Connection::pipes(reader, writer)),
+                None => binary.address()?,
+            },
+        };
+        // Nothing but HTTP+SSE is spoken at the second.
+        let path = if self.cell.transport == Transport::Http { "mcp" } else { "sse" };
+        Ok(Connection::http(format!("http://{address}/{path}")))
+    }
+
+    fn http_address(&self) -> Option<SocketAddr> {
+        if let Some((_, http)) = &self.proxies {
+            return Some(http.address);
+        }
+        match &self.server {
+            Server::Hosted(hosted) => hosted.address(),
+            Server::Binary(binary) => binary.address().ok(),
+        }
+    }
+
+    async fn complaint(&self) -> Option<Value> {
+        let health = match &self.server {
+            Server::Hosted(hosted) => hosted.health(),
+            Server::Binary(binary) => {
+                let get = Exchange {
+                    method: "GET".into(),
+                    path: "/healthz".into(),
+                    ..Exchange::default()
+                };
+                exchange(binary.address().ok()?, get).await.ok()?["body"].clone()
+            }
+        };
+        (health["status"] != "ok").then_some(health)
+    }
+
+    fn model_requests(&self) -> Vec<Value> {
+        let requests = self.model.iter().flat_map(ScriptedProvider::requests);
+        requests.map(|request| request.body).collect()
+    }
+
+    async fn end(self: Box<Self>) -> Result<(), String> {
+        drop(self.proxies);
+        match self.server {
+            Server::Hosted(hosted) => hosted.end().await,
+            Server::Binary(binary) => binary.end().await,
+        }
+    }
+}
+
+fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
+    let ModelAnswer { says, status, message, garbage, silence: _, delay, pace } = answer;
+    let answered = match (says, status, garbage) {
+        (Some(text), ..) => ProviderAnswer::text(text),
+        (_, Some(status), _) => ProviderAnswer::error(*status, [], message),
+        (.., Some(garbage)) => ProviderAnswer::http(200, [("content-type", "text/html")], garbage),
+        _ => ProviderAnswer::silence(),
+    };
+    let answered = answered.after(delay.map_or(Duration::ZERO, |delay| delay.0));
+    answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
+}
+
+/// The server's configuration as TOML: what every case needs, and over it what the scenario says.
+fn config(
+    start: &Start<'_>,
+    model: Option<&ScriptedProvider>,
+    database: &Path,
+) -> Result<String, StartError> {
+    let Start { given, folder, .. } = start;
+    let artifacts = match start.cell.store {
+        Store::Memory => json!({ "store": "memory" }),
+        Store::Directory => json!({ "store": "directory", "directory": folder.join("artifacts") }),
+    };
+    let mut config = json!({
+        "artifacts": artifacts,
+        "knowledge": { "database": database },
+        // A busy machine may take its time to start a process.
+        "gateway": { "list_wait_ms": 30_000 },
+        "testing": {
+            "seed": given.seed.unwrap_or(SEED),
+            "clock": given.clock.as_deref().unwrap_or(CLOCK),
+        },
+        "mcp_servers": start.upstreams,
+    });
+    if let Some(model) = model {
+        config["knowledge"]["chat"] = json!({ "provider": "custom", "model": "small-model", "base_url": model.base_url(), "retries": 0 });
+    }
+    merge(&mut config, &Value::Object(given.config.clone()));
+    toml::to_string(&config)
+        .map_err(|error| StartError::Failed(format!("the configuration: {error}")))
+}
+
+/// Lays `over` on `base`, mapping by mapping.
+fn merge(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_are_laid_over_key_by_key() {
+        let mut base = json!({"a": {"x": 1, "y": 2}, "b": [1]});
+        merge(&mut base, &json!({"a": {"y": 3, "z": {"w": 4}}, "b": [2]}));
+        assert_eq!(base, json!({"a": {"x": 1, "y": 3, "z": {"w": 4}}, "b": [2]}));
+    }
+
+    #[test]
+    fn the_configuration_is_toml() {
+        let text = toml::to_string(&json!({"a": {"b": {"c": 1}}, "d": "x"})).unwrap();
+        let again: toml::Table = text.parse().unwrap();
+        assert_eq!(again["a"]["b"]["c"].as_integer(), Some(1));
+    }
+}

@@ -1,0 +1,125 @@
+//! `cargo xtask test-scenarios`: runs every scenario in every cell of its matrix, against a real
+//! server over a real transport.
+
+mod binary;
+mod damage;
+mod hosted;
+mod marquetry;
+mod store;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::{Args, ValueEnum};
+use marquetry_scenarios::{Filter, Limits, Rules, Suite, TestedServer};
+
+pub(crate) use self::binary::{build as build_binary, listening_address};
+use self::{
+    marquetry::{ServerKind, Setting},
+    store::Sabotage,
+};
+use crate::{Failed, root};
+
+/// Options of `test-scenarios`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Runs the cases whose name (id/transport/revision/store) or file contains one of these, or
+    /// whose seed is one of these (000 is all of seed 000, 000/2.1 all of its section 2.1).
+    filter: Vec<String>,
+    /// FILTER is a whole name or seed.
+    #[arg(long)]
+    exact: bool,
+    /// Of these cases, runs those whose transport/revision/store contains this.
+    #[arg(long, value_name = "CELL")]
+    cell: Option<String>,
+    /// Lists the cases and runs none.
+    #[arg(long)]
+    list: bool,
+    /// How the outcome is written.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Cases at a time; the number of processors unless said.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Writes the outcome into FILE in the chosen format, and as text to standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Runs the built server as a child process: PATH, or a fresh debug build without it.
+    #[arg(long, value_name = "PATH", require_equals = true)]
+    binary: Option<Option<PathBuf>>,
+    /// Keeps knowledge in a PostgreSQL of the run's own instead of a file.
+    #[arg(long)]
+    postgres: bool,
+    /// Puts a defect into the server's store, or into what the server says and hears over HTTP: scenarios
+    /// that it touches must fail, and those that do not prove too little.
+    #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
+    sabotage: Option<Sabotage>,
+    /// The longest that one case may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    time_limit: u64,
+}
+
+/// How outcomes are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people; ends with cargo's `test result:` line.
+    #[default]
+    Text,
+    /// A JSON array with one object a case.
+    Json,
+    /// JUnit's XML.
+    Junit,
+}
+
+impl From<Format> for marquetry_scenarios::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+            Format::Junit => Self::Junit,
+        }
+    }
+}
+
+/// Runs the scenarios. Fails when one of them does, or none was to be run.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let rules = Rules { artifacts_must_be_said: true };
+    let places = [root().join("tests/scenarios")];
+    let suite = Suite::load(&root(), &places, rules, &Limits::default()).map_err(|errors| {
+        for error in &errors {
+            eprintln!("{error}\n");
+        }
+        Failed::new(format!("{} of the scenario files cannot be used", errors.len()))
+    })?;
+    let suite = suite.filtered(&Filter {
+        words: &options.filter,
+        exact: options.exact,
+        cell: options.cell.as_deref(),
+    });
+    if suite.cases().is_empty() {
+        return Err(Failed::new(format!(
+            "no case matches `{}`; `--list` shows all {}",
+            options.filter.join(" "),
+            suite.total()
+        )));
+    }
+    let format = options.format.into();
+    if options.list {
+        suite.list(format);
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let server = match &options.binary {
+        None => ServerKind::InProcess(options.sabotage),
+        Some(None) => ServerKind::Binary(binary::build()?),
+        Some(Some(path)) => ServerKind::Binary(path.clone()),
+    };
+    let server: Arc<dyn TestedServer> = Arc::new(Setting { server, postgres: options.postgres });
+    let mut how = marquetry_scenarios::Options::default();
+    how.jobs = options.jobs.unwrap_or(how.jobs);
+    how.time_limit = Duration::from_secs(options.time_limit);
+    how.prints = options.format == Format::Text || options.report.is_some();
+    how.rerun = "cargo xtask test-scenarios --exact".to_owned();
+    let outcome = suite.run(&server, &how)?;
+    outcome.write(format, options.report.as_deref())?;
+    Ok(if outcome.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
