@@ -12,6 +12,7 @@ pub(super) struct Exceptions {
 /// The crates that the cut of the house has not reached, with what `cargo xtask house` counted when it began.
 /// Lower a number when a crate gets better.
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[
+    ("extract", Exceptions { lines: 0, circular_modules: 15 }),
     ("protocol", Exceptions { lines: 25_500, circular_modules: 33 }),
     ("server", Exceptions { lines: 25_500, circular_modules: 16 }),
     ("xtask", Exceptions { lines: 14_500, circular_modules: 6 }),

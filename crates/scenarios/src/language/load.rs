@@ -252,9 +252,14 @@ mod tests {
     #[test]
     fn the_guides_example_is_a_scenario() {
         let guide = include_str!("../../README.md");
-        let (_, rest) = guide.split_once("```yaml\n").unwrap();
-        let (example, _) = rest.split_once("```").unwrap();
-        let scenario = parse(example, "README.md").unwrap();
+        let examples: Vec<&str> = guide.split("```yaml\n").skip(1).collect();
+        assert_eq!(examples.len(), 2);
+        let example = |number: usize| {
+            let (example, _) = examples[number].split_once("```").unwrap();
+            parse(example, "README.md").unwrap()
+        };
+        assert_eq!(check::check(&example(0), "adds", Rules::default()), []);
+        let scenario = example(1);
         assert_eq!(
             check::check(&scenario, "small_image_is_saved", Rules { artifacts_must_be_said: true }),
             []

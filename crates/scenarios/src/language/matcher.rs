@@ -49,8 +49,6 @@ pub(crate) enum Op {
     SameStart(SameStart),
     /// Base64 of exactly this content.
     Base64(Source),
-    /// A string whose UTF-8 has this digest, in lower-case hexadecimal.
-    Sha256(String),
     /// The UTF-8 length of a string.
     Bytes(Bounds<ByteSize>),
     /// How many characters, items or keys.
@@ -63,9 +61,6 @@ pub(crate) enum Op {
     Each(Matcher),
     /// A string that is JSON and matches.
     Json(Matcher),
-    /// Values deeper down, by JSON pointer.
-    At(Vec<(String, Matcher)>),
-    Type(JsonType),
     Not(Matcher),
     AnyOf(Vec<Matcher>),
     All(Vec<Matcher>),
@@ -90,19 +85,6 @@ pub(crate) struct Bounds<T> {
     pub(crate) max: Option<T>,
 }
 
-/// The types of JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum JsonType {
-    Null,
-    Boolean,
-    Number,
-    Integer,
-    String,
-    Array,
-    Object,
-}
-
 /// A regular expression, compiled once to be sure that it is one. It may hold captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(pub(crate) String);
@@ -117,15 +99,12 @@ const OPERATORS: &[&str] = &[
     "$text",
     "$same_start",
     "$base64",
-    "$sha256",
     "$bytes",
     "$length",
     "$range",
     "$includes",
     "$each",
     "$json",
-    "$at",
-    "$type",
     "$not",
     "$any_of",
     "$all",
@@ -162,20 +141,12 @@ impl Op {
             "$text" => Self::Text(map.next_value()?),
             "$same_start" => Self::SameStart(map.next_value()?),
             "$base64" => Self::Base64(map.next_value()?),
-            "$sha256" => Self::Sha256(map.next_value()?),
             "$bytes" => Self::Bytes(map.next_value()?),
             "$length" => Self::Length(map.next_value()?),
             "$range" => Self::Range(map.next_value()?),
             "$includes" => Self::Includes(map.next_value()?),
             "$each" => Self::Each(map.next_value()?),
             "$json" => Self::Json(map.next_value()?),
-            "$at" => match map.next_value()? {
-                Matcher::Map(pointers) if pointers.iter().all(|(key, _)| is_pointer(key)) => {
-                    Self::At(pointers)
-                }
-                _ => return Err(de::Error::custom("`$at` needs JSON pointers such as `/a/0`")),
-            },
-            "$type" => Self::Type(map.next_value()?),
             "$not" => Self::Not(map.next_value()?),
             "$any_of" => Self::AnyOf(map.next_value()?),
             "$all" => Self::All(map.next_value()?),
@@ -189,8 +160,7 @@ impl Op {
             Self::Exact(template) => template.names(found),
             Self::Regex(Pattern(text))
             | Self::StartsWith(text)
-            | Self::EndsWith(text)
-            | Self::Sha256(text) => found.extend(vars::names(text)),
+            | Self::EndsWith(text) => found.extend(vars::names(text)),
             Self::Mentions(texts) | Self::Lacks(texts) => {
                 found.extend(texts.iter().flat_map(|text| vars::names(text)));
             }
@@ -198,14 +168,12 @@ impl Op {
                 items.iter().for_each(|item| item.names(found));
             }
             Self::Each(one) | Self::Json(one) | Self::Not(one) => one.names(found),
-            Self::At(pointers) => pointers.iter().for_each(|(_, one)| one.names(found)),
             Self::Text(_)
             | Self::SameStart(_)
             | Self::Base64(_)
             | Self::Bytes(_)
             | Self::Length(_)
             | Self::Range(_)
-            | Self::Type(_)
             | Self::Absent(_) => {}
         }
     }
@@ -242,7 +210,6 @@ impl fmt::Display for Op {
                 write!(f, "$same_start: {{of: {}, bytes: {}}}", start.of, start.bytes.0)
             }
             Self::Base64(source) => write!(f, "$base64: {source}"),
-            Self::Sha256(digest) => write!(f, "$sha256: {digest}"),
             Self::Bytes(Bounds { min, max }) => {
                 let [min, max] = [min, max].map(|bound| bound.map(|size| size.0));
                 write!(f, "$bytes: {}", Bounds { min, max })
@@ -252,8 +219,6 @@ impl fmt::Display for Op {
             Self::Includes(items) => write!(f, "$includes: [{}]", List(items)),
             Self::Each(item) => write!(f, "$each: {item}"),
             Self::Json(matcher) => write!(f, "$json: {matcher}"),
-            Self::At(pointers) => write!(f, "$at: {}", Matcher::Map(pointers.clone())),
-            Self::Type(json_type) => write!(f, "$type: {json_type}"),
             Self::Not(matcher) => write!(f, "$not: {matcher}"),
             Self::AnyOf(matchers) => write!(f, "$any_of: [{}]", List(matchers)),
             Self::All(matchers) => write!(f, "$all: [{}]", List(matchers)),
@@ -271,12 +236,6 @@ impl<T: fmt::Display + PartialEq> fmt::Display for Bounds<T> {
             (None, Some(max)) => write!(f, "{{max: {max}}}"),
             (None, None) => f.write_str("{}"),
         }
-    }
-}
-
-impl fmt::Display for JsonType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -449,7 +408,6 @@ impl JsonSchema for Matcher {
         let source = generator.subschema_for::<Source>();
         let template = generator.subschema_for::<Template>();
         let same_start = generator.subschema_for::<SameStart>();
-        let json_type = generator.subschema_for::<JsonType>();
         let size = generator.subschema_for::<ByteSize>();
         let list = json_schema!({ "type": "array", "items": this });
         let texts = json_schema!({ "type": "array", "items": { "type": "string" } });
@@ -484,15 +442,12 @@ impl JsonSchema for Matcher {
                         "$text": source,
                         "$same_start": same_start,
                         "$base64": source,
-                        "$sha256": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
                         "$bytes": bounds(&size),
                         "$length": bounds(&json_schema!({ "type": "integer", "minimum": 0 })),
                         "$range": bounds(&json_schema!({ "type": "number" })),
                         "$includes": list,
                         "$each": this,
                         "$json": this,
-                        "$at": { "type": "object", "additionalProperties": this },
-                        "$type": json_type,
                         "$not": this,
                         "$any_of": list,
                         "$all": list,
@@ -550,8 +505,6 @@ mod tests {
             let value = match *name {
                 "$mentions" | "$lacks" | "$includes" | "$any_of" | "$all" => "[]",
                 "$bytes" | "$length" | "$range" => "1",
-                "$at" => "{/a: 1}",
-                "$type" => "string",
                 "$same_start" => "{of: x, bytes: 1}",
                 "$absent" => "true",
                 _ => "x",
@@ -565,9 +518,9 @@ mod tests {
         for yaml in [
             r#"{a: [1, null, "x"], b: {$absent: true}}"#,
             r#"{$starts_with: "a", $length: {max: 9}, $bytes: 2048}"#,
-            r#"{$any_of: [{$regex: "^a$"}, {$not: {$type: integer}}], $mentions: ["b", "c"]}"#,
+            r#"{$any_of: [{$regex: "^a$"}, {$not: {$length: 3}}], $mentions: ["b", "c"]}"#,
             r#"{$exact: {a: ["${b}", {$text: "c"}]}}"#,
-            r#"{$at: {/a/0: 1}, $each: {$range: {min: 0.5, max: 2}}}"#,
+            r#"{$each: {$range: {min: 0.5, max: 2}}}"#,
         ] {
             assert_eq!(parse(yaml).to_string(), yaml);
         }
@@ -591,8 +544,6 @@ mod tests {
             ("{$regex: a, b: 1}", "either `$operators` or plain keys"),
             ("{$length: {}}", "bounds need"),
             ("{$length: {most: 1}}", "most"),
-            ("{$at: {a: 1}}", "JSON pointers"),
-            ("{$type: text}", "text"),
         ] {
             let error = serde_yaml::from_str::<Matcher>(yaml).unwrap_err().to_string();
             assert!(error.contains(want), "{yaml}: {error}");

@@ -1,6 +1,6 @@
 //! The matrix: one scenario runs once for every transport, revision and store.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -121,7 +121,12 @@ impl Place for Transport {
 }
 
 impl Place for Revision {
-    const ALL: &'static [Self] = &[
+    const ALL: &'static [Self] = &Self::EACH;
+}
+
+impl Revision {
+    /// Each revision, the oldest first.
+    pub const EACH: [Self; 6] = [
         Self::V2024_10_07,
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -129,6 +134,19 @@ impl Place for Revision {
         Self::V2025_11_25,
         Self::V2026_07_28,
     ];
+}
+
+/// Reads the date.
+impl FromStr for Revision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::EACH.into_iter().find(|revision| revision.to_string() == text);
+        found.ok_or_else(|| {
+            let known = Self::EACH.map(|revision| revision.to_string()).join(", ");
+            format!("no revision `{text}`; there are {known}")
+        })
+    }
 }
 
 impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {

@@ -13,3 +13,39 @@ pub fn schema() -> String {
     text.push('\n');
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The README describes the language, and no more than it has.
+    #[test]
+    fn the_readme_names_every_key_and_matcher() {
+        fn keys(schema: &Value, found: &mut BTreeSet<String>) {
+            match schema {
+                Value::Object(members) => {
+                    if let Some(Value::Object(properties)) = members.get("properties") {
+                        found.extend(properties.keys().cloned());
+                    }
+                    members.values().for_each(|value| keys(value, found));
+                }
+                Value::Array(items) => items.iter().for_each(|value| keys(value, found)),
+                _ => {}
+            }
+        }
+        let mut known = BTreeSet::new();
+        keys(&serde_json::from_str(&schema()).unwrap(), &mut known);
+        let readme = include_str!("../../README.md");
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+        let words: BTreeSet<&str> = readme.split(|c| !is_word(c)).collect();
+        let missing: Vec<&String> = known.iter().filter(|key| !words.contains(key.as_str())).collect();
+        assert!(missing.is_empty(), "not in the README: {missing:?}");
+        let matchers = words.iter().filter(|word| word.len() > 1 && word.starts_with('$'));
+        let unknown: Vec<_> = matchers.filter(|word| !known.contains(**word)).collect();
+        assert!(unknown.is_empty(), "in the README, and not in the language: {unknown:?}");
+    }
+}

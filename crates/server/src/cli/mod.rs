@@ -20,6 +20,7 @@ mod records;
 mod search;
 mod serve;
 mod terminal;
+mod test;
 
 use std::{
     ffi::OsString,
@@ -70,6 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Index(arguments) => index::index(&arguments),
         Command::Search(arguments) => search::search(&arguments),
         Command::Records(arguments) => records::records(&arguments),
+        Command::Test(arguments) => test::test(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
         #[cfg(target_os = "linux")]
@@ -196,6 +198,16 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(records::RecordsArgs),
+    /// Test an MCP server by scenarios in YAML.
+    ///
+    /// The server is a command that speaks over standard input and output, started anew for each case, or a URL.
+    #[command(after_help = "\
+Examples:
+  marquetry test tests/ -- node build/index.js
+  marquetry test tests/adds.yaml --url http://127.0.0.1:3001/mcp
+  marquetry test tests/ --revision 2025-06-18 --revision 2026-07-28 -- target/debug/adder
+  marquetry test tests/ --format junit --report tests.xml -- node build/index.js")]
+    Test(test::TestArgs),
     /// Print a script that completes this command line in a shell.
     #[command(after_help = "\
 Examples:
