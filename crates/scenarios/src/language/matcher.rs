@@ -158,9 +158,9 @@ impl Op {
     fn names<'a>(&'a self, found: &mut Vec<&'a str>) {
         match self {
             Self::Exact(template) => template.names(found),
-            Self::Regex(Pattern(text))
-            | Self::StartsWith(text)
-            | Self::EndsWith(text) => found.extend(vars::names(text)),
+            Self::Regex(Pattern(text)) | Self::StartsWith(text) | Self::EndsWith(text) => {
+                found.extend(vars::names(text))
+            }
             Self::Mentions(texts) | Self::Lacks(texts) => {
                 found.extend(texts.iter().flat_map(|text| vars::names(text)));
             }
