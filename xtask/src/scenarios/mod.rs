@@ -118,6 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     how.jobs = options.jobs.unwrap_or(how.jobs);
     how.time_limit = Duration::from_secs(options.time_limit);
     how.prints = options.format == Format::Text || options.report.is_some();
+    how.counts_panics = true;
     how.rerun = "cargo xtask test-scenarios --exact".to_owned();
     let outcome = suite.run(&server, &how)?;
     outcome.write(format, options.report.as_deref())?;

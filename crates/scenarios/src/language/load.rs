@@ -92,10 +92,8 @@ fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<Loaded, LoadError
     let file = path
         .strip_prefix(root)
         .unwrap_or(path)
-        .components()
-        .map(|part| part.as_os_str().to_string_lossy())
-        .collect::<Vec<_>>()
-        .join("/");
+        .to_string_lossy()
+        .replace(std::path::MAIN_SEPARATOR, "/");
     let text = fs::read_to_string(path).map_err(|error| LoadError(format!("{file}: {error}")))?;
     let scenario = parse(&text, &file)?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

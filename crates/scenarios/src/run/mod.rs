@@ -54,6 +54,9 @@ pub struct Options {
     pub time_limit: Duration,
     /// Prints a line for each case that has ended, and a bar on a terminal.
     pub prints: bool,
+    /// Panics in this process, also on other threads, make the outcome a failure: those of a server in it, above all.
+    /// Off by default, since other tests of the process may panic on purpose.
+    pub counts_panics: bool,
     /// The command that a case's name is added to, to run it alone; for reports.
     pub rerun: String,
 }
@@ -64,6 +67,7 @@ impl Default for Options {
             jobs: thread::available_parallelism().map_or(1, usize::from),
             time_limit: Duration::from_secs(60),
             prints: false,
+            counts_panics: false,
             rerun: "marquetry test --exact".to_owned(),
         }
     }
@@ -116,12 +120,12 @@ impl Suite {
         report::list(&self.cases, format);
     }
 
-    /// Runs the cases, some side by side. Panics in this process, also on other threads, make the outcome a failure.
+    /// Runs the cases, some side by side.
     ///
     /// # Errors
     /// When no runtime can be started.
     pub fn run(self, server: &Arc<dyn TestedServer>, options: &Options) -> io::Result<Outcome> {
-        let panics = count_panics();
+        let panics = if options.counts_panics { count_panics() } else { Arc::default() };
         let started = Instant::now();
         let filtered_out = self.total - self.cases.len();
         let finished = run_all(self.cases, server, options)?;
