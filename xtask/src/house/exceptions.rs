@@ -13,9 +13,9 @@ pub(super) struct Exceptions {
 /// Lower a number when a crate gets better.
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[
     ("extract", Exceptions { lines: 0, circular_modules: 15 }),
-    ("protocol", Exceptions { lines: 25_500, circular_modules: 33 }),
+    ("protocol", Exceptions { lines: 25_500, circular_modules: 0 }),
     ("server", Exceptions { lines: 25_500, circular_modules: 16 }),
-    ("xtask", Exceptions { lines: 14_500, circular_modules: 6 }),
+    ("xtask", Exceptions { lines: 0, circular_modules: 4 }),
 ];
 
 /// What is wrong with a number of a crate, given its limit and its exception.

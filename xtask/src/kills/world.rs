@@ -8,6 +8,7 @@ use std::{
 };
 
 use marquetry_scenarios::{
+    Revision,
     given::Upstream,
     upstream::{Journal, Offer, Spec},
 };

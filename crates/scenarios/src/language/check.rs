@@ -8,11 +8,17 @@ use super::{
     Scenario,
     expect::{Artifact, Artifacts, Expect},
     given::{Answer, Item, Over, Tool},
-    load::Rules,
     matcher::is_pointer,
     step::{Action, Step},
     vars,
 };
+
+/// What is asked of scenarios beyond the language.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Each scenario says which artifacts exist at its end.
+    pub artifacts_must_be_said: bool,
+}
 
 /// A broken rule; the line is that of the step, where it is about one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{
 
 use serde_yaml::Error as YamlError;
 
-use super::{Scenario, check};
+use super::{Scenario, check, check::Rules};
 
 /// A scenario and where it was found.
 #[derive(Clone, Debug)]
@@ -31,13 +31,6 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
-
-/// What is asked of scenarios beyond the language.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rules {
-    /// Each scenario says which artifacts exist at its end.
-    pub artifacts_must_be_said: bool,
-}
 
 /// The scenarios in these files and below these folders, in the order of their paths, and what is wrong with
 /// those that cannot be read. Messages name files from `root`.

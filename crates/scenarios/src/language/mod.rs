@@ -34,8 +34,9 @@ pub(crate) use self::{
     template::Template,
 };
 pub use self::{
+    check::Rules,
     given::{AgentAnswers, Given, ModelAnswer, StoreCall, StoreFault, Upstream},
-    load::{LoadError, Rules},
+    load::LoadError,
     matrix::{Cell, Limits, Revision, Store, Transport},
     schema::schema,
     units::Span,

@@ -11,10 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Journal, Spec, ToolSpec, server::Behaviour};
-
-/// The exit status after a crash that a scenario asked for.
-pub(super) const CRASHED: i32 = 70;
+use super::{Journal, Spec, ToolSpec, server::{Behaviour, CRASHED}};
 
 /// What the runner tells a running upstream, one JSON object a line; each is answered with a blank
 /// line when it is done.

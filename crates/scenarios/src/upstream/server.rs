@@ -26,6 +26,9 @@ use super::{
 };
 use crate::language::Question;
 
+/// The exit status after a crash that a scenario asked for.
+pub(super) const CRASHED: i32 = 70;
+
 /// An upstream's behaviour, shared by all of its connections.
 #[derive(Clone)]
 pub(super) struct Behaviour {
@@ -146,7 +149,7 @@ impl Handler for Behaviour {
                 Ok(Reply::raw(raw))
             }
             Send::Error { code, message } => Err(RpcError::new(code, message)),
-            Send::Crash => std::process::exit(super::child::CRASHED),
+            Send::Crash => std::process::exit(super::),
             Send::Silence => {
                 let _told = GivenUp { journal: &self.journal, tool: &params.name };
                 cx.cancelled().await;
