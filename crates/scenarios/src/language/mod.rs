@@ -22,6 +22,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_yaml::Spanned;
 
+pub use self::{
+    check::Rules,
+    given::{AgentAnswers, Given, ModelAnswer, StoreCall, StoreFault, Upstream},
+    load::LoadError,
+    matrix::{Cell, Limits, Revision, Store, Transport},
+    schema::schema,
+    units::Span,
+};
 pub(crate) use self::{
     compare::{Context, Mismatch},
     expect::{Artifact, Artifacts, Expect, FinalExpect},
@@ -32,14 +40,6 @@ pub(crate) use self::{
     source::{Source, SourceError},
     step::{Action, HttpRequest, Step, UpstreamEvent},
     template::Template,
-};
-pub use self::{
-    check::Rules,
-    given::{AgentAnswers, Given, ModelAnswer, StoreCall, StoreFault, Upstream},
-    load::LoadError,
-    matrix::{Cell, Limits, Revision, Store, Transport},
-    schema::schema,
-    units::Span,
 };
 
 /// One scenario.

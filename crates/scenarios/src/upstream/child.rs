@@ -11,7 +11,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Journal, Spec, ToolSpec, server::{Behaviour, CRASHED}};
+use super::{
+    Journal, Spec, ToolSpec,
+    server::{Behaviour, CRASHED},
+};
 
 /// What the runner tells a running upstream, one JSON object a line; each is answered with a blank
 /// line when it is done.

@@ -149,7 +149,7 @@ impl Handler for Behaviour {
                 Ok(Reply::raw(raw))
             }
             Send::Error { code, message } => Err(RpcError::new(code, message)),
-            Send::Crash => std::process::exit(super::),
+            Send::Crash => std::process::exit(CRASHED),
             Send::Silence => {
                 let _told = GivenUp { journal: &self.journal, tool: &params.name };
                 cx.cancelled().await;
