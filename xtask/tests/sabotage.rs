@@ -15,7 +15,8 @@ const NOTHING_SAVED: [&str; 3] = [
 ];
 
 /// Scenarios of seed 000 in which no text of the tool's is shown: there is none, or it is in a resource.
-const NO_TEXT: [&str; 8] = [
+const NO_TEXT: [&str; 9] = [
+    "small_image_is_saved",
     "test_mcp_audio_processing_mp3",
     "test_mcp_audio_processing_wav",
     "test_mcp_image_processing_jpeg",
