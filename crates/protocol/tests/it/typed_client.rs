@@ -66,10 +66,7 @@ impl Handler for Subject {
         _: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
         let values = vec![format!("{}lo", params.argument.value)];
-        Ok(CompleteResult {
-            completion: Completion { values, ..Default::default() },
-            ..Default::default()
-        })
+        Ok(CompleteResult { completion: Completion { values, ..Default::default() } })
     }
 }
 
