@@ -98,7 +98,7 @@ async fn results_are_values() {
         let params = GetPromptParams { name: "greet".to_owned(), ..Default::default() };
         let prompt: GetPromptResult = client.get_prompt(&params).await.unwrap();
         assert_eq!(prompt.description.as_deref(), Some("greet"));
-        let argument = CompleteArgument { name: "who".to_owned(), value: "hel".to_owned() };
+        let argument = CompleteArgument { name: "who".to_owned(), value: "he".to_owned() };
         let reference = CompleteReference::Prompt { name: "greet".to_owned() };
         let params = CompleteParams { reference, argument, context: None };
         assert_eq!(client.complete(&params).await.unwrap().completion.values, ["hello"]);
