@@ -65,7 +65,7 @@ impl Handler for Subject {
         params: CompleteParams,
         _: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        let values = vec![format!("{}lo", params.argument.value)];
+        let values = vec![format!("{}llo", params.argument.value)];
         Ok(CompleteResult { completion: Completion { values, ..Default::default() } })
     }
 }
