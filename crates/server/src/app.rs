@@ -7,6 +7,7 @@ use marquetry_artifacts::{
     ArtifactStore, Capturer, DirectoryStore, MemoryStore,
     source::{FixedClock, SeededIds},
 };
+use marquetry_gateway::Gateway;
 use marquetry_protocol::server::{
     Limits as ProtocolLimits, RequestContext, Server,
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
@@ -20,9 +21,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
     front::Front,
-    gateway::{Changes, Gateway},
     health::{Faults, Health},
     http::{MESSAGES, OnLoopback, Site, router},
     knowledge::{
@@ -196,7 +197,7 @@ impl AppBuilder {
         let changes = Arc::new(Changes::default());
         let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
         let reserved = BuiltIns::names(&config);
-        let gateway = Gateway::start(&config, reserved, changes.clone());
+        let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
         let artifacts = Artifacts::new(
             store.clone(),
@@ -239,7 +240,9 @@ impl AppBuilder {
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
-        let health = Arc::new(Health::new(gateway.clone(), store, faults, stop.clone()));
+        let transports = config.mcp_servers.values().map(|it| it.transport.kind()).collect();
+        let health =
+            Arc::new(Health::new(gateway.clone(), transports, store, faults, stop.clone()));
         let router = router(Site {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use marquetry_artifacts::{Captured, Capturer, ToolCall};
+use marquetry_gateway::{CallFailure, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -20,8 +21,8 @@ use marquetry_protocol::{
 use serde_json::json;
 
 use crate::{
+    changes::Changes,
     config::Limits,
-    gateway::{CallFailure, Changes, Gateway, List, ToolAnswer, Unreachable},
     knowledge::{
         self, Library,
         prompts::{self, CHAT_SYSTEM_PROMPT},
@@ -342,7 +343,7 @@ impl Front {
         for upstream in self.gateway.upstreams() {
             let listing = upstream.listing();
             let Some(said) = listing.instructions.as_deref().map(str::trim) else { continue };
-            let head = format!("\n\n# {}\n\n", upstream.name);
+            let head = format!("\n\n# {}\n\n", upstream.name());
             if said.is_empty() || head.len() + said.len() > room {
                 continue;
             }

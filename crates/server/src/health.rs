@@ -7,14 +7,12 @@ use std::{
 };
 
 use marquetry_artifacts::ArtifactStore;
+use marquetry_gateway::{Gateway, Rate, UpstreamState};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    gateway::{Gateway, Rate, State},
-    watched_store::ARTIFACTS,
-};
+use crate::watched_store::ARTIFACTS;
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
@@ -26,6 +24,8 @@ const UNREADY_TIME: Duration = Duration::from_secs(10);
 /// How the server is.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
+    /// The kind of each upstream's transport, in the order of the configuration.
+    transports: Vec<&'static str>,
     store: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
     /// Cancelled when the server shuts down.
@@ -128,11 +128,12 @@ impl Faults {
 impl Health {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
+        transports: Vec<&'static str>,
         store: Arc<dyn ArtifactStore>,
         faults: Arc<Faults>,
         stop: CancellationToken,
     ) -> Self {
-        Self { gateway, store, faults, stop }
+        Self { gateway, transports, store, faults, stop }
     }
 
     /// The one word.
@@ -140,18 +141,20 @@ impl Health {
         let (mut started, mut failing) = (0, 0);
         for upstream in self.gateway.upstreams() {
             let state = upstream.state();
-            started += usize::from(!matches!(state, State::Disabled));
+            started += usize::from(!matches!(state, UpstreamState::Disabled));
             failing += usize::from(match state {
-                State::Disabled | State::Starting => false,
-                State::Ready(_) => upstream.doubt().is_some(),
-                State::BackingOff { .. } | State::Failed { .. } | State::Stopped => true,
+                UpstreamState::Disabled | UpstreamState::Starting => false,
+                UpstreamState::Ready(_) => upstream.doubt().is_some(),
+                UpstreamState::BackingOff { .. }
+                | UpstreamState::Failed { .. }
+                | UpstreamState::Stopped => true,
             });
         }
         let is_starting = self
             .gateway
             .upstreams()
             .iter()
-            .any(|upstream| matches!(upstream.state(), State::Starting));
+            .any(|upstream| matches!(upstream.state(), UpstreamState::Starting));
         if self.stop.is_cancelled() || (started > 0 && failing == started) {
             Status::Down
         } else if failing > 0 || is_starting || !self.faults.list().is_empty() {
@@ -182,11 +185,11 @@ impl Health {
         let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
             let state = upstream.state();
             let mut report = match (&state, upstream.doubt()) {
-                (State::Ready(_), Some(problem)) => json!({"state": "suspect", "problem": problem}),
+                (UpstreamState::Ready(_), Some(problem)) => json!({"state": "suspect", "problem": problem}),
                 _ => state.report(),
             };
-            report["name"] = json!(upstream.name);
-            report["transport"] = json!(upstream.config.transport.kind());
+            report["name"] = json!(upstream.name());
+            report["transport"] = json!(self.transports[index]);
             report["tools"] = json!(catalog.tools_of(index));
             report["restarts"] = json!(upstream.restarts());
             let refused = catalog.refused.iter().filter(|refused| refused.upstream == index);
@@ -251,11 +254,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_come_again_some_time_after_a_failed_save() {
-        let gateway = Gateway::start(&Config::default(), Vec::new(), Arc::default());
+        let gateway = Gateway::start(Config::default().gateway_options(&[]), Arc::new(()));
         let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
         let faults = Arc::new(Faults::default());
         let stop = CancellationToken::new();
-        let health = Health::new(gateway, store, faults.clone(), stop);
+        let health = Health::new(gateway, Vec::new(), store, faults.clone(), stop);
         assert_eq!(health.readiness(), Ok(()));
         faults.raise(ARTIFACTS, "disk is full".to_owned());
         tokio::time::advance(UNREADY_TIME / 2).await;

@@ -10,6 +10,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
+use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
@@ -21,7 +22,6 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 use crate::{
-    gateway::Rate,
     health::{ADMIN, Health},
     home,
     rest::{self, McpV1, Rest, RestError, json_response},

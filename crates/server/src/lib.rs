@@ -24,10 +24,10 @@
 //! `[auth]` the server lets everybody in who reaches it: it belongs on a loopback address then.
 
 mod app;
+mod changes;
 pub mod cli;
 mod config;
 mod front;
-mod gateway;
 mod health;
 mod home;
 mod http;

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use marquetry_artifacts::{
     ArtifactStore, NewArtifact, Record, Scope, StoreError, store::DelegatingStore,
 };
+use marquetry_gateway::Rate;
 
-use crate::{gateway::Rate, health::Faults};
+use crate::health::Faults;
 
 /// The name of the part in health.
 pub(crate) const ARTIFACTS: &str = "artifacts";

@@ -56,7 +56,7 @@ pub use self::{
     fair::Caller,
     handler::{Handler, ServerDescription},
     limits::Limits,
-    notifier::{Announcer, Notifier},
+    notifier::{Announcer, ChangeListener, Notifier},
     page::page,
     peer::Peer,
     pipe::serve_pipe,

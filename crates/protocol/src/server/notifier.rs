@@ -25,6 +25,41 @@ pub struct Notifier {
     most_queued: usize,
 }
 
+/// Hears that lists or resources of a server have changed, to tell its clients. [`Notifier`] tells them at once; `()` tells
+/// nobody.
+pub trait ChangeListener: Send + Sync + 'static {
+    /// The list of tools has changed.
+    fn tools_changed(&self);
+    /// The list of prompts has changed.
+    fn prompts_changed(&self);
+    /// The list of resources, or of resource templates, has changed.
+    fn resources_changed(&self);
+    /// The resource `uri` has changed.
+    fn resource_updated(&self, uri: &str);
+}
+
+impl ChangeListener for () {
+    fn tools_changed(&self) {}
+    fn prompts_changed(&self) {}
+    fn resources_changed(&self) {}
+    fn resource_updated(&self, _uri: &str) {}
+}
+
+impl ChangeListener for Notifier {
+    fn tools_changed(&self) {
+        Self::tools_changed(self);
+    }
+    fn prompts_changed(&self) {
+        Self::prompts_changed(self);
+    }
+    fn resources_changed(&self) {
+        Self::resources_changed(self);
+    }
+    fn resource_updated(&self, uri: &str) {
+        Self::resource_updated(self, uri);
+    }
+}
+
 /// Announcements that wait for one client. The same one never waits twice: that a list changed is worth saying once.
 pub(super) struct Listener {
     filter: Filter,

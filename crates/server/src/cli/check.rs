@@ -7,14 +7,14 @@ use std::{
 };
 
 use indexmap::IndexMap;
+use marquetry_gateway::{Namer, program};
 
 use super::{Failure, ServeArgs, say, serve::base_url};
 use crate::{
     config::{
         AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
-        KnowledgePlace, Loaded, Transport, UpstreamConfig,
+        KnowledgePlace, Loaded, Prefix, Transport, UpstreamConfig,
     },
-    gateway::{Namer, program},
     logging,
 };
 
@@ -52,7 +52,10 @@ fn problems(config: &Config) -> Vec<String> {
                 problems.push(format!("server {name:?}: {error}"));
             }
         }
-        let head = Namer::new(name, upstream, &config.gateway.separator).head().to_owned();
+        let head = {
+            let prefix = upstream.prefix.as_ref().map(Prefix::as_str);
+            Namer::new(name, prefix, config.gateway.separator.as_str()).head().to_owned()
+        };
         if head.is_empty() {
             continue;
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use marquetry_gateway::nearest;
+
 /// Why a configuration was refused: file, place, key, and what was expected there.
 ///
 /// `Display` is one line in the form that editors and terminals make a link of:
@@ -99,26 +101,6 @@ pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known name that `name` most likely stands for: at most a third of it mistyped, or a part of it left out.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let name = name.to_lowercase().replace('-', "_");
-    known
-        .iter()
-        .map(|&candidate| {
-            (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), candidate)
-        })
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()).div_ceil(3))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-        .or_else(|| {
-            let parts =
-                known.iter().filter(|k| name.len() >= 4 && k.to_lowercase().contains(&name));
-            let mut parts = parts.copied();
-            // Two that contain it would make the hint a guess.
-            parts.next().filter(|_| parts.next().is_none())
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,16 +110,6 @@ mod tests {
         let place = Place::of("a = 1\nä = \"日本\" x", 6 + 14);
         assert_eq!(place, Place { line: 2, column: 10 });
         assert_eq!(Place::of("a", 99), Place { line: 1, column: 2 });
-    }
-
-    #[test]
-    fn nearest_names_are_near() {
-        let known = ["listen", "allowed_hosts", "allowed_origins"];
-        assert_eq!(nearest("lisen", &known), Some("listen"));
-        assert_eq!(nearest("allowed-hosts", &known), Some("allowed_hosts"));
-        assert_eq!(nearest("hosts", &known), Some("allowed_hosts"));
-        assert_eq!(nearest("allowed", &known), None);
-        assert_eq!(nearest("colour", &known), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, io, path::PathBuf};
 
+use marquetry_gateway::names::is_name_char;
 use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,9 +138,4 @@ impl TryFrom<String> for Separator {
         }
         Err(format!("{text:?} cannot separate names; expected 1 to 8 of letters, digits, _ - ."))
     }
-}
-
-/// The characters of a tool name (MCP 2025-11-25, "Tool Names").
-pub(crate) fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }

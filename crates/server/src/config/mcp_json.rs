@@ -7,6 +7,7 @@
 use std::{cell::RefCell, collections::BTreeMap, fmt, marker::PhantomData, path::PathBuf};
 
 use indexmap::IndexMap;
+use marquetry_gateway::nearest;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _, MapAccess, Visitor},
@@ -15,7 +16,6 @@ use serde_json::value::RawValue;
 
 use super::{
     ConfigError, ToolFilter, Transport, UpstreamConfig, env_file,
-    error::nearest,
     expand::{Variables, expand},
     locate::{json_members, offset_in},
     not_started,

@@ -10,8 +10,8 @@ mod embedding;
 mod env_file;
 mod error;
 mod expand;
-mod filter;
 mod gateway;
+mod gateway_options;
 mod knowledge;
 mod limits;
 mod locate;
@@ -33,6 +33,8 @@ use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use marquetry_gateway::ToolFilter;
+
 pub use self::{
     artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
@@ -40,7 +42,6 @@ pub use self::{
     chat::ChatConfig,
     embedding::{EmbeddingConfig, EmbeddingProvider},
     error::{ConfigError, Place},
-    filter::ToolFilter,
     gateway::{GatewayConfig, Separator},
     knowledge::KnowledgeConfig,
     limits::Limits,
@@ -50,11 +51,8 @@ pub use self::{
     upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
 };
 pub(crate) use self::{
-    capture::Level,
     embedding::EmbeddingChoice,
-    error::nearest,
     expand::environment,
-    gateway::is_name_char,
     knowledge::KnowledgePlace,
     mcp_json::Input,
     sections::parse_listen,

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use indexmap::IndexMap;
+use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
 use marquetry_protocol::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     capture::Capture,
     expand::{ExpandError, Variables, expand},
-    filter::ToolFilter,
-    gateway::is_name_char,
     login::LoginConfig,
 };
 
@@ -96,7 +95,7 @@ pub struct Prefix(String);
 
 impl Prefix {
     /// Longest prefix, half of what a tool name may have.
-    pub const MAX_CHARS: usize = 64;
+    pub const MAX_CHARS: usize = Namer::MAX_PREFIX_CHARS;
 
     /// The text.
     #[must_use]
@@ -136,11 +135,6 @@ impl UpstreamConfig {
             start_timeout_ms: None,
             call_timeout_ms: None,
         }
-    }
-
-    /// Whether the authorization server knows us by a registration that we made by ourselves.
-    pub(crate) fn is_registered_by_itself(&self) -> bool {
-        self.auth.as_ref().is_some_and(|auth| auth.client_id.is_none())
     }
 
     /// Replaces the variables in every string of the transport and checks the outcome.

@@ -60,7 +60,7 @@ impl ErrorCode {
 }
 
 /// Under which name the data of an error says what kind of failure of ours it is; what an upstream says is not.
-pub(crate) const KIND: &str = "marquetry/failure";
+const KIND: &str = "marquetry/failure";
 
 impl Failure {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {

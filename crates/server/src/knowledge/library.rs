@@ -9,8 +9,8 @@ use tokio::sync::{OnceCell, broadcast::error::RecvError};
 
 use super::{ErrorCode, Failure, Job, Knowledge, prompts::PROMPT_CONFIG, watch::Watched};
 use crate::{
+    changes::Changes,
     config::{KnowledgeConfig, KnowledgePlace},
-    gateway::Changes,
 };
 
 /// The server's knowledge. It is opened when something is to be kept, or when there is something already: a server that

@@ -17,7 +17,7 @@ use marquetry_rag::{Caller, DatabaseError, Pipeline, RecordError, Records, Store
 use self::open::Use;
 
 pub(crate) use self::{
-    failure::{ErrorCode, Failure, KIND},
+    failure::{ErrorCode, Failure},
     library::{Access, Library},
     open::KnowledgeError,
     resource::{RECORD_META, SEARCH_RESOURCES, completed_by_us, search_resources, templates},

@@ -8,7 +8,7 @@ use std::{
 
 use marquetry_rag::{Record, RecordStore};
 
-use crate::gateway::Changes;
+use crate::changes::Changes;
 
 /// How often a database is asked whether others have changed it, while somebody watches.
 const EVERY: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
+use marquetry_gateway::{FailureKind, UNKNOWN_TOOL};
 use marquetry_protocol::{RpcError, error_code, types::CallToolResult};
 use serde::Deserialize;
 use serde_json::json;
@@ -11,7 +12,6 @@ use serde_json::json;
 use super::super::{RestError, error::RETRY_AFTER, json_response};
 use crate::{
     front::UPSTREAM,
-    gateway::{FailureKind, UNKNOWN_TOOL},
     knowledge::{ErrorCode, Failure},
 };
 

@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 
 use self::{delete::DeleteArguments, list::ListArguments, read::ReadArguments};
 use crate::{
+    changes::Changes,
     config::{ArtifactScope, Limits},
-    gateway::Changes,
 };
 
 pub(crate) const LIST: &str = "list_artifacts";

@@ -359,8 +359,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        changes::Changes,
         config::{ArtifactScope, Limits},
-        gateway::Changes,
     };
 
     /// A store that knows how much was asked of it at once.

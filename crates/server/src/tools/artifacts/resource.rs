@@ -128,8 +128,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        changes::Changes,
         config::{ArtifactScope, Limits},
-        gateway::Changes,
     };
 
     #[tokio::test]

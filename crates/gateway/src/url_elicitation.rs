@@ -22,7 +22,8 @@ use serde_json::{
 use super::{
     Gateway, Upstream,
     asker::for_agent,
-    bridge::{Carried, Outcome, polled_once},
+    bridge::{Carried, Outcome},
+    poll::polled_once,
 };
 
 /// Pages of one error that an agent is asked to visit; further ones come with the next error.
@@ -37,7 +38,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from
 impl Gateway {
     /// Sends a request as [`Self::exchange`] does. Where the upstream answers a stateless agent that a page has to be
     /// visited first (-32042, 2025-11-25), the agent is asked by `input_required` and the request is sent anew.
-    pub(super) async fn exchange_after_visits(
+    pub(super) async fn exchange_with_url_elicitation(
         &self,
         index: usize,
         client: &Client,
@@ -89,7 +90,7 @@ impl Gateway {
             _ = tokio::time::timeout(pause, finished).await;
             pause = (pause * 2).min(PAUSES.1);
         };
-        let most = self.limits.max_questions_per_call.get();
+        let most = self.options.limits.max_questions_per_call;
         if round >= most {
             return Err(ClientError::TooManyRounds(most));
         }
@@ -99,7 +100,7 @@ impl Gateway {
         for (page, params) in pages.iter().enumerate() {
             let asked = async {
                 let params =
-                    for_agent(&upstream.name, cx.revision(), "elicitation/create", params)?;
+                    for_agent(upstream.name(), cx.revision(), "elicitation/create", params)?;
                 cx.ask(&key(round, page), "elicitation/create", &params).await
             };
             if let Some(Err(error)) = polled_once(asked).await {
@@ -121,8 +122,8 @@ pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) ->
     let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
     match era {
         Era::Stateless if is_reserved => {
-            let message = format!("upstream '{}' refused: {}", upstream.name, error.message);
-            let mut data = json!({"upstream": upstream.name, "code": code});
+            let message = format!("upstream '{}' refused: {}", upstream.name(), error.message);
+            let mut data = json!({"upstream": upstream.name(), "code": code});
             if let Some(said) = error.data {
                 data["data"] = json!(said);
             }
@@ -172,7 +173,7 @@ fn with_name(upstream: &Upstream, mut error: RpcError) -> RpcError {
     let pages = data.get_mut("elicitations").and_then(Value::as_array_mut);
     for page in pages.into_iter().flatten() {
         if let Some(Value::String(message)) = page.get_mut("message") {
-            message.insert_str(0, &format!("[{}] ", upstream.name));
+            message.insert_str(0, &format!("[{}] ", upstream.name()));
         }
     }
     error.data = to_raw_value(data).ok().or(error.data);
@@ -202,7 +203,7 @@ fn key(round: usize, page: usize) -> String {
 }
 
 fn not_visited(upstream: &Upstream) -> RpcError {
-    let name = &upstream.name;
+    let name = upstream.name();
     let message = format!("upstream '{name}' needs its page to be visited, and the user did not");
     let code = error_code::URL_ELICITATION_REQUIRED;
     RpcError::internal(message).with_data(&json!({"upstream": name, "code": code}))

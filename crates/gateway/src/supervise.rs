@@ -21,13 +21,13 @@ use super::{
     Gateway,
     backoff::{self, STEADY},
     call::is_stateless,
-    catalog::Listing,
     connection::Connection,
     freshness::List,
-    state::State,
+    listing::Listing,
+    nearest::nearest,
+    state::UpstreamState,
     upstream::Upstream,
 };
-use crate::config::nearest;
 
 /// How long announcements are gathered before lists are fetched: servers announce several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
@@ -47,10 +47,10 @@ type StaleLists = [Stale; 3];
 /// Runs until the gateway stops, or the upstream is given up.
 pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
     let upstream = gateway.upstreams[index].clone();
-    let name = upstream.name.as_str();
+    let name = upstream.name();
     let mut failures = 0;
     loop {
-        upstream.set_state(State::Starting);
+        upstream.set_state(UpstreamState::Starting);
         let started = tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
@@ -81,20 +81,20 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             Err(_) => format!("not ready within {} ms", upstream.start_timeout().as_millis()),
         };
         failures += 1;
-        let config = &gateway.config;
+        let options = &gateway.options;
         let stderr = upstream.stderr.tail();
-        if config.restart_max_failures > 0 && failures >= config.restart_max_failures {
+        if options.restart_max_failures > 0 && failures >= options.restart_max_failures {
             tracing::error!(upstream = name, failures, problem, "upstream is given up");
-            upstream.set_state(State::Failed { problem, stderr });
+            upstream.set_state(UpstreamState::Failed { problem, stderr });
             upstream.set_listing(Listing::default());
             gateway.relist();
             upstream.settle_all();
             return;
         }
-        let pause = backoff::pause(config, failures);
+        let pause = backoff::pause(options, failures);
         let retry_in_ms = pause.as_millis() as u64;
         tracing::warn!(upstream = name, failures, retry_in_ms, problem, "upstream is down");
-        upstream.set_state(State::BackingOff { problem, stderr, retry_in_ms });
+        upstream.set_state(UpstreamState::BackingOff { problem, stderr, retry_in_ms });
         upstream.settle_all();
         tokio::select! {
             biased;
@@ -102,7 +102,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             () = tokio::time::sleep(pause) => {}
         }
     }
-    upstream.set_state(State::Stopped);
+    upstream.set_state(UpstreamState::Stopped);
     upstream.settle_all();
 }
 
@@ -116,7 +116,7 @@ struct Running {
 async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
     let upstream = &gateway.upstreams[index];
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
-    let client = upstream.connect(connection, &gateway.limits, &gateway.tasks).await?;
+    let client = upstream.connect(connection, &gateway.options, &gateway.tasks).await?;
     // From before the lists are fetched, so that no change between is missed.
     let notifications = client.notifications();
     let tools = match client.server().capabilities.tools {
@@ -139,7 +139,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     let Running { client, notifications, tools } = running;
     let server = client.server();
     tracing::info!(
-        upstream = upstream.name,
+        upstream = upstream.name(),
         server = server.info.name,
         version = server.info.version,
         revision = server.revision.as_str(),
@@ -156,7 +156,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     upstream.in_flight.begin_anew();
     upstream.freshness.begin_anew();
     // Ready before its names appear: whoever sees a name can call it.
-    upstream.set_state(State::Ready(client.clone()));
+    upstream.set_state(UpstreamState::Ready(client.clone()));
     gateway.relist();
     upstream.settle(List::Tools);
     let stale = StaleLists::default();
@@ -201,7 +201,7 @@ impl Session<'_> {
             tokio::select! {
                 biased;
                 () = self.upstream.suspected.notified() => {
-                    let limit = Duration::from_millis(self.gateway.config.ping_timeout_ms);
+                    let limit = self.gateway.options.ping_timeout;
                     match self.ping(limit).await {
                         Ping::Nothing => {
                             let ms = limit.as_millis();
@@ -261,7 +261,7 @@ impl Session<'_> {
                     return error.to_string();
                 }
                 Err(error) => {
-                    tracing::warn!(upstream = self.upstream.name, %error, "tools cannot be fetched anew; the old ones stay");
+                    tracing::warn!(upstream = self.upstream.name(), %error, "tools cannot be fetched anew; the old ones stay");
                 }
             }
             self.upstream.freshness.done(&[List::Tools]);
@@ -342,7 +342,7 @@ impl Session<'_> {
         fetched: Result<Fetched<T>, ClientError>,
         place: impl FnOnce(&mut Listing) -> &mut Vec<T>,
     ) {
-        let name = &self.upstream.name;
+        let name = self.upstream.name();
         let (items, problem) = match fetched {
             Ok(fetched) => (Some(fetched.items), None),
             // Servers that declare resources often know no templates.
@@ -382,11 +382,11 @@ impl Session<'_> {
 /// A setting for a tool that is not there is most likely a typing error, and would otherwise go unnoticed.
 fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    let named = upstream.config.tools.keys().chain(upstream.config.filter.names());
+    let named = upstream.options.capture.tools.keys().chain(upstream.options.filter.names());
     for tool in named.filter(|tool| !names.contains(&tool.as_str())) {
         let nearest = nearest(tool, &names);
         tracing::warn!(
-            upstream = upstream.name,
+            upstream = upstream.name(),
             tool,
             nearest,
             "the configuration names a tool that the upstream does not have"

@@ -9,32 +9,22 @@ use marquetry_protocol::{
 };
 use serde_json::{Value, json};
 
-use crate::config::Level;
-
-use super::{names::NameError, template::UriPattern, upstream::Upstream, uris::is_reserved};
-
-/// One upstream's lists as it gave them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Listing {
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) prompts: Vec<Prompt>,
-    pub(crate) resources: Vec<Resource>,
-    pub(crate) templates: Vec<ResourceTemplate>,
-    pub(crate) instructions: Option<String>,
-    /// Lists that could not be fetched and stay empty: which, and why.
-    pub(crate) left_out: Vec<(&'static str, String)>,
-    /// Whether it answers `resources/read` at all.
-    pub(crate) has_resources: bool,
-}
+use crate::{names::NameError, template::UriPattern, upstream::Upstream, uris::is_reserved};
 
 /// What clients see, and where each name leads. Upstreams stand in the order of the configuration: when two offer the same, the first keeps it.
 #[derive(Default)]
-pub(crate) struct Catalog {
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) prompts: Vec<Prompt>,
-    pub(crate) resources: Vec<Resource>,
-    pub(crate) templates: Vec<ResourceTemplate>,
-    pub(crate) refused: Vec<Refused>,
+#[non_exhaustive]
+pub struct Catalog {
+    /// The tools of all upstreams.
+    pub tools: Vec<Tool>,
+    /// The prompts of all upstreams.
+    pub prompts: Vec<Prompt>,
+    /// The resources of all upstreams.
+    pub resources: Vec<Resource>,
+    /// The resource templates of all upstreams.
+    pub templates: Vec<ResourceTemplate>,
+    /// What is not offered, and why.
+    pub refused: Vec<Refused>,
     tool_routes: HashMap<String, ToolRoute>,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
@@ -47,59 +37,60 @@ pub(crate) struct Catalog {
 
 /// Where a name leads.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Route {
+pub struct Route {
     /// The upstream's place in the configuration.
-    pub(crate) upstream: usize,
+    pub upstream: usize,
     /// The upstream's own name for it.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// Where a tool's name leads, and how its answers are captured.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ToolRoute {
-    pub(crate) to: Route,
-    /// None: answers pass through.
-    pub(crate) capture: Option<Settings>,
+#[non_exhaustive]
+pub struct ToolRoute {
+    /// Its upstream, and its name there.
+    pub to: Route,
+    /// How answers are captured; none passes them through.
+    pub capture: Option<Settings>,
     /// What is promised of the structured content of captured answers, too.
-    pub(crate) output_schema: Option<Arc<Value>>,
+    pub output_schema: Option<Arc<Value>>,
     /// The arguments that agents over stateless HTTP repeat in headers.
-    pub(crate) headers: Option<Arc<HeaderArguments>>,
+    pub headers: Option<Arc<HeaderArguments>>,
 }
 
 /// Something of an upstream that is not offered to clients, and why.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refused {
-    pub(crate) upstream: usize,
+#[non_exhaustive]
+pub struct Refused {
+    /// The upstream's place in the configuration.
+    pub upstream: usize,
     /// "tool", "prompt", "resource" or "resource template".
-    pub(crate) kind: &'static str,
-    pub(crate) name: String,
-    pub(crate) why: NameError,
+    pub kind: &'static str,
+    /// The upstream's name for it.
+    pub name: String,
+    /// Why it is not offered.
+    pub why: NameError,
 }
 
 impl Catalog {
     /// Puts the lists of all upstreams together. `reserved` are the names of our own tools.
-    pub(crate) fn new(
-        upstreams: &[impl AsRef<Upstream>],
-        reserved: &[&str],
-        capture: &Settings,
-    ) -> Self {
+    pub(crate) fn new(upstreams: &[impl AsRef<Upstream>], reserved: &[String]) -> Self {
         let mut catalog = Self::default();
         for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
             let listing = upstream.listing();
-            let capture = upstream.config.capture.below(&Level::top(capture.clone()));
-            let filter = &upstream.config.filter;
+            let filter = &upstream.options.filter;
             for tool in listing.tools.iter().filter(|tool| filter.allows(&tool.name)) {
                 let owner = |name: &str| {
-                    let ours = reserved.contains(&name).then(|| "a tool of this server".to_owned());
+                    let ours = reserved
+                        .iter()
+                        .any(|it| it == name)
+                        .then(|| "a tool of this server".to_owned());
                     let theirs = catalog.tool_routes.get(name);
                     ours.or_else(|| theirs.map(|route| quoted(&upstreams[route.to.upstream])))
                 };
                 match upstream.namer.tool(&tool.name).and_then(|name| free(name, owner)) {
                     Ok(exposed) => {
-                        let capture = match upstream.config.tools.get(&tool.name) {
-                            Some(config) => config.capture.below(&capture).settings(),
-                            None => capture.settings(),
-                        };
+                        let capture = upstream.options.capture.of(&tool.name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
                         catalog.tools.push(exposed_tool(tool, &exposed, promise));
                         let to = Route { upstream: index, name: tool.name.clone() };
@@ -176,12 +167,14 @@ impl Catalog {
     }
 
     /// Where a tool's name leads.
-    pub(crate) fn tool(&self, exposed: &str) -> Option<&ToolRoute> {
+    #[must_use]
+    pub fn tool(&self, exposed: &str) -> Option<&ToolRoute> {
         self.tool_routes.get(exposed)
     }
 
     /// Where a prompt's name leads.
-    pub(crate) fn prompt(&self, exposed: &str) -> Option<&Route> {
+    #[must_use]
+    pub fn prompt(&self, exposed: &str) -> Option<&Route> {
         self.prompt_routes.get(exposed)
     }
 
@@ -215,7 +208,8 @@ impl Catalog {
     }
 
     /// How many tools of an upstream are offered.
-    pub(crate) fn tools_of(&self, upstream: usize) -> usize {
+    #[must_use]
+    pub fn tools_of(&self, upstream: usize) -> usize {
         self.tool_routes.values().filter(|route| route.to.upstream == upstream).count()
     }
 }
@@ -225,14 +219,14 @@ impl Catalog {
 fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
     HeaderArguments::of(&tool.input_schema)
         .inspect_err(|why| {
-            tracing::debug!(upstream = upstream.name, tool = tool.name, why, "no usable header");
+            tracing::debug!(upstream = upstream.name(), tool = tool.name, why, "no usable header");
         })
         .ok()
         .flatten()
 }
 
 fn quoted(upstream: &impl AsRef<Upstream>) -> String {
-    format!("upstream '{}'", upstream.as_ref().name)
+    format!("upstream '{}'", upstream.as_ref().name())
 }
 
 fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, NameError> {
@@ -292,22 +286,33 @@ fn relaxed(schema: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::Config, gateway::names::MAX_NAME_CHARS};
+    use crate::{
+        listing::Listing,
+        names::MAX_NAME_CHARS,
+        options::{GatewayOptions, ToolCapture, Transport, UpstreamOptions},
+        tool_filter::ToolFilter,
+    };
 
-    fn catalog(toml: &str, listings: Vec<Listing>) -> (Catalog, Vec<Upstream>) {
-        let config = Config::from_toml(toml, "test").unwrap();
-        let upstreams: Vec<Upstream> = config
-            .mcp_servers
-            .iter()
-            .zip(listings)
-            .map(|((name, upstream), listing)| {
-                let upstream = Upstream::new(name, upstream, &config);
+    /// The catalog of upstreams with these lists.
+    fn catalog(upstreams: Vec<(UpstreamOptions, Listing)>) -> Catalog {
+        let upstreams: Vec<Upstream> = upstreams
+            .into_iter()
+            .map(|(options, listing)| {
+                let upstream = Upstream::new(options, &GatewayOptions::default());
                 upstream.set_listing(listing);
                 upstream
             })
             .collect();
-        let catalog = Catalog::new(&upstreams, &["read_artifact"], &config.artifacts.settings());
-        (catalog, upstreams)
+        Catalog::new(&upstreams, &["read_artifact".to_owned()])
+    }
+
+    fn upstream(name: &str) -> UpstreamOptions {
+        let capture = ToolCapture::new(Some(Settings::default()));
+        UpstreamOptions { capture, ..UpstreamOptions::new(name, Transport::stdio("x", [""; 0])) }
+    }
+
+    fn unprefixed(name: &str) -> UpstreamOptions {
+        UpstreamOptions { prefix: Some(String::new()), ..upstream(name) }
     }
 
     fn tool(name: &str) -> Tool {
@@ -320,8 +325,10 @@ mod tests {
 
     #[test]
     fn the_first_in_the_configuration_keeps_a_name() {
-        let toml = "mcp_servers.z = { command = 'x', prefix = '' }\nmcp_servers.a = { command = 'x', prefix = '' }";
-        let (catalog, _) = catalog(toml, vec![tools(&["t", "read_artifact"]), tools(&["t", "u"])]);
+        let catalog = catalog(vec![
+            (unprefixed("z"), tools(&["t", "read_artifact"])),
+            (unprefixed("a"), tools(&["t", "u"])),
+        ]);
         let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["t", "u"]);
         assert_eq!(catalog.tool("t").unwrap().to.upstream, 0);
@@ -343,17 +350,19 @@ mod tests {
     #[test]
     fn names_that_clients_would_refuse_are_not_offered() {
         let long = "n".repeat(MAX_NAME_CHARS);
-        let (catalog, _) =
-            catalog("mcp_servers.a.command = 'x'", vec![tools(&["a/b", &long, "ok"])]);
+        let catalog = catalog(vec![(upstream("a"), tools(&["a/b", &long, "ok"]))]);
         assert_eq!(catalog.tools.len(), 1);
         assert_eq!(catalog.refused.len(), 2);
     }
 
     #[test]
     fn tools_that_the_configuration_turns_off_are_not_offered() {
-        let toml =
-            "[mcp_servers.a]\ncommand = 'x'\nenabled_tools = ['r', 'w']\ndisabled_tools = ['w']";
-        let (catalog, _) = catalog(toml, vec![tools(&["r", "w", "x"])]);
+        let filter = ToolFilter {
+            enabled: Some(vec!["r".to_owned(), "w".to_owned()]),
+            disabled: vec!["w".to_owned()],
+        };
+        let options = UpstreamOptions { filter, ..upstream("a") };
+        let catalog = catalog(vec![(options, tools(&["r", "w", "x"]))]);
         let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["a__r"]);
         assert!(catalog.tool("a__w").is_none() && catalog.refused.is_empty());
@@ -378,8 +387,13 @@ mod tests {
             ],
             ..Listing::default()
         };
-        let toml = "[mcp_servers.a]\ncommand = 'x'\ntools.raw.capture = false\ntools.withheld.capture.oversize = 'withhold'";
-        let (catalog, _) = catalog(toml, vec![listing]);
+        let mut withheld = Settings::default();
+        withheld.oversize = Oversize::Withhold;
+        let capture = ToolCapture::new(Some(Settings::default()))
+            .with_tool("raw", None)
+            .with_tool("withheld", Some(withheld));
+        let options = UpstreamOptions { capture, ..upstream("a") };
+        let catalog = catalog(vec![(options, listing)]);
         let schemas: Vec<_> = catalog.tools.iter().map(|tool| tool.output_schema.clone()).collect();
         let relaxed =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "$defs": {}});
@@ -423,7 +437,6 @@ mod tests {
             name: "t".into(),
             ..ResourceTemplate::default()
         };
-        let toml = "mcp_servers.a.command = 'x'\nmcp_servers.b.command = 'x'";
         let a = Listing {
             resources: vec![resource("x:1"), resource("artifact://mine"), resource("AM7:a")],
             templates: vec![
@@ -440,7 +453,7 @@ mod tests {
             has_resources: true,
             ..Listing::default()
         };
-        let (catalog, _) = catalog(toml, vec![a, b]);
+        let catalog = catalog(vec![(upstream("a"), a), (upstream("b"), b)]);
         assert_eq!(catalog.resource("x:1"), Some(0));
         assert_eq!(catalog.resource("x:2"), Some(1));
         assert_eq!(catalog.resource("artifact://mine"), None);
@@ -477,7 +490,7 @@ mod tests {
                 .to_vec(),
             ..Listing::default()
         };
-        let (catalog, _) = catalog("mcp_servers.a.command = 'x'", vec![listing]);
+        let catalog = catalog(vec![(upstream("a"), listing)]);
         assert!(catalog.tool("a__t").unwrap().headers.is_some());
         assert!(catalog.tool("a__wrong").unwrap().headers.is_none());
     }

@@ -19,21 +19,20 @@ use marquetry_protocol::{
 };
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Gateway, List, Upstream, bridge::polled_once};
-use crate::config::Limits;
+use super::{Gateway, List, Upstream, options::GatewayLimits, poll::polled_once};
 
 /// How long a list waits before it says so, and between two messages.
 const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
 
 /// The bounds of the requests that wait for upstreams without a place among those in flight.
-pub(super) fn limiter(limits: &Limits) -> FairLimiter {
+pub(super) fn limiter(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
         what: "requests wait for upstreams to start",
         total_setting: "limits.max_waiting_requests",
         per_caller_setting: "limits.max_waiting_requests_per_caller",
-        total: limits.max_waiting_requests.get(),
-        per_caller: limits.max_waiting_requests_per_caller.get(),
+        total: limits.max_waiting_requests,
+        per_caller: limits.max_waiting_requests_per_caller,
         queued: 0,
         wait: Duration::ZERO,
     })
@@ -72,7 +71,7 @@ impl Gateway {
     ///
     /// # Errors
     /// As [`Self::started`].
-    pub(crate) async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
+    pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;
             self.refreshed(list).await;
@@ -136,11 +135,11 @@ impl Gateway {
 
     /// How long lists wait for an upstream.
     pub(super) fn list_wait(&self, upstream: &Upstream) -> Duration {
-        self.config.list_wait_ms.map_or(upstream.start_timeout(), Duration::from_millis)
+        self.options.list_wait.unwrap_or(upstream.start_timeout())
     }
 }
 
 fn names(upstreams: &[&Arc<Upstream>], list: List) -> String {
     let late = upstreams.iter().filter(|upstream| !upstream.is_settled(list));
-    late.map(|upstream| upstream.name.as_str()).collect::<Vec<_>>().join(", ")
+    late.map(|upstream| upstream.name()).collect::<Vec<_>>().join(", ")
 }

@@ -14,7 +14,7 @@ use marquetry_protocol::{
 };
 use serde_json::{json, value::to_raw_value};
 
-use super::{Gateway, State, Upstream};
+use super::{Gateway, Upstream, UpstreamState};
 
 /// How long anything waits for an upstream to take a log level.
 const LEVEL_PATIENCE: Duration = Duration::from_secs(1);
@@ -42,12 +42,12 @@ impl Levels {
 
 impl Gateway {
     /// A session's agent wants log messages from `level` on.
-    pub(crate) async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
+    pub async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         let Some(announcer) = cx.announcer() else { return };
         self.levels.set(cx.conversation(), announcer, level);
         let Some(least) = self.levels.least() else { return };
         let ready = self.upstreams.iter().filter_map(|upstream| match upstream.state() {
-            State::Ready(client) => Some((upstream, client)),
+            UpstreamState::Ready(client) => Some((upstream, client)),
             _ => None,
         });
         let all = ready.map(async |(upstream, client)| upstream.want_level(&client, least).await);
@@ -95,9 +95,9 @@ impl Upstream {
         match tokio::time::timeout(LEVEL_PATIENCE, set).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(upstream = self.name, %error, "log level cannot be set");
+                tracing::debug!(upstream = self.name(), %error, "log level cannot be set");
             }
-            Err(_) => tracing::debug!(upstream = self.name, "log level is not taken in time"),
+            Err(_) => tracing::debug!(upstream = self.name(), "log level is not taken in time"),
         }
     }
 }

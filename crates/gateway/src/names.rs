@@ -1,46 +1,62 @@
 //! What an upstream's tools and prompts are called here.
 
-use crate::config::{Prefix, Separator, UpstreamConfig, is_name_char};
-
 /// Longest tool name (MCP 2025-11-25, "Tool Names").
 pub(crate) const MAX_NAME_CHARS: usize = 128;
 
 /// Puts one upstream's prefix before names.
 #[derive(Clone, Debug)]
-pub(crate) struct Namer {
+pub struct Namer {
     /// Prefix and separator; empty when names stay as they are.
     head: String,
 }
 
+/// Whether tool names may have a character (MCP 2025-11-25, "Tool Names").
+#[must_use]
+pub fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
 /// Why a name cannot be offered to clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NameError {
+#[non_exhaustive]
+pub enum NameError {
+    /// With its prefix it is longer than tool names may be.
     #[error("name would be {chars} characters long with its prefix, more than {MAX_NAME_CHARS}")]
-    TooLong { chars: usize },
+    TooLong {
+        /// How long it is with its prefix.
+        chars: usize,
+    },
+    /// It has a character that tool names may not have.
     #[error("name has the character {0:?}; tool names have letters, digits, _ - .")]
     Character(char),
+    /// It is empty.
     #[error("name is empty")]
     Empty,
+    /// Somebody else has it, who is named.
     #[error("name is already taken by {0}")]
     Taken(String),
 }
 
 impl Namer {
-    /// The namer of the upstream `server`, whose own name serves as the prefix unless one is set.
-    pub(crate) fn new(server: &str, upstream: &UpstreamConfig, separator: &Separator) -> Self {
-        let prefix = match &upstream.prefix {
-            Some(prefix) => prefix.as_str().to_owned(),
+    /// Longest prefix in characters, half of what a tool name may have.
+    pub const MAX_PREFIX_CHARS: usize = 64;
+
+    /// The namer of the upstream `server`, whose own name serves as the prefix unless one is given.
+    #[must_use]
+    pub fn new(server: &str, prefix: Option<&str>, separator: &str) -> Self {
+        let prefix = match prefix {
+            Some(prefix) => prefix.to_owned(),
             // A server's name is free text in mcp.json.
             None => server
                 .chars()
                 .map(|c| if is_name_char(c) { c } else { '_' })
-                .take(Prefix::MAX_CHARS)
+                .take(Self::MAX_PREFIX_CHARS)
                 .collect(),
         };
         if prefix.is_empty() {
             return Self { head: String::new() };
         }
-        Self { head: prefix + separator.as_str() }
+        Self { head: prefix + separator }
     }
 
     /// The tool name that clients see.
@@ -64,7 +80,8 @@ impl Namer {
     }
 
     /// What it puts before names.
-    pub(crate) fn head(&self) -> &str {
+    #[must_use]
+    pub fn head(&self) -> &str {
         &self.head
     }
 
@@ -82,30 +99,23 @@ impl Namer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-
-    fn namer(toml: &str) -> Namer {
-        let config = Config::from_toml(toml, "test").unwrap();
-        let (name, upstream) = config.mcp_servers.first().unwrap();
-        Namer::new(name, upstream, &config.gateway.separator)
-    }
 
     #[test]
     fn names_are_prefixed() {
-        for (toml, want) in [
-            ("mcp_servers.fs.command = 'x'", "fs__read"),
-            ("mcp_servers.'my server/1'.command = 'x'", "my_server_1__read"),
-            ("mcp_servers.fs = { command = 'x', prefix = 'f' }", "f__read"),
-            ("mcp_servers.fs = { command = 'x', prefix = '' }", "read"),
-            ("gateway.separator = '.'\nmcp_servers.fs.command = 'x'", "fs.read"),
+        for (server, prefix, separator, want) in [
+            ("fs", None, "__", "fs__read"),
+            ("my server/1", None, "__", "my_server_1__read"),
+            ("fs", Some("f"), "__", "f__read"),
+            ("fs", Some(""), "__", "read"),
+            ("fs", None, ".", "fs.read"),
         ] {
-            assert_eq!(namer(toml).tool("read").as_deref(), Ok(want), "{toml}");
+            assert_eq!(Namer::new(server, prefix, separator).tool("read").as_deref(), Ok(want));
         }
     }
 
     #[test]
     fn names_that_clients_would_refuse_are_refused() {
-        let namer = namer("mcp_servers.fs.command = 'x'");
+        let namer = Namer::new("fs", None, "__");
         assert_eq!(namer.tool(&"a".repeat(124)).unwrap().len(), 128);
         assert_eq!(namer.tool(&"a".repeat(125)), Err(NameError::TooLong { chars: 129 }));
         assert_eq!(namer.tool("a b"), Err(NameError::Character(' ')));

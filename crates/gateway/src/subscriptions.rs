@@ -1,7 +1,7 @@
 //! Resources that agents want to hear of: subscribed to at their upstream by the first agent, let go by the last.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -10,9 +10,8 @@ use marquetry_protocol::{
     client::{Client, ClientError},
     server::RequestContext,
 };
-use tokio::sync::Notify;
 
-use super::{CallFailure, Gateway, State, Unreachable};
+use super::{CallFailure, Gateway, Unreachable, UpstreamState};
 
 /// Which resources are subscribed to.
 #[derive(Default)]
@@ -21,33 +20,12 @@ pub(crate) struct Subscriptions {
     agents: Mutex<HashMap<String, (usize, usize)>>,
 }
 
-/// Resources that have changed, until agents are told. However often one changes before that, it is told once.
-#[derive(Debug, Default)]
-pub(crate) struct Updated {
-    uris: Mutex<BTreeSet<String>>,
-    some: Notify,
-}
-
-impl Updated {
-    /// This one has changed.
-    pub(crate) fn push(&self, uri: &str) {
-        self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
-        self.some.notify_one();
-    }
-
-    /// Waits for changes and takes them all.
-    pub(crate) async fn take(&self) -> BTreeSet<String> {
-        self.some.notified().await;
-        std::mem::take(&mut *self.uris.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Gateway {
     /// An agent wants to hear of a resource.
     ///
     /// # Errors
     /// When nobody has the resource, or its upstream is not there, refuses, or has no subscriptions.
-    pub(crate) async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+    pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
         let (index, _alone) = loop {
             let index =
@@ -70,12 +48,12 @@ impl Gateway {
         };
         let upstream = &self.upstreams[index];
         let state = upstream.state();
-        let State::Ready(client) = state else {
+        let UpstreamState::Ready(client) = state else {
             return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)).into());
         };
         if !can_be_subscribed(&client) {
             let mut error = RpcError::method_not_found(cx.method());
-            error.message = format!("upstream '{}' has no subscriptions", upstream.name);
+            error.message = format!("upstream '{}' has no subscriptions", upstream.name());
             return Err(error);
         }
         match client.subscribe(uri).await {
@@ -92,7 +70,7 @@ impl Gateway {
     }
 
     /// An agent no longer wants to hear of a resource, or is gone.
-    pub(crate) async fn unsubscribe(&self, uri: &str) {
+    pub async fn unsubscribe(&self, uri: &str) {
         // It stays with its upstream as long as this agent counts among its agents.
         let Some(index) = self.subscriptions.upstream_of(uri) else { return };
         let upstream = &self.upstreams[index];
@@ -106,10 +84,10 @@ impl Gateway {
             }
             table.remove(uri);
         }
-        if let State::Ready(client) = upstream.state()
+        if let UpstreamState::Ready(client) = upstream.state()
             && let Err(error) = client.unsubscribe(uri).await
         {
-            tracing::debug!(upstream = upstream.name, %error, "a subscription stays");
+            tracing::debug!(upstream = upstream.name(), %error, "a subscription stays");
         }
     }
 
@@ -123,9 +101,9 @@ impl Gateway {
         };
         for uri in uris {
             match client.subscribe(&uri).await {
-                Ok(()) => self.changes.updated.push(&uri),
+                Ok(()) => self.changes.resource_updated(&uri),
                 Err(error) => {
-                    let upstream = &self.upstreams[index].name;
+                    let upstream = self.upstreams[index].name();
                     tracing::warn!(upstream, uri, %error, "cannot be subscribed to again");
                 }
             }
@@ -141,7 +119,7 @@ impl Gateway {
         let above = slashes.rev().flat_map(|at| [&uri[..=at], &uri[..at]]);
         if let Some(subscribed) = [uri].into_iter().chain(above).find(|uri| is_its(table.get(*uri)))
         {
-            self.changes.updated.push(subscribed);
+            self.changes.resource_updated(subscribed);
         }
     }
 }

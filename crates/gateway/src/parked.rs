@@ -21,15 +21,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::bridge::Call;
-use crate::{
-    config::Limits,
-    knowledge::{ErrorCode, KIND},
-};
+use super::options::GatewayLimits;
+
+/// The member of an error's data that says which kind of failure it is.
+const FAILURE_KIND: &str = "marquetry/failure";
 
 /// The calls that wait: a bounded number, shared between callers, each for a bounded time.
-pub(crate) struct Parked {
-    calls: Mutex<HashMap<Handle, Entry>>,
+pub(crate) struct Parked<C> {
+    calls: Mutex<HashMap<Handle, Entry<C>>>,
     room: FairLimiter,
     time: Duration,
     /// Handles of another process are not ours.
@@ -45,8 +44,8 @@ pub(super) struct Handle {
     number: u64,
 }
 
-struct Entry {
-    call: Call,
+struct Entry<C> {
+    call: C,
     _expiry: AbortOnDropHandle<()>,
 }
 
@@ -57,21 +56,21 @@ pub(super) struct Room {
     mine: Mutex<Option<Place>>,
 }
 
-impl Parked {
-    pub(super) fn new(limits: &Limits) -> Self {
+impl<C: Send + 'static> Parked<C> {
+    pub(super) fn new(limits: &GatewayLimits) -> Self {
         let bounds = FairBounds {
             what: "calls wait for answers of their clients",
             total_setting: "limits.max_parked_calls",
             per_caller_setting: "limits.max_parked_calls_per_caller",
-            total: limits.max_parked_calls.get(),
-            per_caller: limits.max_parked_calls_per_caller.get(),
+            total: limits.max_parked_calls,
+            per_caller: limits.max_parked_calls_per_caller,
             queued: 0,
             wait: Duration::ZERO,
         };
         Self {
             calls: Mutex::default(),
             room: FairLimiter::new(bounds),
-            time: Duration::from_millis(limits.question_ms.get()),
+            time: limits.question_time,
             process: RandomState::new().hash_one(0),
             next: AtomicU64::new(0),
         }
@@ -86,7 +85,7 @@ impl Parked {
     }
 
     /// Keeps a call. When nobody comes for it in time it is dropped, which cancels it at its upstream.
-    pub(super) fn put(self: &Arc<Self>, handle: Handle, call: Call) {
+    pub(super) fn put(self: &Arc<Self>, handle: Handle, call: C) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (parked, time) = (Arc::downgrade(self), self.time);
         let expiry = runtime.spawn(async move {
@@ -107,7 +106,7 @@ impl Parked {
     ///
     /// # Errors
     /// When it is not there: it was fetched before, or given up.
-    pub(super) fn take(&self, handle: Handle) -> Result<Call, RpcError> {
+    pub(super) fn take(&self, handle: Handle) -> Result<C, RpcError> {
         let entry = self.lock().remove(&handle);
         entry.map(|entry| entry.call).ok_or_else(|| {
             RpcError::invalid_params(
@@ -122,7 +121,7 @@ impl Parked {
         drop(calls);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, Entry>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, Entry<C>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,7 +137,7 @@ impl Room {
         let place = self.all.try_enter(&self.caller, 1).map_err(|full| {
             RpcError::too_many_requests(full.to_string())
                 // It may work later, unlike what exceeds a limit of size.
-                .with_data(&json!({ KIND: ErrorCode::Unavailable.as_str() }))
+                .with_data(&json!({ FAILURE_KIND: "unavailable" }))
         })?;
         *mine = Some(place);
         Ok(())

@@ -11,13 +11,27 @@ use marquetry_protocol::client::{ClientError, StdioCommand};
 
 /// Why a program cannot be started.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ProgramError {
+#[non_exhaustive]
+pub enum ProgramError {
+    /// No directory of `PATH` has it.
     #[error("program {program:?} not found in PATH{}", advice(.program))]
-    NotInPath { program: String },
+    NotInPath {
+        /// The program.
+        program: String,
+    },
+    /// Its path leads nowhere.
     #[error("program {program:?} not found{}", advice(.program))]
-    NoSuchFile { program: String },
+    NoSuchFile {
+        /// The program.
+        program: String,
+    },
+    /// It is a folder, or may not be executed.
     #[error("program {program:?} is not an executable file")]
-    NotExecutable { program: String },
+    NotExecutable {
+        /// The program.
+        program: String,
+    },
+    /// Its working directory is missing.
     #[error("working directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
 }
@@ -46,7 +60,7 @@ pub(super) fn find(command: &StdioCommand) -> Result<(), ClientError> {
 /// # Errors
 ///
 /// It is not there, or cannot be executed. A program that this does not find wrong may still fail to start.
-pub(crate) fn check(
+pub fn check(
     program: &str,
     path: Option<OsString>,
     cwd: Option<&Path>,

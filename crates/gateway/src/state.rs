@@ -9,24 +9,37 @@ use super::stderr::last_words;
 
 /// Where an upstream is in its life.
 #[derive(Clone)]
-pub(crate) enum State {
+pub enum UpstreamState {
     /// The configuration says not to start it.
     Disabled,
     /// It is being started, for the first time or again.
     Starting,
     /// Calls go to it.
     Ready(Client),
-    /// It failed, and will be started again. `stderr` are the last lines that it wrote to its standard error.
-    BackingOff { problem: String, stderr: Vec<String>, retry_in_ms: u64 },
+    /// It failed, and will be started again.
+    BackingOff {
+        /// Why it failed.
+        problem: String,
+        /// The last lines of its standard error.
+        stderr: Vec<String>,
+        /// The pause before the next start.
+        retry_in_ms: u64,
+    },
     /// It failed so often that it was given up, or it can never be started.
-    Failed { problem: String, stderr: Vec<String> },
+    Failed {
+        /// Why it failed.
+        problem: String,
+        /// The last lines of its standard error.
+        stderr: Vec<String>,
+    },
     /// The server is shutting down.
     Stopped,
 }
 
-impl State {
+impl UpstreamState {
     /// The state's name in `/healthz` and logs.
-    pub(crate) fn name(&self) -> &'static str {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
             Self::Starting => "starting",
@@ -38,7 +51,8 @@ impl State {
     }
 
     /// The state as `/healthz` shows it.
-    pub(crate) fn report(&self) -> Value {
+    #[must_use]
+    pub fn report(&self) -> Value {
         match self {
             Self::BackingOff { problem, stderr, retry_in_ms } => {
                 let mut report =
@@ -56,7 +70,8 @@ impl State {
     }
 
     /// The last lines that it wrote to its standard error before it failed.
-    pub(crate) fn stderr(&self) -> &[String] {
+    #[must_use]
+    pub fn stderr(&self) -> &[String] {
         match self {
             Self::BackingOff { stderr, .. } | Self::Failed { stderr, .. } => stderr,
             _ => &[],
@@ -70,7 +85,7 @@ fn report_stderr(report: &mut Value, lines: &[String]) {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for UpstreamState {
     /// Reads on after "upstream 'x' ".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! An upstream's program behind the guard that ends it with this process; see [`GatewayConfig::guard`](crate::config::GatewayConfig::guard).
+//! An upstream's program behind the guard that ends it with this process; see [`GatewayOptions::guard`](crate::GatewayOptions::guard).
 
 use std::{path::Path, process};
 

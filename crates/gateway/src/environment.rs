@@ -49,12 +49,12 @@ pub(crate) fn depth() -> u32 {
     std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Those of `variables` that every upstream sees, or that `more` names; of `door_keys` those alone that it names in so
+/// Those of `variables` that every upstream sees, or that `more` names; of `secret_variables` those alone that it names in so
 /// many words. One that is not UTF-8 is left out.
 pub(crate) fn passed(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     more: &[String],
-    door_keys: &[String],
+    secret_variables: &[String],
 ) -> BTreeMap<String, String> {
     let patterns = || ALWAYS.into_iter().chain(more.iter().map(String::as_str));
     let names = |list: &[String], name: &str| {
@@ -62,16 +62,16 @@ pub(crate) fn passed(
     };
     readable(variables, |name| {
         patterns().any(|pattern| matches(pattern, name))
-            && (names(more, name) || !names(door_keys, name))
+            && (names(more, name) || !names(secret_variables, name))
     })
 }
 
-/// All of `variables` but those that `door_keys` names: who may come in here is no upstream's business. One that is not UTF-8 is left out.
+/// All of `variables` but those that `secret_variables` names: who may come in here is no upstream's business. One that is not UTF-8 is left out.
 pub(crate) fn inherited(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    door_keys: &[String],
+    secret_variables: &[String],
 ) -> BTreeMap<String, String> {
-    readable(variables, |name| !door_keys.iter().any(|key| matches(key, name)))
+    readable(variables, |name| !secret_variables.iter().any(|key| matches(key, name)))
 }
 
 fn readable(

@@ -2,7 +2,6 @@
 
 /// The tools of an upstream that clients see, by the upstream's own names; `*` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolFilter {
     /// These alone, if given.
     pub enabled: Option<Vec<String>>,
@@ -14,19 +13,20 @@ impl ToolFilter {
     const ALL: &str = "*";
 
     /// Whether a tool is offered.
-    pub(crate) fn allows(&self, tool: &str) -> bool {
+    #[must_use]
+    pub fn allows(&self, tool: &str) -> bool {
         let has = |list: &[String]| list.iter().any(|name| name == tool || name == Self::ALL);
         self.enabled.as_deref().is_none_or(has) && !has(&self.disabled)
     }
 
     /// The names of single tools.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+    pub fn names(&self) -> impl Iterator<Item = &String> {
         let all = self.enabled.iter().flatten().chain(&self.disabled);
         all.filter(|name| *name != Self::ALL)
     }
 
     /// Adds what another source says of the same upstream: a tool is offered where both offer it.
-    pub(crate) fn narrow(&mut self, other: Self) {
+    pub fn narrow(&mut self, other: Self) {
         self.disabled.extend(other.disabled);
         self.enabled = match (self.enabled.take(), other.enabled) {
             (Some(mut ours), Some(theirs)) => {

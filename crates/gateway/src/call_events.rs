@@ -12,30 +12,30 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 /// Progress and log messages of one call; what its agent does not read in time is left out.
-pub(super) struct News {
-    /// Whose news it is, for the agent.
+pub(super) struct CallEvents {
+    /// The upstream's name, for the agent.
     upstream: String,
     progress: mpsc::Receiver<Progress>,
     log: mpsc::Receiver<ServerNotification>,
 }
 
-/// Where a call's news go in.
-pub(super) struct NewsSender {
+/// Takes the events of a call.
+pub(super) struct CallEventSender {
     pub(super) progress: mpsc::Sender<Progress>,
     pub(super) log: mpsc::Sender<ServerNotification>,
 }
 
-impl News {
-    pub(super) fn new(upstream: &str) -> (NewsSender, Self) {
+impl CallEvents {
+    pub(super) fn new(upstream: &str) -> (CallEventSender, Self) {
         const MOST_WAITING: usize = 64;
         let (progress, progress_out) = mpsc::channel(MOST_WAITING);
         let (log, log_out) = mpsc::channel(MOST_WAITING);
         let upstream = upstream.to_owned();
-        (NewsSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
+        (CallEventSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
     }
 
     /// Waits for some work and hands on what is told before its end, as far as the agent reads it.
-    pub(super) async fn told_during<T>(
+    pub(super) async fn forward_while<T>(
         &mut self,
         work: impl Future<Output = T>,
         cx: &RequestContext,

@@ -8,15 +8,13 @@
 //! | stateless | stateless | goes on as it is, with the upstream's `requestState` sealed in ours; nothing waits here |
 //! | any | stateless, by a task | the task is followed to its end, its questions as those of a session's call |
 
-use std::{
-    collections::BTreeMap, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
     server::{ConversationId, RequestContext, fair::Place},
-    types::{ClientCapabilities, JsonObject, TASKS_EXTENSION},
+    types::TASKS_EXTENSION,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -25,10 +23,12 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Gateway, Upstream,
-    asker::{Agent, Asked, Asker, Way, for_agent},
+    asker::{Agent, AskVia, Asked, Asker, for_agent},
+    call_events::CallEvents,
+    capabilities::bridged,
     connection::Connection,
-    news::News,
     parked::{Handle, Parked},
+    poll::polled_once,
 };
 
 /// The result as the upstream wrote it, or why there is none.
@@ -42,7 +42,7 @@ pub(super) struct Call {
     open: Vec<(String, Asked)>,
     /// How many questions there were; they are named after their number.
     asked: usize,
-    news: News,
+    events: CallEvents,
 }
 
 /// What travels in our `requestState` between the rounds of a stateless agent.
@@ -64,7 +64,7 @@ const AT_ONCE: usize = 32;
 const GATHERED: Duration = Duration::from_millis(20);
 
 impl Gateway {
-    /// Sends a request to a client's upstream, hands on what is told and asked, and waits. Dropped half-way, it is cancelled
+    /// Sends a request to a client's upstream, hands on what is told and asked, and waits. Dropped half-via, it is cancelled
     /// at the upstream, unless the agent is asked something and will be back. The upstream's `place` is held as long as the
     /// upstream works on the request, also while the agent is away; a call that waits already has one.
     pub(super) async fn exchange(
@@ -85,7 +85,7 @@ impl Gateway {
             let call = self.parked.take(handle).map_err(ClientError::Rpc)?;
             return self.attend(call, cx).await;
         }
-        let (sender, mut news) = News::new(&upstream.name);
+        let (sender, mut events) = CallEvents::new(upstream.name());
         let mut options = CallOptions {
             // The time that questions take does not count, so the clock is ours.
             timeout: Some(Duration::MAX),
@@ -97,19 +97,19 @@ impl Gateway {
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());
-        let asker = |way| Asker {
-            way,
+        let asker = |via| Asker {
+            via,
             agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
-            upstream: upstream.name.clone(),
+            upstream: upstream.name().to_owned(),
             connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
-            most: self.limits.max_questions_per_call.get(),
+            most: self.options.limits.max_questions_per_call,
             asked: 0.into(),
             open: watch::Sender::new(0),
             log: sender.log,
             over: CancellationToken::new(),
         };
-        let talk = |way| {
-            let asker = Arc::new(asker(way));
+        let talk = |via| {
+            let asker = Arc::new(asker(via));
             options.handler = Some(asker.clone());
             (asker, options)
         };
@@ -118,14 +118,14 @@ impl Gateway {
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
         match (agent_era, upstream_era) {
             (Era::Stateless, Era::Stateless) if !has_tasks => {
-                let (asker, options) = talk(Way::Passed);
+                let (asker, options) = talk(AskVia::Nothing);
                 let work = self.pass(upstream, client, method, params, options, asker, carried, cx);
-                news.told_during(work, cx).await
+                events.forward_while(work, cx).await
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
                 let (asker, options) =
-                    talk(Way::Rounds { questions, room: self.parked.room(cx.caller()) });
+                    talk(AskVia::InputRequired { questions, room: self.parked.room(cx.caller()) });
                 let work =
                     work(upstream.clone(), client.clone(), method, params, options, asker, None);
                 let work = async move {
@@ -137,33 +137,34 @@ impl Gateway {
                     questions: asked,
                     open: Vec::new(),
                     asked: 0,
-                    news,
+                    events,
                 };
                 self.attend(call, cx).await
             }
             _ => {
-                let way = match session {
-                    Some(_) => Way::Session(cx.clone()),
-                    None => Way::Passed,
+                let via = match session {
+                    Some(_) => AskVia::Request(cx.clone()),
+                    None => AskVia::Nothing,
                 };
-                let (asker, options) = talk(way);
+                let (asker, options) = talk(via);
                 let (upstream, client) = (upstream.clone(), client.clone());
                 let work = work(upstream, client, method, params, options, asker, session);
-                news.told_during(work, cx).await
+                events.forward_while(work, cx).await
             }
         }
     }
 
     /// Waits for a call's answer, or leaves it to its agent's next round.
     async fn attend(&self, call: Call, cx: &RequestContext) -> Outcome {
-        let mut seat = Seat {
+        let mut parking = ParkOnDrop {
             call: Some(call),
             handle: None,
             parked: &self.parked,
             cancelled: cx.cancellation(),
         };
-        let Seat { call: Some(Call { work, questions, open, asked, news }), handle, .. } =
-            &mut seat
+        let ParkOnDrop {
+            call: Some(Call { work, questions, open, asked, events }), handle, ..
+        } = &mut parking
         else {
             unreachable!("it was just put there")
         };
@@ -195,7 +196,7 @@ impl Gateway {
                 }
             }
         };
-        news.told_during(attending, cx).await
+        events.forward_while(attending, cx).await
     }
 
     /// A request between two sides without sessions: the agent gets the upstream's questions, the upstream its answers.
@@ -230,13 +231,13 @@ impl Gateway {
             _ => (0, params),
         };
         let options = CallOptions { pass_questions: true, ..options };
-        let name = &upstream.name;
+        let name = upstream.name();
         let (upstream, client) = (upstream.clone(), client.clone());
         let result = work(upstream, client, method, params, options, asker, None).await?;
         let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
             return Ok(result);
         };
-        let most = self.limits.max_questions_per_call.get();
+        let most = self.options.limits.max_questions_per_call;
         if round >= most {
             return Err(ClientError::TooManyRounds(most));
         }
@@ -297,27 +298,15 @@ async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<boo
     Ok(!open.is_empty())
 }
 
-/// What a future gives at once.
-pub(super) async fn polled_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    poll_fn(|task| {
-        Poll::Ready(match future.as_mut().poll(task) {
-            Poll::Ready(done) => Some(done),
-            Poll::Pending => None,
-        })
-    })
-    .await
-}
-
 /// Where a call is attended to. Left with a handle, the call is kept under it; left without, it is cancelled.
-struct Seat<'a> {
+struct ParkOnDrop<'a> {
     call: Option<Call>,
     handle: Option<Handle>,
-    parked: &'a Arc<Parked>,
+    parked: &'a Arc<Parked<Call>>,
     cancelled: CancellationToken,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for ParkOnDrop<'_> {
     fn drop(&mut self) {
         if let (Some(call), Some(handle), false) =
             (self.call.take(), self.handle, self.cancelled.is_cancelled())
@@ -325,19 +314,6 @@ impl Drop for Seat<'_> {
             self.parked.put(handle, call);
         }
     }
-}
-
-/// What of a client's abilities this server can pass on.
-fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
-    const BRIDGED: [&str; 3] = ["elicitation", "sampling", "roots"];
-    let bridged = offers.0.iter().filter(|(name, _)| BRIDGED.contains(&name.as_str()));
-    let mut bridged: JsonObject =
-        bridged.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if let Some(roots) = bridged.get_mut("roots").and_then(|roots| roots.as_object_mut()) {
-        // That they have changed is not passed on.
-        roots.remove("listChanged");
-    }
-    ClientCapabilities(bridged)
 }
 
 /// A stateless upstream's questions.
@@ -369,13 +345,4 @@ fn input_required(result: &RawValue) -> Option<InputRequired> {
     (kind.result_type.as_deref() == Some("input_required"))
         .then(|| serde_json::from_str(result.get()).ok())
         .flatten()
-}
-
-/// What upstreams are told that can be asked here. Which of it holds for a call depends on its agent; one that offers less
-/// says so in the answer.
-pub(super) fn offered() -> ClientCapabilities {
-    let all = serde_json::json!({
-        "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {},
-    });
-    ClientCapabilities(all.as_object().cloned().unwrap_or_default())
 }

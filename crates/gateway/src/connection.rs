@@ -16,7 +16,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use super::{Gateway, asker::or_empty, in_flight::InFlight};
+use super::{
+    Gateway,
+    asker::{ConnectionEvents, or_empty},
+    in_flight::InFlight,
+};
 
 /// One connection to an upstream.
 pub(crate) struct Connection {
@@ -25,14 +29,19 @@ pub(crate) struct Connection {
     pub(super) upstream: usize,
 }
 
-impl Connection {
-    /// The upstream sends an agent's user to a page; the agent will want to know when that is done.
-    pub(super) fn page_opened(&self, id: String, announcer: Announcer) {
+impl ConnectionEvents for Connection {
+    fn page_opened(&self, id: String, announcer: Announcer) {
         if let Some(gateway) = self.gateway.upgrade() {
             gateway.pages.opened(self.upstream, id, announcer);
         }
     }
 
+    fn notified(&self, notification: &ServerNotification) {
+        ClientHandler::notified(self, notification);
+    }
+}
+
+impl Connection {
     fn in_flight(&self) -> Option<Arc<InFlight>> {
         Some(self.gateway.upgrade()?.upstreams[self.upstream].in_flight.clone())
     }
@@ -67,7 +76,7 @@ impl ClientHandler for Connection {
                 let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
                 let params = notification.params.as_deref().map_or("", RawValue::get);
                 let params = &params[..params.floor_char_boundary(1_000)];
-                tracing::debug!(target: "marquetry::upstream", upstream = upstream.name, told, "{params}");
+                tracing::debug!(target: "marquetry::upstream", upstream = upstream.name(), told, "{params}");
             }
             "notifications/elicitation/complete" => gateway.pages.done(self.upstream, notification),
             "notifications/resources/updated" => {

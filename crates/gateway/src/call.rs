@@ -27,45 +27,48 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Gateway, List, State, Upstream,
-    bridge::{Carried, polled_once},
+    Gateway, List, Upstream, UpstreamState,
+    bridge::Carried,
+    poll::polled_once,
     routes::{self, LinkOwner},
     stderr::last_words,
     uris::is_reserved,
-    visits::error_for_agent,
+    url_elicitation::error_for_agent,
 };
 
-/// How the error begins that says that nobody has a tool.
-pub(crate) const UNKNOWN_TOOL: &str = "unknown tool";
+/// Prefix of the message for an unknown tool.
+pub const UNKNOWN_TOOL: &str = "unknown tool";
 
 /// What came of a tool call that reached its upstream.
-pub(crate) struct ToolAnswer {
+pub struct ToolAnswer {
     /// The result as the upstream wrote it.
-    pub(crate) result: Box<RawValue>,
+    pub result: Box<RawValue>,
     /// How to capture it; none passes it through.
-    pub(crate) capture: Option<Settings>,
+    pub capture: Option<Settings>,
     /// What its structured content still has to satisfy then.
-    pub(crate) output_schema: Option<Arc<Value>>,
+    pub output_schema: Option<Arc<Value>>,
     /// Whether the upstream already wrote what a stateless revision demands of results.
-    pub(crate) is_stateless: bool,
+    pub is_stateless: bool,
 }
 
 /// Why an upstream gave no answer.
 #[derive(Debug)]
-pub(crate) struct Unreachable {
-    pub(crate) upstream: String,
+#[non_exhaustive]
+pub struct Unreachable {
+    /// The upstream's name.
+    pub upstream: String,
     /// The state's name, for programs.
-    pub(crate) state: &'static str,
+    pub state: &'static str,
     /// How the call failed, for programs.
-    pub(crate) kind: FailureKind,
+    pub kind: FailureKind,
     /// What happened, reading on after the upstream's name.
-    pub(crate) what: String,
+    pub what: String,
 }
 
 /// How an upstream failed to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum FailureKind {
+pub enum FailureKind {
     /// It is not there, or was lost during the call.
     Unreachable,
     /// It gave no answer in time.
@@ -75,7 +78,8 @@ pub(crate) enum FailureKind {
 }
 
 /// A call that has no answer of the upstream's tool.
-pub(crate) enum CallFailure {
+#[derive(Debug)]
+pub enum CallFailure {
     /// The upstream answered with an error of the protocol, or nobody has such a tool: handed on as it is.
     Rpc(RpcError),
     /// The upstream cannot be reached.
@@ -84,7 +88,7 @@ pub(crate) enum CallFailure {
 
 impl Gateway {
     /// Calls a tool of an upstream.
-    pub(crate) async fn call_tool(
+    pub async fn call_tool(
         &self,
         mut params: CallToolParams,
         cx: &RequestContext,
@@ -101,7 +105,7 @@ impl Gateway {
         let upstream = &self.upstreams[index];
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let span = tracing::info_span!("call", upstream = upstream.name, tool = route.to.name);
+        let span = tracing::info_span!("call", upstream = upstream.name(), tool = route.to.name);
         async {
             let (client, result) = self.request(index, "tools/call", &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
@@ -120,7 +124,7 @@ impl Gateway {
     }
 
     /// Reads a resource of the upstream that lists it, linked to it, or is likely to have it.
-    pub(crate) async fn read_resource(
+    pub async fn read_resource(
         &self,
         mut params: ReadResourceParams,
         cx: &RequestContext,
@@ -144,7 +148,7 @@ impl Gateway {
     }
 
     /// Gets a prompt of an upstream.
-    pub(crate) async fn get_prompt(
+    pub async fn get_prompt(
         &self,
         mut params: GetPromptParams,
         cx: &RequestContext,
@@ -163,7 +167,7 @@ impl Gateway {
     }
 
     /// What an argument of a prompt or a resource template may be. An upstream that completes nothing has no suggestions.
-    pub(crate) async fn complete(
+    pub async fn complete(
         &self,
         mut params: CompleteParams,
         cx: &RequestContext,
@@ -200,7 +204,7 @@ impl Gateway {
             }
         };
         let upstream = &self.upstreams[index];
-        if let State::Ready(client) = upstream.state()
+        if let UpstreamState::Ready(client) = upstream.state()
             && client.server().revision.has(Feature::CompletionsCapability)
             && client.server().capabilities.completions.is_none()
         {
@@ -208,13 +212,13 @@ impl Gateway {
         }
         let span = tracing::info_span!(
             "request",
-            upstream = upstream.name,
+            upstream = upstream.name(),
             method = "completion/complete"
         );
         let (_, result) =
             self.request(index, "completion/complete", &params, cx).instrument(span).await?;
         serde_json::from_str(result.get()).map_err(|error| {
-            RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name))
+            RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name()))
         })
     }
 
@@ -246,7 +250,7 @@ impl Gateway {
     ///
     /// # Errors
     /// When too many requests wait.
-    pub(crate) async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
+    pub async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
         if self.catalog().tool(name).is_some() {
             return Ok(());
         }
@@ -284,7 +288,7 @@ impl Gateway {
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let upstream = &self.upstreams[index].name;
+        let upstream = self.upstreams[index].name();
         let span = tracing::info_span!("request", upstream, method);
         let (client, result) = self.request(index, method, params, cx).instrument(span).await?;
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
@@ -301,7 +305,7 @@ impl Gateway {
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
         let upstream = &self.upstreams[index];
         let state = upstream.state();
-        let State::Ready(client) = state else {
+        let UpstreamState::Ready(client) = state else {
             return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
         };
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
@@ -311,13 +315,14 @@ impl Gateway {
             _ => Some(upstream.places.enter(cx.caller(), 1).await.map_err(|full| {
                 RpcError::too_many_requests(format!(
                     "upstream '{}': {full}; try again later",
-                    upstream.name
+                    upstream.name()
                 ))
             })?),
         };
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
-        let outcome = self.exchange_after_visits(index, &client, method, params, place, cx).await;
+        let outcome =
+            self.exchange_with_url_elicitation(index, &client, method, params, place, cx).await;
         let ms = started.elapsed().as_millis() as u64;
         match outcome {
             Ok(result) => {
@@ -340,7 +345,9 @@ impl Gateway {
             Err(error) => {
                 tracing::warn!(ms, %error, "no answer");
                 // Before the caller hears of it, so that health never contradicts what a caller was told.
-                if is_fault_of_upstream(&error) && matches!(upstream.state(), State::Ready(_)) {
+                if is_fault_of_upstream(&error)
+                    && matches!(upstream.state(), UpstreamState::Ready(_))
+                {
                     upstream.distrust(format!("the last call got no answer: {error}"));
                 }
                 let state = match &error {
@@ -357,7 +364,7 @@ impl Gateway {
     fn owner(&self, name: &str) -> Option<&Upstream> {
         let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
         let likely = |upstream: &&Arc<Upstream>| {
-            let is_ready = matches!(upstream.state(), State::Ready(_));
+            let is_ready = matches!(upstream.state(), UpstreamState::Ready(_));
             (!is_ready, upstream.namer.head_chars())
         };
         fitting.max_by_key(likely).map(|upstream| &**upstream)
@@ -367,7 +374,7 @@ impl Gateway {
     fn unknown_tool(&self, name: &str) -> CallFailure {
         if let Some(upstream) = self.owner(name)
             && let state = upstream.state()
-            && !matches!(state, State::Ready(_))
+            && !matches!(state, UpstreamState::Ready(_))
         {
             return CallFailure::Unreachable(Unreachable::of(upstream, &state));
         }
@@ -382,10 +389,10 @@ impl Gateway {
 /// (2025-11-25, "Token Passthrough"). So it is no 401 of ours, which would send the agent to log in here, but an error that
 /// says which upstream refused, and with what.
 fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
-    let message = format!("upstream '{}' refuses this server: {refusal}", upstream.name);
+    let message = format!("upstream '{}' refuses this server: {refusal}", upstream.name());
     let challenges = refusal.challenges.iter().map(ToString::to_string);
     RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
-        "upstream": upstream.name,
+        "upstream": upstream.name(),
         "kind": FailureKind::Unauthorized,
         "status": refusal.status,
         "wwwAuthenticate": challenges.collect::<Vec<_>>(),
@@ -429,16 +436,20 @@ fn names_uri(error: &RpcError) -> bool {
 }
 
 impl Unreachable {
-    pub(super) fn of(upstream: &Upstream, state: &State) -> Self {
+    pub(super) fn of(upstream: &Upstream, state: &UpstreamState) -> Self {
         Self {
-            upstream: upstream.name.clone(),
+            upstream: upstream.name().to_owned(),
             state: state.name(),
             kind: FailureKind::Unreachable,
             what: state.to_string(),
         }
     }
 
-    pub(super) fn during_call(upstream: &Upstream, state: &State, error: &ClientError) -> Self {
+    pub(super) fn during_call(
+        upstream: &Upstream,
+        state: &UpstreamState,
+        error: &ClientError,
+    ) -> Self {
         let mut what = match error {
             ClientError::Closed(reason) => format!("ended during the call ({reason})"),
             ClientError::Timeout(limit) => {
@@ -446,7 +457,7 @@ impl Unreachable {
             }
             error => format!("gave no answer: {error}"),
         };
-        if let State::BackingOff { retry_in_ms, .. } = state {
+        if let UpstreamState::BackingOff { retry_in_ms, .. } = state {
             what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
         }
         what += &last_words(state.stderr());
@@ -454,11 +465,12 @@ impl Unreachable {
             ClientError::Timeout(_) => FailureKind::Timeout,
             _ => FailureKind::Unreachable,
         };
-        Self { upstream: upstream.name.clone(), state: state.name(), kind, what }
+        Self { upstream: upstream.name().to_owned(), state: state.name(), kind, what }
     }
 
     /// The facts for programs.
-    pub(crate) fn data(&self) -> serde_json::Value {
+    #[must_use]
+    pub fn data(&self) -> serde_json::Value {
         json!({"upstream": self.upstream, "state": self.state, "kind": self.kind})
     }
 }

@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use marquetry_protocol::{
     Era, Feature, Revision, RpcError,
     client::{ClientHandler, ServerNotification},
-    server::RequestContext,
+    server::{Announcer, RequestContext},
     types::ClientCapabilities,
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -22,16 +22,16 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{connection::Connection, parked::Room};
+use super::parked::Room;
 
-/// One call's way back to its agent.
+/// Asks and tells the agent of one call what its upstream asks and tells.
 pub(crate) struct Asker {
-    pub(super) way: Way,
+    pub(super) via: AskVia,
     pub(super) agent: Agent,
     /// The upstream's name, which the agent's user is told.
     pub(super) upstream: String,
     /// What the connection does with what is not this call's.
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<dyn ConnectionEvents>,
     /// The most questions that one call may ask.
     pub(super) most: usize,
     pub(super) asked: AtomicUsize,
@@ -43,6 +43,15 @@ pub(crate) struct Asker {
     pub(super) over: CancellationToken,
 }
 
+/// What a connection does with events of a call that concern more than the call.
+pub(super) trait ConnectionEvents: Send + Sync {
+    /// The upstream sends an agent's user to a page; the agent will want to know when that is done.
+    fn page_opened(&self, id: String, announcer: Announcer);
+
+    /// The upstream has sent a notification that belongs to no call.
+    fn notified(&self, notification: &ServerNotification);
+}
+
 /// What of the agent matters to questions.
 pub(super) struct Agent {
     pub(super) revision: Revision,
@@ -50,13 +59,13 @@ pub(super) struct Agent {
 }
 
 /// How the agent is asked.
-pub(super) enum Way {
+pub(super) enum AskVia {
     /// By a request, while its call waits.
-    Session(RequestContext),
+    Request(RequestContext),
     /// By the result of its call. The call lives on until the agent comes back with the answers.
-    Rounds { questions: mpsc::Sender<Asked>, room: Room },
+    InputRequired { questions: mpsc::Sender<Asked>, room: Room },
     /// Not by us: the upstream's questions go on as they are.
-    Passed,
+    Nothing,
 }
 
 /// A question on its way to an agent, and the way back of its answer.
@@ -86,14 +95,14 @@ impl Asker {
         let params = for_agent(&self.upstream, self.agent.revision, method, params)?;
         let _open = OpenQuestion::new(&self.open);
         let gone = || RpcError::internal("the client did not answer in time, or is gone");
-        match &self.way {
-            Way::Session(cx) => {
+        match &self.via {
+            AskVia::Request(cx) => {
                 if let (Some(id), Some(announcer)) = (elicitation_id(&params), cx.announcer()) {
                     self.connection.page_opened(id, announcer);
                 }
                 cx.ask("", method, &params).await
             }
-            Way::Rounds { questions, room } => {
+            AskVia::InputRequired { questions, room } => {
                 room.take()?;
                 let (answer, answered) = oneshot::channel();
                 let params = params.into_owned();
@@ -101,7 +110,7 @@ impl Asker {
                 questions.send(asked).await.map_err(|_| gone())?;
                 answered.await.map_err(|_| gone())?
             }
-            Way::Passed => Err(RpcError::method_not_found(method)),
+            AskVia::Nothing => Err(RpcError::method_not_found(method)),
         }
     }
 

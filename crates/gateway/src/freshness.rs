@@ -18,15 +18,17 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Gateway, State};
+use super::{Gateway, UpstreamState};
 
 /// How long a list that is fetched anew may keep an agent waiting. After that the old one is shown.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// A list of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum List {
+pub enum List {
+    /// `tools/list`
     Tools,
+    /// `prompts/list`
     Prompts,
     /// With their templates.
     Resources,
@@ -143,7 +145,8 @@ impl List {
 impl Gateway {
     /// Fetches anew what of a list is not fresh any more. What does not come in time is shown as it was.
     pub(crate) async fn refreshed(&self, list: List) {
-        let ready = self.upstreams.iter().filter(|it| matches!(it.state(), State::Ready(_)));
+        let ready =
+            self.upstreams.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_)));
         join_all(ready.map(|upstream| upstream.freshness.refreshed(list))).await;
     }
 }

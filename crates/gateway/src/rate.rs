@@ -7,7 +7,7 @@ use std::{
 
 /// A bound on log lines that somebody else causes: so many in a second, ten times as many at once after a silence.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     per_second: f64,
     bucket: Mutex<Bucket>,
 }
@@ -24,7 +24,9 @@ impl Rate {
     /// How many seconds' lines may come at once.
     const BURST: f64 = 10.0;
 
-    pub(crate) fn new(per_second: u32) -> Self {
+    /// A rate of so many lines in a second.
+    #[must_use]
+    pub fn new(per_second: u32) -> Self {
         let per_second = f64::from(per_second);
         let bucket =
             Bucket { lines: per_second * Self::BURST, refilled: Instant::now(), suppressed: 0 };
@@ -32,12 +34,12 @@ impl Rate {
     }
 
     /// Returns how many lines were suppressed since the last one that was not, if this one may be logged.
-    pub(crate) fn admit(&self) -> Option<u64> {
+    pub fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }
 
     /// Returns how many lines were suppressed since the last one that was logged, and forgets them.
-    pub(crate) fn take_suppressed(&self) -> u64 {
+    pub fn take_suppressed(&self) -> u64 {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut bucket.suppressed)
     }

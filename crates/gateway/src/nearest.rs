@@ -1,0 +1,37 @@
+//! Finds the known name that a mistyped one most likely stands for.
+
+/// The known name that `name` most likely stands for: at most a third of it mistyped, or a part of it left out.
+#[must_use]
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let name = name.to_lowercase().replace('-', "_");
+    known
+        .iter()
+        .map(|&candidate| {
+            (strsim::damerau_levenshtein(&name, &candidate.to_lowercase()), candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()).div_ceil(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+        .or_else(|| {
+            let parts =
+                known.iter().filter(|k| name.len() >= 4 && k.to_lowercase().contains(&name));
+            let mut parts = parts.copied();
+            // Two that contain it would make the hint a guess.
+            parts.next().filter(|_| parts.next().is_none())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_names_are_near() {
+        let known = ["listen", "allowed_hosts", "allowed_origins"];
+        assert_eq!(nearest("lisen", &known), Some("listen"));
+        assert_eq!(nearest("allowed-hosts", &known), Some("allowed_hosts"));
+        assert_eq!(nearest("hosts", &known), Some("allowed_hosts"));
+        assert_eq!(nearest("allowed", &known), None);
+        assert_eq!(nearest("colour", &known), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! The gateway's options, made of the configuration.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use marquetry_gateway::{
+    GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport as UpstreamTransport,
+    UpstreamOptions,
+};
+use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
+
+use super::{
+    Config, GatewayConfig, LoginConfig, Transport, UpstreamConfig, capture::Level, limits::Limits,
+};
+
+impl Config {
+    /// The options of the gateway to the upstreams of this configuration, which must leave our own tools their names.
+    pub(crate) fn gateway_options(&self, reserved_tools: &[&str]) -> GatewayOptions {
+        let gateway = &self.gateway;
+        let mut options = GatewayOptions::default();
+        options.upstreams = self
+            .mcp_servers
+            .iter()
+            .map(|(name, upstream)| self.upstream_options(name, upstream))
+            .collect();
+        options.reserved_tools = reserved_tools.iter().map(|&name| name.to_owned()).collect();
+        options.list_wait = gateway.list_wait_ms.map(Duration::from_millis);
+        options.list_refetch = Duration::from_millis(gateway.list_refetch_ms);
+        options.ping_timeout = Duration::from_millis(gateway.ping_timeout_ms);
+        options.restart_delay = Duration::from_millis(gateway.restart_delay_ms);
+        options.restart_max_delay = Duration::from_millis(gateway.restart_max_delay_ms);
+        options.restart_max_failures = gateway.restart_max_failures;
+        options.stop_grace = Duration::from_millis(gateway.stop_grace_ms);
+        options.pass_env.clone_from(&gateway.pass_env);
+        options.secret_variables = self.auth.variables().map(str::to_owned).collect();
+        options.guard.clone_from(&gateway.guard);
+        options.limits = gateway_limits(&self.limits);
+        options
+    }
+
+    fn upstream_options(&self, name: &str, upstream: &UpstreamConfig) -> UpstreamOptions {
+        let gateway = &self.gateway;
+        let transport = match &upstream.transport {
+            Transport::Stdio { command, args, env, cwd } => UpstreamTransport::Stdio {
+                command: command.clone(),
+                args: args.clone(),
+                env: env.clone(),
+                cwd: cwd.clone(),
+            },
+            Transport::Http { url, headers, .. } => UpstreamTransport::Http {
+                url: url.clone(),
+                headers: headers.clone(),
+                access: Arc::new(ConfiguredAccess {
+                    upstream: name.to_owned(),
+                    url: url.clone(),
+                    login: upstream.auth.clone(),
+                    credentials: gateway.credentials(),
+                    gateway: gateway.clone(),
+                }),
+            },
+            Transport::Unusable { problem, .. } => {
+                UpstreamTransport::Unusable { problem: problem.clone() }
+            }
+            // Only a disabled upstream has no transport; `Config::check` saw to it.
+            Transport::Elsewhere => {
+                UpstreamTransport::Unusable { problem: "nothing says how to reach it".to_owned() }
+            }
+        };
+        let mut options = UpstreamOptions::new(name, transport);
+        options.is_disabled = upstream.disabled;
+        options.inherit_env = upstream.inherit_env;
+        options.prefix = upstream.prefix.as_ref().map(|prefix| prefix.as_str().to_owned());
+        options.separator = gateway.separator.as_str().to_owned();
+        options.capture = self.tool_capture(upstream);
+        options.filter = upstream.filter.clone();
+        options.revision = upstream.revision;
+        let start = upstream.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
+        options.start_timeout = Duration::from_millis(start);
+        options.call_timeout = match upstream.call_timeout_ms.unwrap_or(gateway.call_timeout_ms) {
+            0 => Duration::MAX,
+            limited => Duration::from_millis(limited),
+        };
+        options
+    }
+
+    fn tool_capture(&self, upstream: &UpstreamConfig) -> ToolCapture {
+        let level = upstream.capture.below(&Level::top(self.artifacts.settings()));
+        let all = ToolCapture::new(level.settings());
+        upstream.tools.iter().fold(all, |capture, (tool, config)| {
+            capture.with_tool(tool, config.capture.below(&level).settings())
+        })
+    }
+}
+
+fn gateway_limits(limits: &Limits) -> GatewayLimits {
+    let mut gateway = GatewayLimits::default();
+    gateway.max_in_flight_per_upstream = limits.max_in_flight_per_upstream.get();
+    gateway.max_in_flight_per_caller = limits.max_in_flight_per_caller.get();
+    gateway.max_in_flight_total = limits.max_in_flight_total.get();
+    gateway.queue_time = Duration::from_millis(limits.queue_ms);
+    gateway.question_time = Duration::from_millis(limits.question_ms.get());
+    gateway.max_questions_per_call = limits.max_questions_per_call.get();
+    gateway.max_parked_calls = limits.max_parked_calls.get();
+    gateway.max_parked_calls_per_caller = limits.max_parked_calls_per_caller.get();
+    gateway.max_waiting_requests = limits.max_waiting_requests.get();
+    gateway.max_waiting_requests_per_caller = limits.max_waiting_requests_per_caller.get();
+    gateway.max_url_elicitations = limits.max_url_elicitations.get();
+    gateway.max_resource_routes = limits.max_resource_routes.get();
+    gateway.max_resource_routes_per_agent = limits.max_resource_routes_per_agent.get();
+    gateway.max_upstream_message_bytes = limits.max_upstream_message_bytes.get();
+    gateway.max_upstream_list = limits.max_upstream_list.get();
+    gateway.max_log_lines_per_second = limits.max_log_lines_per_second.get();
+    gateway
+}
+
+/// Reaches an upstream over HTTP as `[gateway]` and the upstream's `auth` say.
+struct ConfiguredAccess {
+    upstream: String,
+    url: String,
+    login: Option<LoginConfig>,
+    /// Where tokens are kept.
+    credentials: Option<PathBuf>,
+    gateway: GatewayConfig,
+}
+
+impl HttpAccess for ConfiguredAccess {
+    fn network(&self) -> Result<Network, AuthorizationError> {
+        self.gateway.network()
+    }
+
+    fn authorizer(
+        &self,
+        network: &Network,
+    ) -> Result<Option<Arc<dyn Authorizer>>, AuthorizationError> {
+        let Some(login) = &self.login else { return Ok(None) };
+        let oauth = login.authorizer(&self.url, self.credentials.as_deref(), None, network)?;
+        Ok(Some(Arc::new(oauth)))
+    }
+
+    fn advice(&self, error: &ClientError) -> Option<String> {
+        let name = &self.upstream;
+        let login = self.login.as_ref();
+        match error {
+            ClientError::Authorization(AuthorizationError::LoginRequired { .. }) => {
+                Some(format!("log in with `marquetry login {name}`"))
+            }
+            ClientError::Unauthorized(_) if login.is_none() => {
+                Some(format!("log in with `marquetry login {name}`"))
+            }
+            // The refusal may pass; a registration that the authorization server has deleted does not come back.
+            ClientError::Authorization(AuthorizationError::Denied { error, .. })
+                if error == "invalid_client"
+                    && login.is_some_and(|login| login.client_id.is_none()) =>
+            {
+                Some(format!(
+                    "if this stays so, register anew with `marquetry login {name} --forget`"
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_gateway() {
+        assert_eq!(gateway_limits(&Limits::default()), GatewayLimits::default());
+        let text = "mcp_servers.a.command = 'x'";
+        let config = Config::from_toml(text, "test").unwrap().gateway_options(&["t"]);
+        let default = GatewayOptions::default();
+        assert_eq!(config.reserved_tools, ["t"]);
+        for (ours, theirs) in [
+            (config.list_refetch, default.list_refetch),
+            (config.ping_timeout, default.ping_timeout),
+            (config.restart_delay, default.restart_delay),
+            (config.restart_max_delay, default.restart_max_delay),
+            (config.stop_grace, default.stop_grace),
+        ] {
+            assert_eq!(ours, theirs);
+        }
+        let new = UpstreamOptions::new("a", UpstreamTransport::http("http://h"));
+        let upstream = &config.upstreams[0];
+        assert_eq!(
+            (upstream.start_timeout, upstream.call_timeout, &upstream.separator),
+            (new.start_timeout, new.call_timeout, &new.separator)
+        );
+    }
+
+    #[test]
+    fn capture_settings_of_tools_stand_over_those_of_their_upstream() {
+        let text = "[mcp_servers.a]\ncommand = 'x'\ncapture = false\n\
+                    tools.captured.capture.mcp_tool_llm_return_max_bytes = 9\ntools.raw.capture = false";
+        let config = Config::from_toml(text, "test").unwrap().gateway_options(&[]);
+        let capture = &config.upstreams[0].capture;
+        assert_eq!(capture.default, None);
+        assert_eq!(capture.tools["captured"].as_ref().unwrap().mcp_tool_llm_return_max_bytes, 9);
+        assert_eq!(capture.tools["raw"], None);
+    }
+
+    #[test]
+    fn a_client_that_is_not_known_any_more_is_told_how_to_be() {
+        let denied = || {
+            let (error, description) = ("invalid_client".to_owned(), String::new());
+            ClientError::Authorization(AuthorizationError::Denied { error, description })
+        };
+        let mut access = ConfiguredAccess {
+            upstream: "files".to_owned(),
+            url: "http://h".to_owned(),
+            login: Some(LoginConfig::default()),
+            credentials: None,
+            gateway: GatewayConfig::default(),
+        };
+        let advice = access.advice(&denied()).unwrap();
+        assert!(advice.contains("marquetry login files --forget"), "{advice}");
+        access.login.as_mut().unwrap().client_id = Some("me".to_owned());
+        assert_eq!(access.advice(&denied()), None, "we did not register, so we cannot again");
+    }
+}
