@@ -21,8 +21,9 @@ const LATE: Duration = Duration::from_secs(5);
 /// For so long after the last question that did not say whose it was, agents take turns.
 const TURNS: Duration = Duration::from_secs(600);
 
-/// A call that has waited so long for its turn goes in without: its own work goes on, and questions that could be anybody's
-/// are refused meanwhile.
+/// How long a call waits for its turn. Then it goes in without one, and no later call waits for the calls that it has waited for:
+/// one unanswered question delays the calls of others once, not each of them. Questions that could be any agent's are refused
+/// meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whose call it is.
@@ -35,15 +36,13 @@ pub(super) enum Agent {
 }
 
 /// The calls in flight at one upstream.
-#[derive(Default)]
-pub(crate) struct InFlight {
-    table: Mutex<Table>,
+pub(crate) struct InFlight<A = Asker> {
+    table: Mutex<Table<A>>,
     changed: Notify,
 }
 
-#[derive(Default)]
-struct Table {
-    open: Vec<Open>,
+struct Table<A> {
+    open: Vec<Open<A>>,
     /// Agents whose call has ended without an answer, and until when a question may still be theirs.
     late: Vec<(Agent, Instant)>,
     next: u64,
@@ -51,28 +50,38 @@ struct Table {
     turns_until: Option<Instant>,
 }
 
-struct Open {
+struct Open<A> {
     number: u64,
     agent: Agent,
-    asker: Arc<Asker>,
+    asker: Arc<A>,
+    /// Another agent's call has waited for it as long as calls wait.
+    outwaited: bool,
 }
 
 /// A call's place among those in flight, until it is dropped.
-pub(super) struct Place {
-    calls: Arc<InFlight>,
+pub(super) struct Place<A = Asker> {
+    calls: Arc<InFlight<A>>,
     number: u64,
     agent: Agent,
     answered: bool,
 }
 
-impl InFlight {
+impl<A> Default for InFlight<A> {
+    fn default() -> Self {
+        let table = Table { open: Vec::new(), late: Vec::new(), next: 0, turns_until: None };
+        Self { table: Mutex::new(table), changed: Notify::new() }
+    }
+}
+
+impl<A> InFlight<A> {
     /// Enters a call: at once, when it is its agent's turn, or when it has waited long enough for that.
     pub(super) async fn enter(
         self: &Arc<Self>,
         session: Option<ConversationId>,
-        asker: &Arc<Asker>,
-    ) -> Place {
+        asker: &Arc<A>,
+    ) -> Place<A> {
         let patience = Instant::now() + PATIENCE;
+        let first_after = self.table().next;
         loop {
             let changed = self.changed.notified();
             let late = {
@@ -81,7 +90,10 @@ impl InFlight {
                 let agent = session.map_or(Agent::Call(table.next), Agent::Session);
                 let now = Instant::now();
                 let takes_turns = table.turns_until.is_some_and(|until| now < until);
-                let is_free = || table.agents().all(|other| other == agent);
+                if takes_turns && now >= patience {
+                    table.outwait(agent, first_after);
+                }
+                let is_free = || table.agents_to_wait_for().all(|other| other == agent);
                 if !takes_turns || now >= patience || is_free() {
                     return table.enter(self.clone(), agent, asker.clone());
                 }
@@ -107,7 +119,7 @@ impl InFlight {
     ///
     /// # Errors
     /// Why nobody can be asked, for the upstream to read.
-    pub(super) fn only_agent(&self) -> Result<(Agent, Arc<Asker>), RpcError> {
+    pub(super) fn only_agent(&self) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_late();
         if !table.open.is_empty() {
@@ -127,7 +139,7 @@ impl InFlight {
     }
 
     /// Gives `to` the only agent's asker; false when there is not exactly one agent.
-    pub(super) fn with_only_agent(&self, to: impl FnOnce(&Asker)) -> bool {
+    pub(super) fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
         let mut table = self.table();
         table.forget_late();
         match table.open.first() {
@@ -150,12 +162,12 @@ impl InFlight {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, Table<A>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl<A> Table<A> {
     fn forget_late(&mut self) {
         let now = Instant::now();
         self.late.retain(|(_, until)| *until > now);
@@ -166,22 +178,34 @@ impl Table {
         open.chain(self.late.iter().map(|(agent, _)| *agent))
     }
 
-    fn enter(&mut self, calls: Arc<InFlight>, agent: Agent, asker: Arc<Asker>) -> Place {
+    /// Agents whose calls delay those of others, while agents take turns.
+    fn agents_to_wait_for(&self) -> impl Iterator<Item = Agent> {
+        let open = self.open.iter().filter(|call| !call.outwaited).map(|call| call.agent);
+        open.chain(self.late.iter().map(|(agent, _)| *agent))
+    }
+
+    /// Marks the calls of other agents that were in flight when a call began to wait: those with a number below `first_after`.
+    fn outwait(&mut self, agent: Agent, first_after: u64) {
+        let waited_for = |call: &&mut Open<A>| call.agent != agent && call.number < first_after;
+        self.open.iter_mut().filter(waited_for).for_each(|call| call.outwaited = true);
+    }
+
+    fn enter(&mut self, calls: Arc<InFlight<A>>, agent: Agent, asker: Arc<A>) -> Place<A> {
         let number = self.next;
         self.next += 1;
-        self.open.push(Open { number, agent, asker });
+        self.open.push(Open { number, agent, asker, outwaited: false });
         Place { calls, number, agent, answered: false }
     }
 }
 
-impl Place {
+impl<A> Place<A> {
     /// The upstream has answered: it has nothing more to ask.
     pub(super) fn answered(mut self) {
         self.answered = true;
     }
 }
 
-impl Drop for Place {
+impl<A> Drop for Place<A> {
     fn drop(&mut self) {
         let mut table = self.calls.table();
         table.open.retain(|call| call.number != self.number);
@@ -193,5 +217,44 @@ impl Drop for Place {
         }
         drop(table);
         self.calls.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unanswered_question_delays_the_calls_of_others_once() {
+        let calls = Arc::new(InFlight::<()>::default());
+        let asker = Arc::new(());
+        let enter = || calls.enter(None, &asker);
+        let _parked = enter().await;
+        calls.only_agent().expect("one call is in flight");
+
+        let start = Instant::now();
+        enter().await.answered();
+        assert_eq!(start.elapsed(), PATIENCE);
+        for _ in 0..3 {
+            enter().await.answered();
+        }
+        assert_eq!(start.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn agents_take_turns_after_a_question() {
+        let calls = Arc::new(InFlight::<()>::default());
+        let asker = Arc::new(());
+        let asking = calls.enter(None, &asker).await;
+        calls.only_agent().expect("one call is in flight");
+        let (waiting, ()) = tokio::join!(calls.enter(None, &asker), async {
+            tokio::time::sleep(PATIENCE / 2).await;
+            asking.answered();
+        });
+        // The next one waits for its turn as well, for nobody has waited for this call to the end.
+        let start = Instant::now();
+        let next = tokio::time::timeout(PATIENCE / 2, calls.enter(None, &asker)).await;
+        assert!(next.is_err() && start.elapsed() == PATIENCE / 2);
+        waiting.answered();
     }
 }
