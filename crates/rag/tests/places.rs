@@ -96,7 +96,7 @@ fn a_sentence_is_on_the_page_where_it_begins() {
             .to_owned(),
     );
     food.wrapped = true;
-    food.pages = vec![Page::new(1, 0..62), Page::new(2, 64..64), Page::new(3, 64..87)];
+    food.pages = vec![Page::new(1, 0..61), Page::new(2, 63..63), Page::new(3, 63..86)];
     let places: Vec<_> = cut(&food, Strategy::Sentence, 1).iter().map(|chunk| chunk.page).collect();
     assert_eq!(places, [Some(1), Some(1), Some(3)]);
 }
