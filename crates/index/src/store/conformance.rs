@@ -84,10 +84,13 @@ fn record(id: &str) -> Document {
     Document::of_record(format!("am7://default/data.data/{id}"), "data.data", id)
 }
 
-/// Cuts a text into chunks of so many sentences, which end with a full stop.
+/// Cuts a text into chunks of so many sentences.
 fn sentences(store: &impl ChunkStore, text: &str, size: usize) -> Vec<NewChunk> {
+    let sentences = text.split_inclusive(". ");
+    let sentences = sentences.flat_map(|part| part.split_inclusive("! "));
+    let sentences = sentences.flat_map(|part| part.split_inclusive("? "));
     let sentences: Vec<&str> =
-        text.split_inclusive(". ").map(str::trim).filter(|sentence| !sentence.is_empty()).collect();
+        sentences.map(str::trim).filter(|sentence| !sentence.is_empty()).collect();
     let place = |sentence: &str| sentence.as_ptr().addr() - text.as_ptr().addr();
     let chunk = |some: &[&str]| {
         let (first, last) = (place(some[0]), some[some.len() - 1]);
