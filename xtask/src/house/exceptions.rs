@@ -15,7 +15,7 @@ pub(super) const KNOWN: &[(&str, Exceptions)] = &[
     ("extract", Exceptions { lines: 0, circular_modules: 15 }),
     ("protocol", Exceptions { lines: 25_500, circular_modules: 0 }),
     ("records", Exceptions { lines: 0, circular_modules: 4 }),
-    ("server", Exceptions { lines: 25_500, circular_modules: 16 }),
+    ("server", Exceptions { lines: 20_000, circular_modules: 7 }),
     ("xtask", Exceptions { lines: 0, circular_modules: 4 }),
 ];
 
