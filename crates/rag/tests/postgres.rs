@@ -636,7 +636,7 @@ async fn before_it_tls(url: &str) -> u16 {
 
     const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
     let certificate = CertificateDer::from_pem_file(CERTIFICATE).unwrap();
-    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/server-key.pem");
+    let key = concat!(env!("CARGO_MANIFEST_DIR"), "/../index/tests/common/server-key.pem");
     let key = PrivateKeyDer::from_pem_file(key).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -669,7 +669,7 @@ async fn before_it_tls(url: &str) -> u16 {
     port
 }
 
-const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/server.pem");
+const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../index/tests/common/server.pem");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_is_spoken_with_who_shows_the_right_certificate() {
