@@ -70,7 +70,7 @@ impl Gateway {
     /// Waits until a list is complete and fresh, or the time for that is over.
     ///
     /// # Errors
-    /// As [`Self::started`].
+    /// When no place among the requests in flight was free after the wait.
     pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;

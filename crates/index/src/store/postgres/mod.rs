@@ -253,7 +253,7 @@ fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
     };
     let (document, index, count) = (number(0)?, number(1)?, number(2)?);
     let (span, page, chapter, headings) = json(row, 3)?;
-    let content = String::from_utf8(row.try_get(4)?).map_err(|error| StoreError::damaged(error))?;
+    let content = String::from_utf8(row.try_get(4)?).map_err(StoreError::damaged)?;
     let id = ChunkId { document, index };
     let document = uri.to_owned();
     Ok(StoredChunk { id, document, content, span, page, chapter, headings, index, count })
@@ -268,5 +268,5 @@ fn document_and_chunk(row: &Row) -> Result<(Document, StoredChunk), StoreError> 
 
 fn json<T: serde::de::DeserializeOwned>(row: &Row, column: usize) -> Result<T, StoreError> {
     let bytes: &[u8] = row.try_get(column)?;
-    serde_json::from_slice(bytes).map_err(|error| StoreError::damaged(error))
+    serde_json::from_slice(bytes).map_err(StoreError::damaged)
 }

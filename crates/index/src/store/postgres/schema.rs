@@ -216,7 +216,7 @@ async fn extension(pool: &PostgresPool) -> Result<(), StoreError> {
 
 fn stored_model(row: &Row) -> Result<EmbeddingModel, StoreError> {
     let identity: Vec<u8> = row.try_get(0)?;
-    let identity = String::from_utf8(identity).map_err(|error| StoreError::damaged(error))?;
+    let identity = String::from_utf8(identity).map_err(StoreError::damaged)?;
     let dimension: i64 = row.try_get(1)?;
     let dimension = usize::try_from(dimension)
         .map_err(|_| StoreError::damaged(format!("the dimension is {dimension}")))?;
