@@ -343,9 +343,14 @@ fn features() -> Result<Vec<Line>, Failed> {
     Ok(vec![Line { args, ..line }])
 }
 
-/// A task of this program.
+/// A task of this program. A step that builds may have replaced its file, which Linux then calls deleted.
 fn xtask_line(args: &str) -> Result<Line, Failed> {
-    Ok(Line { program: env::current_exe()?.into_os_string(), ..line("", args) })
+    let program = env::current_exe()?.into_os_string();
+    let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+        Some(path) => path.into(),
+        None => program,
+    };
+    Ok(Line { program, ..line("", args) })
 }
 
 fn cargo_line(args: &str) -> Line {

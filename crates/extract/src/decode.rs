@@ -32,7 +32,8 @@ impl Decoded {
         Ok(self.into_extracted())
     }
 
-    /// The text, whatever it is.
+    /// Returns the text, also of bytes that are hardly text.
+    #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
     pub(crate) fn into_text(self) -> String {
         self.text
     }
