@@ -9,7 +9,8 @@ use quick_xml::events::Event;
 use self::body::Body;
 use crate::{
     ExtractError, Extracted, Extractor, Page, Source,
-    package::{self, Package, TextElements as _, attribute, each_event, properties},
+    gather::TextElements as _,
+    package::{self, Package, attribute, each_event, properties},
 };
 
 /// Word's documents.

@@ -17,7 +17,7 @@ pub struct Hint<'a> {
     pub file_name: Option<&'a str>,
     /// Its media type, with or without a charset.
     pub media_type: Option<&'a str>,
-    /// Where it is from; handed on to [`Extracted::source_uri`].
+    /// Where it is from; handed on to [`Extracted::source_uri`](crate::Extracted::source_uri).
     pub source_uri: Option<&'a str>,
     /// How much it may cost.
     pub limits: Limits,

@@ -12,6 +12,8 @@ mod error;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(feature = "docx")]
+mod gather;
 mod hint;
 mod html;
 mod json;

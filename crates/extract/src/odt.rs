@@ -6,7 +6,8 @@ use quick_xml::events::BytesStart;
 
 use crate::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
-    package::{self, Package, TextElements, attribute, end_line, properties},
+    gather::{TextElements, end_line, gather},
+    package::{self, Package, attribute, properties},
 };
 
 /// OpenDocument's texts.
@@ -40,7 +41,7 @@ impl Extractor for Odt {
         package.check_open_document()?;
         let content = package.required("content.xml")?;
         let mut body = Body::default();
-        package::gather(FORMAT, "content.xml", &content, source, 0, &mut body)?;
+        gather(FORMAT, "content.xml", &content, source, 0, &mut body)?;
         body.text.truncate(body.text.trim_end().len());
         let mut extracted = Extracted { headings: body.headings, ..Extracted::new(body.text) };
         if body.hidden > 0 {

@@ -124,62 +124,6 @@ fn text_of(xml: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Gathers the text of a part whose text stands in certain elements.
-pub(crate) trait TextElements {
-    /// Begins an element.
-    fn start(&mut self, element: &BytesStart<'_>);
-    /// Ends an element of this name.
-    fn end(&mut self, name: &str);
-    /// Returns whether the open element holds text of the document.
-    fn is_in_text(&self) -> bool;
-    /// Adds text.
-    fn push(&mut self, text: &str);
-    /// How many bytes were gathered.
-    fn len(&self) -> usize;
-}
-
-/// Gathers the text of a part, within the limits of `source`; `before` is how many bytes other parts have given.
-pub(crate) fn gather(
-    format: &'static str,
-    part: &str,
-    xml: &[u8],
-    source: &Source<'_>,
-    before: usize,
-    text: &mut impl TextElements,
-) -> Result<(), ExtractError> {
-    each_event(format, part, xml, |event| {
-        match event {
-            Event::Start(element) => text.start(&element),
-            Event::Empty(element) => {
-                text.start(&element);
-                text.end(element.local_name().as_ref());
-            }
-            Event::End(element) => text.end(element.local_name().as_ref()),
-            // The limit holds before the copy: one event may be as large as the part.
-            Event::Text(characters) if text.is_in_text() => {
-                source.check(before + text.len() + characters.len())?;
-                text.push(&characters);
-            }
-            Event::CData(characters) if text.is_in_text() => {
-                source.check(before + text.len() + characters.len())?;
-                text.push(&characters);
-            }
-            Event::GeneralRef(reference) if text.is_in_text() => {
-                text.push(&resolved(&reference).unwrap_or_default());
-            }
-            _ => {}
-        }
-        source.check(before + text.len())
-    })
-}
-
-/// Ends the line, unless nothing stands in it.
-pub(crate) fn end_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-}
-
 /// The value of an attribute, whatever its prefix.
 pub(crate) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = element.attributes();
@@ -239,7 +183,6 @@ pub(crate) fn properties(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Stop};
 
     #[test]
     fn utf_8_is_not_copied() {
@@ -253,34 +196,5 @@ mod tests {
         let with_mark = [&b"\xFF\xFE"[..], &little].concat();
         assert_eq!(text_of(&with_mark), "<a>\u{fc}</a>");
         assert!(matches!(text_of(&little), Cow::Owned(_)));
-    }
-
-    #[test]
-    fn an_event_above_the_limit_is_not_copied() {
-        #[derive(Default)]
-        struct Longest(usize);
-        impl TextElements for Longest {
-            fn start(&mut self, _: &BytesStart<'_>) {}
-            fn end(&mut self, _: &str) {}
-            fn is_in_text(&self) -> bool {
-                true
-            }
-            fn push(&mut self, text: &str) {
-                self.0 = self.0.max(text.len());
-            }
-            fn len(&self) -> usize {
-                0
-            }
-        }
-        let limits = Limits { max_content_bytes: 10, ..Limits::default() };
-        let stop = Stop::default();
-        let source =
-            Source { bytes: b"", media_type: "", charset: None, limits: &limits, stop: &stop };
-        let mut text = Longest::default();
-        for xml in ["<a>12345678901</a>", "<a><![CDATA[12345678901]]></a>"] {
-            let error = gather("DOCX", "p", xml.as_bytes(), &source, 0, &mut text).unwrap_err();
-            assert!(matches!(error, ExtractError::Limit { found: 11, .. }), "{error}");
-        }
-        assert_eq!(text.0, 0);
     }
 }

@@ -6,7 +6,8 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::{
     ExtractError, Extracted, Extractor, Heading, Page, Problem, Source,
-    package::{self, Package, TextElements, attribute, each_event, end_line, properties},
+    gather::{TextElements, end_line, gather},
+    package::{self, Package, attribute, each_event, properties},
 };
 
 /// PowerPoint's presentations.
@@ -156,7 +157,7 @@ impl Slide {
         source: &Source<'_>,
         before: usize,
     ) -> Result<(), ExtractError> {
-        package::gather(FORMAT, part, xml, source, before, self)?;
+        gather(FORMAT, part, xml, source, before, self)?;
         self.text.truncate(self.text.trim_end().len());
         let length = self.text.len();
         self.titles.retain(|title| title.span.end <= length);

@@ -7,7 +7,8 @@ use quick_xml::events::BytesStart;
 use super::{
     super::{
         ExtractError, Extracted, Heading, Problem, Source,
-        package::{self, TextElements, attribute, end_line},
+        gather::{TextElements, end_line, gather},
+        package::attribute,
     },
     FORMAT, outline_level,
 };
@@ -64,7 +65,7 @@ impl<'a> Body<'a> {
 
     pub(super) fn read(&mut self, part: &str, xml: &[u8]) -> Result<(), ExtractError> {
         let source = self.source;
-        package::gather(FORMAT, part, xml, &source, 0, self)?;
+        gather(FORMAT, part, xml, &source, 0, self)?;
         self.paragraphs.clear();
         (self.tables, self.left_out, self.in_text) = (0, 0, false);
         Ok(())
