@@ -33,7 +33,7 @@ pub enum ExtractError {
         /// What it is.
         media_type: String,
     },
-    /// It is called text, and is none.
+    /// The document is declared as text, but its bytes are not.
     #[error("there is no text in it")]
     NoText,
     /// It cannot be read without a password.

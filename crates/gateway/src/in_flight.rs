@@ -251,7 +251,7 @@ mod tests {
             tokio::time::sleep(PATIENCE / 2).await;
             asking.answered();
         });
-        // The next one waits for its turn as well, for nobody has waited for this call to the end.
+        // The next call waits for its turn as well: no call has waited the whole time for this one.
         let start = Instant::now();
         let next = tokio::time::timeout(PATIENCE / 2, calls.enter(None, &asker)).await;
         assert!(next.is_err() && start.elapsed() == PATIENCE / 2);

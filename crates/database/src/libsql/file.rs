@@ -26,7 +26,7 @@ pub struct LibsqlFile {
     path: PathBuf,
     identity: Identity,
     read_only: bool,
-    /// Connections that nobody reads from at the moment.
+    /// Idle connections for reading.
     idle: Mutex<Vec<Connection>>,
 }
 
