@@ -9,6 +9,7 @@ mod docx;
 #[cfg(feature = "docx")]
 mod epub;
 mod error;
+mod extractor;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -40,10 +41,11 @@ mod xml;
 pub use crate::{
     document::{Extracted, Heading, Page, Problem},
     error::ExtractError,
+    extractor::{Extractor, Source},
     hint::Hint,
     limits::Limits,
     note::Note,
-    registry::{Extractor, Registry, Source},
+    registry::Registry,
     stop::{Stop, StopOnDrop, Stopped},
     text::is_source_code,
 };
