@@ -125,6 +125,7 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
     Some(text)
 }
 
+// `jiff` would bring two crates for these lines; `humantime`, which we have, knows no day before 1970.
 /// Year, month and day of a day counted from the first of January 1970, in the Gregorian calendar.
 fn date(days: i64) -> (i64, i64, i64) {
     // Counted from the first of March of the year 0, so that leap days are at the end of years; 400 years have 146,097

@@ -522,6 +522,8 @@ fn json_problem(error: &serde_json::Error, expected: &str) -> String {
     format!("not valid JSON: {message}")
 }
 
+// `json-strip-comments` 3.1 blanks out line ends in comments as well, so that errors would name wrong lines. `jsonc-parser`
+// 0.34 makes values of its own, and the sections below are read by serde from the text.
 /// The text with comments and trailing commas blanked out, as editors allow them in these files; every other byte keeps its place.
 fn without_comments(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();

@@ -287,6 +287,9 @@ where
 }
 
 /// Whether the client begins with the preface of HTTP/2, which no request of HTTP/1.1 begins with.
+///
+/// `hyper_util::server::conn::auto` tells this, too, after the stream was given away. But the two revisions are watched in
+/// different ways: the socket of HTTP/1.1 ends the connection when its client is slow, that of HTTP/2 must not.
 async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     const PAUSE: Duration = Duration::from_millis(10);
