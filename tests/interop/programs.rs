@@ -56,6 +56,12 @@ impl Need {
 pub(crate) fn marquetry() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        // `cargo xtask ci` has built it, and names the folder.
+        if let Some(built) = std::env::var_os("MARQUETRY_BUILT") {
+            let program = PathBuf::from(built).join("marquetry");
+            assert!(program.is_file(), "MARQUETRY_BUILT is set, and there is no {program:?}");
+            return program;
+        }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
             // As the tests are built, so that nothing is built twice.

@@ -187,9 +187,22 @@ pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
     Ok(metadata.packages)
 }
 
+/// The variable that names the folder of the built programs, which are then not built again.
+pub(crate) const BUILT: &str = "MARQUETRY_BUILT";
+
 /// Builds a program or an example of the workspace for debugging, and tells where it is. It is built as the tests are,
 /// with all features of the whole workspace, so that nothing is built twice.
 pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
+    if let Some(built) = env::var_os(BUILT) {
+        let folder = PathBuf::from(built);
+        let folder = if kind == "--example" { folder.join("examples") } else { folder };
+        let path = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(Failed::new(format!("{BUILT} is set, and there is no {}", path.display())))
+        };
+    }
     let output = Command::new(cargo())
         .args(["build", "--quiet", "--workspace", "--all-features", "--message-format=json"])
         .args([kind, name])

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::{
+    echo,
+    measured::Measured,
     peer::{Peer, Program},
     process,
-    protocol::{self, Measured},
 };
 use crate::{Failed, root};
 
@@ -32,8 +33,8 @@ pub(super) enum Answer {
 impl Row {
     pub(super) fn all() -> Vec<Self> {
         let mut rows = Vec::new();
-        for bytes in protocol::SIZES {
-            for revision in [protocol::SESSIONS, protocol::STATELESS] {
+        for bytes in echo::SIZES {
+            for revision in [echo::SESSIONS, echo::STATELESS] {
                 for answer in [Answer::Json, Answer::Events] {
                     rows.push(Self { revision, answer, bytes });
                 }
@@ -102,7 +103,7 @@ pub(super) async fn open_session(url: &str, peer: Peer) -> Result<(), Failed> {
     }
 }
 
-const SESSION: Row = Row { revision: protocol::SESSIONS, answer: Answer::Events, bytes: 16 };
+const SESSION: Row = Row { revision: echo::SESSIONS, answer: Answer::Events, bytes: 16 };
 
 /// A server that is ready to be called.
 struct Server {
@@ -134,17 +135,17 @@ impl Server {
             header("Accept", accept),
             header("Mcp-Protocol-Version", row.revision),
         ];
-        if row.revision == protocol::STATELESS {
+        if row.revision == echo::STATELESS {
             headers.push(header("Mcp-Method", "tools/call"));
             headers.push(header("Mcp-Name", "echo"));
             return Ok(Self { address, path, row, headers });
         }
         let mut server = Self { address, path, row, headers };
-        let answer = server.post(protocol::initialize().to_string()).await?;
+        let answer = server.post(echo::initialize().to_string()).await?;
         if let Some(session) = answer["headers"]["mcp-session-id"].as_str() {
             server.headers.push(header("Mcp-Session-Id", session));
         }
-        server.post(protocol::initialized().to_string()).await?;
+        server.post(echo::initialized().to_string()).await?;
         Ok(server)
     }
 
@@ -165,7 +166,7 @@ impl Server {
 
     /// That a call is answered, in the form of the row.
     async fn check(&self) -> Result<(), Failed> {
-        let call = protocol::call(self.row.revision, self.row.bytes, &json!(7));
+        let call = echo::call(self.row.revision, self.row.bytes, &json!(7));
         let answer = self.post(call).await?;
         let kind = answer["headers"]["content-type"].as_str().unwrap_or_default();
         let message = match (&answer["body"], self.row.answer) {
@@ -179,7 +180,7 @@ impl Server {
             (body, Answer::Json) if kind.starts_with("application/json") => body.clone(),
             _ => return Err(Failed::new(format!("answered in another form: {answer}"))),
         };
-        protocol::check_answer(&message, self.row.bytes)
+        echo::check_answer(&message, self.row.bytes)
     }
 
     /// What `bench/wrk.lua` reads.
@@ -188,7 +189,7 @@ impl Server {
         for (name, value) in &self.headers {
             writeln!(file, "{name}: {value}")?;
         }
-        let call = protocol::call(self.row.revision, self.row.bytes, &json!("@ID@"));
+        let call = echo::call(self.row.revision, self.row.bytes, &json!("@ID@"));
         write!(file, "\n{}", call.replacen("\"@ID@\"", "@ID@", 1))?;
         Ok(file)
     }

@@ -1,12 +1,15 @@
 //! `cargo xtask bench`: how fast we are, beside others and the least that it can cost.
 
 mod blocks;
+mod echo;
 mod http;
+mod measured;
 mod peer;
 mod process;
 mod protocol;
 mod rag;
 mod report;
+mod row;
 mod sessions;
 mod start;
 mod stdio;

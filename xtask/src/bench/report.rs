@@ -4,8 +4,9 @@ use std::{env, fmt::Write as _, fs, process::Command, time::Duration};
 
 use super::{
     http::Answer,
+    measured::Measured,
     peer::Peer,
-    protocol::{Measured, Row, Turns},
+    row::{Row, Turns},
 };
 use crate::{Failed, root};
 

@@ -15,7 +15,7 @@ use marquetry_scenarios::plain_http::{Exchange, exchange};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{process, progress_bar, protocol, report};
+use super::{echo, process, progress_bar, report};
 use crate::{Failed, cargo, root};
 
 /// The most that the server's own tools may cost a client, in bytes of `tools/list`.
@@ -201,7 +201,7 @@ fn over_stdio(program: &Path, config: &Path) -> Result<Duration, Failed> {
         return Err(Failed::new("a child without pipes"));
     };
     let list = json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list"});
-    writeln!(input, "{}\n{}\n{list}", protocol::initialize(), protocol::initialized())?;
+    writeln!(input, "{}\n{}\n{list}", echo::initialize(), echo::initialized())?;
     for line in BufReader::new(output).lines() {
         let message: Value = serde_json::from_str(&line?)
             .map_err(|error| Failed::new(format!("standard output is no JSON: {error}")))?;

@@ -10,11 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    peer::Program,
-    process,
-    protocol::{self, Measured},
-};
+use super::{echo, measured::Measured, peer::Program, process};
 use crate::Failed;
 
 /// What is called, and how many calls wait for their answers at a time.
@@ -29,8 +25,8 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn all() -> Vec<Self> {
         let mut rows = Vec::new();
-        for bytes in protocol::SIZES {
-            for revision in [protocol::SESSIONS, protocol::STATELESS] {
+        for bytes in echo::SIZES {
+            for revision in [echo::SESSIONS, echo::STATELESS] {
                 for in_flight in [1, 32] {
                     rows.push(Self { revision, in_flight, bytes });
                 }
@@ -49,17 +45,17 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     };
     let mut output = BufReader::with_capacity(256 << 10, output);
     let mut line = String::new();
-    if row.revision == protocol::SESSIONS {
-        writeln!(input, "{}", protocol::initialize())?;
+    if row.revision == echo::SESSIONS {
+        writeln!(input, "{}", echo::initialize())?;
         output.read_line(&mut line)?;
-        writeln!(input, "{}", protocol::initialized())?;
+        writeln!(input, "{}", echo::initialized())?;
     }
-    writeln!(input, "{}", protocol::call(row.revision, row.bytes, &json!(7)))?;
+    writeln!(input, "{}", echo::call(row.revision, row.bytes, &json!(7)))?;
     line.clear();
     output.read_line(&mut line)?;
     let answer: Value = serde_json::from_str(&line)
         .map_err(|error| Failed::new(format!("answered {line}: {error}")))?;
-    protocol::check_answer(&answer, row.bytes)?;
+    echo::check_answer(&answer, row.bytes)?;
 
     let (input, output, _) = calls(row, time / 5, input, output)?;
     let before = process::cpu_time(running.pid())?;
@@ -88,7 +84,7 @@ fn calls(
     mut input: ChildStdin,
     mut output: BufReader<ChildStdout>,
 ) -> Result<Pipes, Failed> {
-    let call = protocol::call(row.revision, row.bytes, &json!("@ID@"));
+    let call = echo::call(row.revision, row.bytes, &json!("@ID@"));
     let (before, after) =
         call.split_once("\"@ID@\"").ok_or_else(|| Failed::new("the call has no id"))?;
     let after = format!("{after}\n");

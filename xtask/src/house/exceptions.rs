@@ -15,7 +15,6 @@ pub(super) const KNOWN: &[(&str, Exceptions)] = &[
     ("protocol", Exceptions { lines: 25_500, circular_modules: 0 }),
     ("records", Exceptions { lines: 0, circular_modules: 4 }),
     ("server", Exceptions { lines: 20_000, circular_modules: 7 }),
-    ("xtask", Exceptions { lines: 0, circular_modules: 4 }),
 ];
 
 /// What is wrong with a number of a crate, given its limit and its exception.

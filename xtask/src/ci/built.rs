@@ -1,0 +1,189 @@
+//! The programs of the workspace, built once and run by many steps.
+//!
+//! Cargo locks the build directory while it compiles. Steps that run programs start them without cargo, so that they
+//! need not wait for the steps that compile.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Mutex,
+};
+
+use serde::Deserialize;
+
+use super::line::Line;
+use crate::{BUILT, Failed, cargo, packages, root};
+
+/// All targets of the workspace with all features: what every other step that builds selects, also for one program or
+/// test. With `--package` cargo would choose fewer features for dependencies, and build them again.
+const BUILD: &str = "build --workspace --all-features --all-targets";
+
+/// What [`BUILD`] has built.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Built {
+    tests: Vec<TestProgram>,
+    /// The folder of the programs; examples are in its folder `examples`.
+    folder: PathBuf,
+}
+
+/// The tests of one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TestProgram {
+    package: String,
+    /// The folder of the package, in which cargo runs its tests.
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+/// Builds at most once, and remembers the outcome.
+#[derive(Debug, Default)]
+pub(super) struct Builder(Mutex<Option<Result<Built, String>>>);
+
+impl Builder {
+    /// The programs. Builds them at the first call; `to` receives what cargo says.
+    pub(super) fn get(&self, to: &mut impl Write) -> Result<Built, Failed> {
+        let mut built = self.0.lock().expect("no holder panics");
+        built
+            .get_or_insert_with(|| build(to).map_err(|failed| failed.to_string()))
+            .clone()
+            .map_err(Failed::new)
+    }
+}
+
+impl Built {
+    /// The tests of all packages that `picks` accepts, in a fixed order.
+    pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<Line>, Failed> {
+        let picked = self.tests.iter().filter(|it| picks(&it.package));
+        let lines: Vec<Line> = picked
+            .map(|it| {
+                let line = Line { folder: it.folder.clone(), ..self.line(it.file.clone(), "") };
+                line.with_env("CARGO_MANIFEST_DIR", &it.folder)
+            })
+            .collect();
+        // A step must not pass without doing something.
+        if lines.is_empty() { Err(Failed::new("no test was built")) } else { Ok(lines) }
+    }
+
+    /// A command that finds the built programs in a variable, and need not call cargo for them.
+    pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {
+        Line::new(program, args).with_env(BUILT, &self.folder)
+    }
+
+    /// A task of this program that finds the built programs.
+    pub(super) fn xtask(&self, args: &str) -> Result<Line, Failed> {
+        Ok(Line::xtask(args)?.with_env(BUILT, &self.folder))
+    }
+}
+
+/// A message of cargo, as far as it is of use here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    manifest_path: Option<PathBuf>,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+fn build(to: &mut impl Write) -> Result<Built, Failed> {
+    let mut command = Command::new(cargo());
+    command.args(BUILD.split(' ')).arg("--message-format=json-render-diagnostics");
+    command.current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    writeln!(to, "$ cargo {BUILD}")?;
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(Failed::new("the workspace does not build"));
+    }
+    let names: HashMap<PathBuf, String> =
+        packages()?.into_iter().map(|it| (it.manifest_path, it.name)).collect();
+    let built = read(&String::from_utf8_lossy(&output.stdout), &names)?;
+    writeln!(to, "{} test programs are built", built.tests.len())?;
+    Ok(built)
+}
+
+/// Reads the messages of cargo.
+fn read(messages: &str, names: &HashMap<PathBuf, String>) -> Result<Built, Failed> {
+    let mut built = Built::default();
+    for line in messages.lines() {
+        let message: Message = serde_json::from_str(line)
+            .map_err(|error| Failed::new(format!("a message of cargo: {error}: {line}")))?;
+        let (Some(manifest), Some(target), Some(profile), Some(file)) =
+            (message.manifest_path, message.target, message.profile, message.executable)
+        else {
+            continue;
+        };
+        let Some(package) = names.get(&manifest).filter(|_| message.reason == "compiler-artifact")
+        else {
+            continue;
+        };
+        if profile.test {
+            let folder = manifest.parent().unwrap_or(Path::new("/")).to_owned();
+            built.tests.push(TestProgram { package: package.clone(), folder, file });
+        } else if target.kind == ["bin"] && target.name == "marquetry" {
+            built.folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+        }
+    }
+    if built.folder == PathBuf::new() {
+        return Err(Failed::new("cargo did not name the program `marquetry`"));
+    }
+    // Cargo names them in the order in which they were finished.
+    built.tests.sort_by(|a, b| (&a.package, &a.file).cmp(&(&b.package, &b.file)));
+    Ok(built)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: &str = r#"{"reason":"compiler-artifact","manifest_path":"/w/b/Cargo.toml","target":{"name":"it","kind":["test"]},"profile":{"test":true},"executable":"/t/deps/it-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":true},"executable":"/t/deps/a-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"marquetry","kind":["bin"]},"profile":{"test":false},"executable":"/t/marquetry"}
+{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"name":"a","kind":["lib"]},"profile":{"test":false},"executable":null}
+{"reason":"build-finished","success":true}"#;
+
+    fn names() -> HashMap<PathBuf, String> {
+        let name = |name: &str| (format!("/w/{name}/Cargo.toml").into(), name.to_owned());
+        [name("a"), name("b")].into()
+    }
+
+    #[test]
+    fn tests_run_in_their_package_and_find_the_programs() {
+        let built = read(MESSAGES, &names()).unwrap();
+        let lines = built.tests(|_| true).unwrap();
+        let shown: Vec<_> = lines.iter().map(|it| (it.to_string(), it.folder.clone())).collect();
+        assert_eq!(
+            shown,
+            [
+                ("MARQUETRY_BUILT='/t' CARGO_MANIFEST_DIR='/w/a' a-1 ".to_owned(), "/w/a".into()),
+                ("MARQUETRY_BUILT='/t' CARGO_MANIFEST_DIR='/w/b' it-1 ".to_owned(), "/w/b".into()),
+            ]
+        );
+        assert_eq!(built.tests(|package| package == "b").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_step_without_tests_fails() {
+        let built = read(MESSAGES, &names()).unwrap();
+        assert!(built.tests(|package| package == "c").is_err());
+    }
+
+    #[test]
+    fn a_build_without_the_program_is_an_error() {
+        let messages: Vec<&str> = MESSAGES.lines().filter(|it| !it.contains("[\"bin\"]")).collect();
+        assert!(read(&messages.join("\n"), &names()).is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs steps in two lanes, one beside the other.
+//!
+//! One lane compiles; the other starts programs that are built, most of which wait for others more than they compute.
+//! The lane that compiles yields the processor, so that tests with time limits run as if they were alone.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{self, Write},
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    built::Builder,
+    line::is_installed,
+    steps::{Step, Work},
+};
+use crate::{Failed, root};
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// A step that ended.
+pub(super) struct Ended {
+    pub(super) step: &'static Step,
+    pub(super) outcome: Outcome,
+    pub(super) elapsed: Duration,
+    pub(super) skipped_tests: usize,
+}
+
+/// How the steps are run.
+pub(super) struct Plan {
+    /// Steps whose outside program is missing fail, instead of being skipped.
+    pub(super) strict: bool,
+    /// Nothing is begun after a failure.
+    pub(super) fail_fast: bool,
+    /// The seed of property tests.
+    pub(super) seed: Option<String>,
+}
+
+/// The variable by which proptest takes its seed.
+pub(super) const SEED: &str = "PROPTEST_RNG_SEED";
+
+impl Plan {
+    /// Runs one step after the other, and shows their output as it comes.
+    pub(super) fn run_in_turn(&self, steps: &[&'static Step]) -> Vec<Ended> {
+        let builder = Builder::default();
+        let mut ended = Vec::new();
+        for step in steps {
+            println!("\n=== {}: {}", step.name, step.about);
+            let done = self.run_step(step, &builder, false, &mut io::stdout());
+            let is_failure = done.outcome == Outcome::Failed;
+            ended.push(done);
+            if is_failure && self.fail_fast {
+                break;
+            }
+        }
+        ended
+    }
+
+    /// Runs the steps in two lanes; shows the output of a step when it has ended.
+    pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
+        let (mut compile, mut programs) = (VecDeque::new(), VecDeque::new());
+        for &step in steps {
+            match step.work {
+                Work::Build | Work::Compile(_) => compile.push_back(step),
+                Work::Quick(_) | Work::Programs(_) => programs.push_back(step),
+            }
+        }
+        let builder = Builder::default();
+        let stops = AtomicBool::new(false);
+        let ended = Mutex::new(Vec::new());
+        let lane = |steps: VecDeque<&'static Step>| {
+            for step in steps {
+                if stops.load(Ordering::Relaxed) {
+                    return;
+                }
+                println!("... {} begins; its output goes to {}", step.name, log(step).display());
+                let done = self.run_to_log(step, &builder);
+                let mut ended = ended.lock().expect("no holder panics");
+                if done.outcome == Outcome::Failed && self.fail_fast {
+                    stops.store(true, Ordering::Relaxed);
+                }
+                // Under the lock, so that the outputs of two steps do not mix.
+                show(&done);
+                ended.push(done);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| lane(compile));
+            scope.spawn(|| lane(programs));
+        });
+        let mut ended = ended.into_inner().expect("no holder panics");
+        ended.sort_by_key(|it| steps.iter().position(|step| step.name == it.step.name));
+        ended
+    }
+
+    fn run_to_log(&self, step: &'static Step, builder: &Builder) -> Ended {
+        let path = log(step);
+        let file =
+            path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
+        match file {
+            Ok(mut file) => self.run_step(step, builder, true, &mut file),
+            Err(error) => {
+                println!("FAILED: {}: {error}", path.display());
+                let outcome = Outcome::Failed;
+                Ended { step, outcome, elapsed: Duration::ZERO, skipped_tests: 0 }
+            }
+        }
+    }
+
+    fn run_step(
+        &self,
+        step: &'static Step,
+        builder: &Builder,
+        yields: bool,
+        to: &mut (impl Write + Send),
+    ) -> Ended {
+        if matches!(step.work, Work::Programs(_)) {
+            // The time of the build is not this step's. A failure of the build is reported below.
+            _ = builder.get(to);
+        }
+        let started = Instant::now();
+        let mut skipped_tests = 0;
+        let outcome = match self.try_step(step, builder, yields, to, &mut skipped_tests) {
+            Ok(outcome) => outcome,
+            Err(failed) => {
+                _ = writeln!(to, "FAILED: {failed}");
+                Outcome::Failed
+            }
+        };
+        Ended { step, outcome, elapsed: started.elapsed(), skipped_tests }
+    }
+
+    fn try_step(
+        &self,
+        step: &Step,
+        builder: &Builder,
+        yields: bool,
+        to: &mut (impl Write + Send),
+        skipped_tests: &mut usize,
+    ) -> Result<Outcome, Failed> {
+        if let Some((program, how)) = step.needs
+            && !is_installed(program)
+        {
+            writeln!(to, "SKIPPED: `{program}` is not installed ({how})")?;
+            return Ok(if self.strict { Outcome::Failed } else { Outcome::Skipped });
+        }
+        let lines = match step.work {
+            Work::Build => {
+                builder.get(to)?;
+                return Ok(Outcome::Passed);
+            }
+            Work::Quick(lines) | Work::Compile(lines) => lines()?,
+            Work::Programs(lines) => lines(&builder.get(to)?)?,
+        };
+        let mut failures = Vec::new();
+        for mut line in lines {
+            if let Some(seed) = &self.seed {
+                line = line.with_env(SEED, seed);
+            }
+            line.yields = yields && matches!(step.work, Work::Compile(_));
+            writeln!(to, "$ {line}")?;
+            to.flush()?;
+            let ran = line.run(to)?;
+            *skipped_tests += ran.skipped_tests;
+            if !ran.is_success {
+                failures.push(line.to_string());
+            }
+        }
+        // At the end, where they are seen.
+        for failure in &failures {
+            writeln!(to, "FAILED: {failure}")?;
+        }
+        Ok(if failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
+    }
+}
+
+/// The file that receives the output of a step in a lane.
+fn log(step: &Step) -> PathBuf {
+    root().join("target/ci").join(format!("{}.log", step.name))
+}
+
+/// Shows the output of a step that ended.
+fn show(ended: &Ended) {
+    let Ended { step, elapsed, .. } = ended;
+    println!("\n=== {} ({:.1} s): {}", step.name, elapsed.as_secs_f64(), step.about);
+    let mut out = io::stdout();
+    let copied = File::open(log(step)).and_then(|mut file| io::copy(&mut file, &mut out));
+    if let Err(error) = copied.and_then(|_| out.flush()) {
+        println!("its output cannot be shown: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{line::Line, steps},
+        *,
+    };
+
+    const PLAN: Plan = Plan { strict: false, fail_fast: false, seed: None };
+
+    const fn step(name: &'static str, work: Work) -> Step {
+        Step { name, about: "", needs: None, work }
+    }
+
+    fn shell(script: &str) -> Line {
+        let mut line = Line::new("sh", "-c");
+        line.args.push(script.to_owned());
+        line
+    }
+
+    fn run(plan: &Plan, step: &'static Step) -> (Outcome, String, usize) {
+        let mut said = Vec::new();
+        let ended = plan.run_step(step, &Builder::default(), false, &mut said);
+        (ended.outcome, String::from_utf8(said).unwrap(), ended.skipped_tests)
+    }
+
+    #[test]
+    fn a_missing_program_skips_and_under_ci_fails() {
+        static STEP: Step = Step {
+            needs: Some(("no-such-program-here", "not at all")),
+            ..step("x", Work::Quick(|| Err(Failed::new("must not run"))))
+        };
+        assert_eq!(run(&PLAN, &STEP).0, Outcome::Skipped);
+        assert_eq!(run(&Plan { strict: true, ..PLAN }, &STEP).0, Outcome::Failed);
+    }
+
+    #[test]
+    fn all_commands_run_and_one_failure_fails_the_step() {
+        static STEP: Step =
+            step("x", Work::Quick(|| Ok(vec![shell("exit 1"), shell("echo 'SKIPPED (1): y'")])));
+        let (outcome, said, skipped) = run(&PLAN, &STEP);
+        assert_eq!((outcome, skipped), (Outcome::Failed, 1));
+        assert!(said.ends_with("SKIPPED (1): y\nFAILED: sh -c exit 1\n"), "{said}");
+    }
+
+    #[test]
+    fn a_step_that_cannot_be_planned_fails() {
+        static STEP: Step = step("x", Work::Quick(|| Err(Failed::new("no plan"))));
+        assert_eq!(run(&PLAN, &STEP).0, Outcome::Failed);
+    }
+
+    #[test]
+    fn lanes_run_beside_each_other_and_report_in_order() {
+        // Each waits for the other's file, so that they pass only when they run at the same time.
+        const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
+            for i in $(seq 100); do if [ -e $d/OTHER ]; then exit 0; fi; sleep 0.05; done; exit 1";
+        static QUICK: Step = step(
+            "test-lane-quick",
+            Work::Quick(|| Ok(vec![shell(&MEET.replace("ME", "a").replace("OTHER", "b"))])),
+        );
+        static COMPILE: Step = step(
+            "test-lane-compile",
+            Work::Compile(|| Ok(vec![shell(&MEET.replace("ME", "b").replace("OTHER", "a"))])),
+        );
+        let ended = PLAN.run_in_lanes(&[&COMPILE, &QUICK]);
+        let outcomes: Vec<_> = ended.iter().map(|it| (it.step.name, it.outcome)).collect();
+        assert_eq!(
+            outcomes,
+            [("test-lane-compile", Outcome::Passed), ("test-lane-quick", Outcome::Passed)]
+        );
+        for step in [&QUICK, &COMPILE] {
+            fs::remove_file(log(step)).unwrap();
+        }
+        _ = fs::remove_dir_all(
+            std::env::temp_dir().join(format!("xtask-lanes-{}", std::process::id())),
+        );
+    }
+
+    #[test]
+    fn what_must_not_wait_for_cargo_does_not_call_it() {
+        for step in steps::STEPS {
+            if let Work::Quick(lines) = step.work {
+                for line in lines().unwrap() {
+                    let said = line.to_string();
+                    let builds = ["build", "test", "check", "clippy", "doc", "hack"];
+                    assert!(
+                        !builds.iter().any(|it| said.starts_with(&format!("cargo {it}"))),
+                        "{said}"
+                    );
+                }
+            }
+        }
+    }
+}

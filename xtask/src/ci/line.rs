@@ -1,0 +1,152 @@
+//! A command line of a step, and how it is run.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use crate::{Failed, cargo, root};
+
+/// A command line with its variables and its folder.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) program: OsString,
+    pub(super) args: Vec<String>,
+    pub(super) env: Vec<(&'static str, OsString)>,
+    pub(super) folder: PathBuf,
+    /// Whether the program yields the processor to the other lane.
+    pub(super) yields: bool,
+}
+
+impl Line {
+    pub(super) fn new(program: impl Into<OsString>, args: &str) -> Self {
+        Self {
+            program: program.into(),
+            args: args.split_whitespace().map(str::to_owned).collect(),
+            env: Vec::new(),
+            folder: root(),
+            yields: false,
+        }
+    }
+
+    pub(super) fn cargo(args: &str) -> Self {
+        Self::new(cargo(), args)
+    }
+
+    /// Runs a task of this program. A step that builds may have replaced its file, which Linux then calls deleted.
+    pub(super) fn xtask(args: &str) -> Result<Self, Failed> {
+        let program = std::env::current_exe()?.into_os_string();
+        let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+            Some(path) => path.into(),
+            None => program,
+        };
+        Ok(Self::new(program, args))
+    }
+
+    pub(super) fn with_env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
+        self
+    }
+
+    /// Runs the command and hands its standard output and error on, line by line and in their order.
+    pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<Ran> {
+        let mut command = if self.yields && is_installed("nice") {
+            let mut command = Command::new("nice");
+            command.args(["-n", "10"]).arg(&self.program);
+            command
+        } else {
+            Command::new(&self.program)
+        };
+        command.args(&self.args).current_dir(&self.folder);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if io::stdout().is_terminal() {
+            // Its output is a pipe to us, not a terminal.
+            command.env("CARGO_TERM_COLOR", "always");
+        }
+        let (output, input) = io::pipe()?;
+        command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+        let mut child = command.spawn()?;
+        // The command holds our ends of the pipe; while it does, the reader waits for more.
+        drop(command);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| hand_on(output, to));
+            let is_success = child.wait()?.success();
+            let skipped_tests = reader.join().unwrap_or_default();
+            Ok(Ran { is_success, skipped_tests })
+        })
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}='{}' ", value.to_string_lossy())?;
+        }
+        let program = Path::new(&self.program).file_stem().unwrap_or(&self.program);
+        write!(f, "{} {}", program.to_string_lossy(), self.args.join(" "))
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ran {
+    pub(super) is_success: bool,
+    /// The tests that said that they skipped themselves for want of a program.
+    pub(super) skipped_tests: usize,
+}
+
+/// Copies line by line, and counts those that say that a test was skipped.
+fn hand_on(from: impl Read, to: &mut impl Write) -> usize {
+    let mut count = 0;
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        count += usize::from(line.starts_with(b"SKIPPED"));
+        // The reader of our output may be gone, but the command must not stop for that.
+        let _ = to.write_all(&[&line[..], b"\n"].concat());
+    }
+    count
+}
+
+/// Whether a program is on the path.
+pub(super) fn is_installed(program: &str) -> bool {
+    let Some(path) = std::env::var_os("PATH") else { return false };
+    let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    std::env::split_paths(&path).any(|folder| folder.join(&file).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_skip_themselves_are_counted() {
+        let mut copy = Vec::new();
+        let text = &b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b"[..];
+        assert_eq!(hand_on(text, &mut copy), 2);
+        assert_eq!(copy, b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b\n");
+    }
+
+    #[test]
+    fn commands_read_as_typed() {
+        let line = Line::cargo("doc --no-deps").with_env("A", "b c");
+        assert_eq!(line.to_string(), "A='b c' cargo doc --no-deps");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn output_and_errors_arrive_in_order() {
+        let script = "echo a; echo SKIPPED: b >&2; echo c; exit 3";
+        let mut line = Line::new("sh", "-c");
+        line.args.push(script.to_owned());
+        for yields in [false, true] {
+            line.yields = yields;
+            let mut copy = Vec::new();
+            let ran = line.run(&mut copy).unwrap();
+            assert_eq!(copy, b"a\nSKIPPED: b\nc\n");
+            assert_eq!(ran, Ran { is_success: false, skipped_tests: 1 });
+        }
+    }
+}

