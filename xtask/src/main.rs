@@ -7,6 +7,7 @@ mod fuzz;
 mod house;
 #[cfg(target_os = "linux")]
 mod kills;
+mod names;
 mod scenarios;
 mod schema;
 
@@ -48,6 +49,9 @@ Examples:
     /// Print the crates with their lines, edges and circles, and check them against ARCHITECTURE.md.
     #[command(after_help = house::EXAMPLES)]
     House(house::Options),
+    /// Compare the public names of each crate with the file that lists them.
+    #[command(after_help = names::EXAMPLES)]
+    Names,
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Task::TestScenarios(options) => scenarios::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::House(options) => house::run(&options),
+        Task::Names => names::run(),
         Task::Conformance(options) => conformance::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
@@ -155,12 +160,27 @@ pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// A package of the workspace, as `cargo metadata` describes it.
+/// The workspace, as `cargo metadata` describes it.
+#[derive(Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A package of the workspace.
 #[derive(Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A library, program, test or example.
+#[derive(Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
 }
 
 /// What a package depends on.
@@ -173,18 +193,18 @@ pub(crate) struct Dependency {
 
 /// All packages of the workspace.
 pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        packages: Vec<Package>,
-    }
+    Ok(metadata()?.packages)
+}
+
+/// The workspace: its packages, and where it is built.
+pub(crate) fn metadata() -> Result<Metadata, Failed> {
     let output = Command::new(cargo())
         .args(["metadata", "--format-version=1", "--no-deps"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))?;
-    Ok(metadata.packages)
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failed::new(format!("cargo metadata: {error}")))
 }
 
 /// The variable that names the folder of the built programs, which are then not built again.

@@ -1,7 +1,7 @@
 //! The steps, in their order.
 
 use super::{built::Built, line::Line};
-use crate::{Failed, packages, root};
+use crate::{Failed, names, packages, root};
 
 /// One step: commands that must all succeed.
 pub(super) struct Step {
@@ -84,9 +84,14 @@ pub(super) const STEPS: &[Step] = &[
         about: "the documentation builds, and its links lead somewhere",
         needs: None,
         work: Work::Compile(|| {
-            let line = Line::cargo("doc --workspace --all-features --no-deps");
-            Ok(vec![line.with_env("RUSTDOCFLAGS", "-D warnings")])
+            Ok(vec![Line::cargo(names::DOC).with_env("RUSTDOCFLAGS", "-D warnings")])
         }),
+    },
+    Step {
+        name: "names",
+        about: "the public names of each crate are those of its public-names.txt",
+        needs: None,
+        work: Work::Compile(|| Ok(vec![Line::xtask("names")?])),
     },
     Step {
         name: "doctest",

@@ -1,20 +1,22 @@
 //! Crates that do not keep the rules yet. The list only shrinks: a crate that keeps a rule is taken off it.
 
-/// What a crate may have beyond the rules; 0 is no exception.
+/// What a crate may have beyond the rules; 0 and `false` are no exception.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Exceptions {
     /// Lines of source.
     pub(super) lines: usize,
     /// Modules that lie in circles.
     pub(super) circular_modules: usize,
+    /// The README is missing, or has no example.
+    pub(super) readme: bool,
 }
 
 /// The crates that the cut of the house has not reached, with what `cargo xtask house` counted when it began.
 /// Lower a number when a crate gets better.
 pub(super) const KNOWN: &[(&str, Exceptions)] = &[
-    ("protocol", Exceptions { lines: 25_500, circular_modules: 0 }),
-    ("records", Exceptions { lines: 0, circular_modules: 4 }),
-    ("server", Exceptions { lines: 20_000, circular_modules: 7 }),
+    ("protocol", Exceptions { lines: 25_500, circular_modules: 0, readme: true }),
+    ("records", Exceptions { lines: 0, circular_modules: 4, readme: false }),
+    ("server", Exceptions { lines: 20_000, circular_modules: 7, readme: true }),
 ];
 
 /// What is wrong with a number of a crate, given its limit and its exception.

@@ -4,6 +4,7 @@ mod edges;
 mod exceptions;
 mod modules;
 mod paths;
+mod readme;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,7 @@ Examples:
 
 A crate may depend on the crates that the block of edges in ARCHITECTURE.md lists for it, and the block lists no other edge.
 Its source (src, with the unit tests) has at most 12,000 lines. Two modules that lie side by side do not name each other,
-neither directly nor through others. Exceptions are in xtask/src/house/exceptions.rs.";
+neither directly nor through others. Its README.md is its documentation and has an example in Rust. Exceptions are in xtask/src/house/exceptions.rs.";
 
 /// The most lines of source that a crate may have.
 const MAX_LINES: usize = 12_000;
@@ -47,6 +48,8 @@ struct Crate {
     /// The crates of this workspace that it depends on, without those of its tests.
     edges: BTreeSet<String>,
     circles: Vec<Circle>,
+    /// What is wrong with its README.
+    readme: Option<String>,
 }
 
 impl Crate {
@@ -127,6 +130,16 @@ fn problems(crates: &[Crate], document: &str, known: &[(&str, Exceptions)]) -> V
             0,
             excepted.circular_modules,
         ));
+        match &one.readme {
+            Some(problem) if !excepted.readme => {
+                problems.push(format!("{} has {problem}", one.name));
+            }
+            None if excepted.readme => problems.push(format!(
+                "{} has a good README.md: take its exception off exceptions.rs",
+                one.name
+            )),
+            _ => {}
+        }
     }
     let names: BTreeSet<&str> = crates.iter().map(|one| one.name.as_str()).collect();
     let gone = known.iter().filter(|(name, _)| !names.contains(name));
@@ -169,6 +182,10 @@ fn crates_of(packages: &[Package]) -> Result<Vec<Crate>, Failed> {
                 .filter_map(|it| names.get(it.name.as_str()).cloned())
                 .collect(),
             circles: modules.circles(),
+            readme: match package.manifest_path.parent() {
+                Some(folder) => readme::problem(folder)?,
+                None => None,
+            },
         });
     }
     crates.sort_by(|a, b| a.name.cmp(&b.name));
@@ -196,6 +213,7 @@ mod tests {
             lines,
             edges: edges.iter().map(|&it| it.to_owned()).collect(),
             circles: if circular == 0 { Vec::new() } else { vec![circle] },
+            readme: None,
         }
     }
 
@@ -246,7 +264,7 @@ mod tests {
                 "a has 2 modules in circles; the limit is 0",
             ],
         );
-        let excepted = Exceptions { lines: MAX_LINES + 1, circular_modules: 2 };
+        let excepted = Exceptions { lines: MAX_LINES + 1, circular_modules: 2, readme: false };
         check(&crates, "", &[("a", excepted)], &[]);
         check(
             &crates,
@@ -258,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_exception_that_is_not_needed_is_found() {
-        let excepted = Exceptions { lines: 20_000, circular_modules: 3 };
+        let excepted = Exceptions { lines: 20_000, circular_modules: 3, readme: false };
         check(
             &[made_up("a", 5, &[], 0)],
             "",
@@ -268,6 +286,21 @@ mod tests {
                 "a has 0 modules in circles: take its exception off exceptions.rs",
                 "exceptions.rs lists the crate b, which does not exist",
             ],
+        );
+    }
+
+    #[test]
+    fn a_bad_readme_is_found_unless_excepted() {
+        let without = Crate { readme: Some("no README.md".to_owned()), ..made_up("a", 1, &[], 0) };
+        let excepted = Exceptions { readme: true, ..Exceptions::default() };
+        check(&[without], "", &[], &["a has no README.md"]);
+        let without = Crate { readme: Some("no README.md".to_owned()), ..made_up("a", 1, &[], 0) };
+        check(&[without], "", &[("a", excepted)], &[]);
+        check(
+            &[made_up("a", 1, &[], 0)],
+            "",
+            &[("a", excepted)],
+            &["a has a good README.md: take its exception off exceptions.rs"],
         );
     }
 }

@@ -1,0 +1,91 @@
+//! The README of a crate: it exists, it is the documentation of the crate, and it shows Rust that is compiled.
+
+use std::{fs, io, path::Path};
+
+/// How a crate's `lib.rs` makes the README its documentation, so that rustdoc compiles the examples.
+const INCLUDE: &str = "#![doc = include_str!(\"../README.md\")]";
+
+/// What is wrong with the README of a crate in `folder`; nothing when it is as it must be.
+pub(super) fn problem(folder: &Path) -> io::Result<Option<String>> {
+    let read = |name: &str| match fs::read_to_string(folder.join(name)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    let Some(source) = read("src/lib.rs")? else { return Ok(None) };
+    let Some(readme) = read("README.md")? else { return Ok(Some("no README.md".to_owned())) };
+    if !source.lines().any(|line| line == INCLUDE) {
+        return Ok(Some(format!(
+            "a README.md that is not its documentation: lib.rs lacks {INCLUDE}"
+        )));
+    }
+    if !has_example(&readme) {
+        return Ok(Some("a README.md without an example in Rust that is compiled".to_owned()));
+    }
+    Ok(None)
+}
+
+/// Whether rustdoc compiles a block of code.
+fn has_example(readme: &str) -> bool {
+    let mut is_inside = false;
+    for line in readme.lines() {
+        let Some(info) = line.trim_start().strip_prefix("```") else { continue };
+        if !is_inside && is_compiled(info) {
+            return true;
+        }
+        is_inside = !is_inside;
+    }
+    false
+}
+
+/// Whether a block with these words behind its fence is Rust that is compiled.
+fn is_compiled(info: &str) -> bool {
+    info.split(',').map(str::trim).all(|word| {
+        matches!(word, "" | "rust" | "no_run" | "should_panic") || word.starts_with("edition")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(readme: Option<&str>, source: &str, want: Option<&str>) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("src")).unwrap();
+        fs::write(folder.path().join("src/lib.rs"), source).unwrap();
+        if let Some(readme) = readme {
+            fs::write(folder.path().join("README.md"), readme).unwrap();
+        }
+        let problem = problem(folder.path()).unwrap();
+        match want {
+            None => assert_eq!(problem, None),
+            Some(want) => {
+                assert!(problem.as_deref().is_some_and(|it| it.contains(want)), "{problem:?}")
+            }
+        }
+    }
+
+    #[test]
+    fn a_readme_with_an_example_is_right() {
+        for fence in ["```", "```rust", "```no_run", "```rust,no_run"] {
+            check(Some(&format!("# a\n\n{fence}\nlet a = 1;\n```\n")), INCLUDE, None);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        check(None, INCLUDE, Some("no README.md"));
+        check(Some("```\na();\n```\n"), "//! a", Some("not its documentation"));
+        for fence in ["```text", "```sh", "```ignore", "```rust,ignore"] {
+            let readme = format!("# a\n\n{fence}\na\n```\n");
+            check(Some(&readme), INCLUDE, Some("without an example"));
+        }
+    }
+
+    #[test]
+    fn a_program_needs_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(problem(folder.path()).unwrap(), None);
+    }
+}
