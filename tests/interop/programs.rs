@@ -1,4 +1,4 @@
-//! The programs that the tests run.
+//! The programs that the tests start.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where the clients and `install` are.
+/// The folder of the clients and of `install`.
 pub(crate) fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether all that a test needs is there. Says loudly what is missing; under `CI=true` that is a failure.
+/// Whether everything that a test needs is installed. Prints what is missing; fails under `CI=true`.
 pub(crate) fn have(needs: &[Need]) -> bool {
     let missing: Vec<String> =
         needs.iter().filter(|need| !need.is_there()).map(Need::name).collect();
@@ -22,7 +22,7 @@ pub(crate) fn have(needs: &[Need]) -> bool {
     }
     let what = missing.join(", ");
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "missing: {what}");
-    // Past the test harness, which shows a passing test's output to nobody.
+    // Written directly, as the test harness hides the output of a passing test.
     let line = format!("SKIPPED (1): {what} not found; run tests/interop/install\n");
     _ = std::io::stderr().write_all(line.as_bytes());
     false

@@ -1,8 +1,9 @@
-//! What a person runs to work on Marquetry: `cargo xtask --help`.
+//! Tasks for people who work on Marquetry: `cargo xtask --help`.
 
 mod bench;
 mod ci;
 mod conformance;
+mod features;
 mod fuzz;
 mod house;
 #[cfg(target_os = "linux")]
@@ -12,6 +13,7 @@ mod scenarios;
 mod schema;
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
     fmt,
@@ -22,7 +24,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use serde::Deserialize;
 
-/// What a person runs to work on Marquetry.
+/// Tasks for people who work on Marquetry.
 #[derive(Parser)]
 #[command(name = "cargo xtask", max_term_width = 100)]
 struct Cli {
@@ -43,23 +45,26 @@ Examples:
   cargo xtask test-scenarios --binary              against the built program as a child process
   cargo xtask test-scenarios --postgres knowledge/ with knowledge in a PostgreSQL")]
     TestScenarios(scenarios::Options),
-    /// Do all that CI does: format, lints, tests, documentation, scenarios, licences, spelling.
+    /// Run all checks of CI: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
     /// Print the crates with their lines, edges and circles, and check them against ARCHITECTURE.md.
     #[command(after_help = house::EXAMPLES)]
     House(house::Options),
+    /// Check each crate by itself, with no features, with its defaults, and with each feature alone.
+    #[command(after_help = features::EXAMPLES)]
+    Features(features::Options),
     /// Compare the public names of each crate with the file that lists them.
     #[command(after_help = names::EXAMPLES)]
     Names,
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
-    /// Kill clients, servers and upstreams at seeded moments, and look who is left behind.
+    /// Kill clients, servers and upstreams at seeded moments, and look for processes that are left behind.
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
     Kills(kills::Options),
-    /// Feed each parser of what strangers send with what nobody thought of.
+    /// Fuzz each parser of untrusted input.
     #[command(after_help = fuzz::EXAMPLES)]
     Fuzz(fuzz::Options),
     /// Measure how fast we are, beside others.
@@ -92,6 +97,7 @@ fn main() -> ExitCode {
         Task::TestScenarios(options) => scenarios::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::House(options) => house::run(&options),
+        Task::Features(options) => features::run(&options),
         Task::Names => names::run(),
         Task::Conformance(options) => conformance::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
@@ -174,6 +180,8 @@ pub(crate) struct Package {
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) targets: Vec<Target>,
+    /// Each feature with the features that it turns on.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
 }
 
 /// A library, program, test or example.

@@ -1,5 +1,5 @@
-//! Who talks with whom: others' clients with our server, our client with others' servers, over every transport and revision that both know.
-//! Each pair does everything that both sides have; the table at the end says what, and why not.
+//! Official clients against our server, and our client against official servers, over every transport and revision that both support.
+//! Each pair uses every feature that both sides have. The table at the end lists the outcomes, and the reasons for what is missing.
 
 mod ours;
 mod theirs;
@@ -11,7 +11,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::programs::{Need, have, here};
 
-/// What a pair does, in the order of the table.
+/// The features that a pair uses, in the order of the table.
 const FEATURES: [&str; 15] = [
     "tools",
     "structured",
@@ -30,7 +30,7 @@ const FEATURES: [&str; 15] = [
     "updates",
 ];
 
-/// Pairs that would fill the table, and why they are not there.
+/// Pairs that are not in the table, and why.
 const NOT_THERE: [&str; 5] = [
     "TypeScript 1.32.2 and FastMCP 3.4.10 do not know 2026-07-28",
     "the server of TypeScript 2.4.0 has no HTTP+SSE any more",
@@ -66,7 +66,7 @@ struct Row {
 #[derive(Clone, Debug)]
 enum Outcome {
     Works,
-    /// Not to be had, with the reason.
+    /// Not supported, with the reason.
     Absent(String),
     Failed(String),
 }
@@ -124,7 +124,7 @@ async fn everybody_talks_with_everybody() {
     if !have(&needs) {
         return;
     }
-    // Most of a pair's time is that of an interpreter starting.
+    // Most of a pair's time goes into the start of an interpreter.
     let places = Arc::new(Semaphore::new(3));
     let mut work: JoinSet<Vec<Row>> = JoinSet::new();
     for sdk in Sdk::ALL {
@@ -148,7 +148,7 @@ async fn everybody_talks_with_everybody() {
         (&a.pair, a.transport, a.revision).cmp(&(&b.pair, b.transport, b.revision))
     });
     let (table, failures) = table(&rows);
-    // Past the test harness, which shows a passing test's output to nobody.
+    // Written directly, as the test harness hides the output of a passing test.
     _ = std::io::stderr().write_all(table.as_bytes());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(rows.len(), 69, "rows have come or gone: mend this number");

@@ -1,7 +1,7 @@
 //! The steps, in their order.
 
 use super::{built::Built, line::Line};
-use crate::{Failed, names, packages, root};
+use crate::{Failed, names};
 
 /// One step: commands that must all succeed.
 pub(super) struct Step {
@@ -102,14 +102,8 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "features",
         about: "each crate by itself with no features, with its defaults, and with each feature alone",
-        needs: Some(("cargo-hack", "cargo install --locked cargo-hack")),
-        work: Work::Compile(features),
-    },
-    Step {
-        name: "test",
-        about: "unit and integration tests, and the corpus of the fuzz targets",
         needs: None,
-        work: Work::Programs(|built| built.tests(|package| package != INTEROP)),
+        work: Work::Compile(|| Ok(vec![Line::xtask("features")?])),
     },
     Step {
         name: "scenarios",
@@ -149,24 +143,17 @@ pub(super) const STEPS: &[Step] = &[
         needs: Some(("npm", "it comes with Node.js")),
         work: Work::Programs(|built| Ok(vec![built.xtask("conformance")?])),
     },
+    // Last, as it uses all cores, and the lane that compiles has ended by then.
+    Step {
+        name: "test",
+        about: "unit and integration tests, and the corpus of the fuzz targets",
+        needs: None,
+        work: Work::Programs(|built| built.tests(|package| package != INTEROP)),
+    },
 ];
 
 /// The package of the tests against programs of others.
 const INTEROP: &str = "interop";
-
-/// Each crate by itself, so that none depends on features that others turn on. All features together are what the step
-/// `clippy` looks at; tests are no part of it.
-fn features() -> Result<Vec<Line>, Failed> {
-    let crates = root().join("crates");
-    let mut line = Line::cargo("hack clippy --each-feature --exclude-all-features");
-    for package in packages()? {
-        if package.manifest_path.starts_with(&crates) {
-            line.args.extend(["--package".to_owned(), package.name]);
-        }
-    }
-    line.args.extend(["--", "-D", "warnings"].map(str::to_owned));
-    Ok(vec![line])
-}
 
 #[cfg(test)]
 mod tests {

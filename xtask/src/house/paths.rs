@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// Reads what lies in brackets: bodies and macros, whose items are nobody else's.
+    /// Reads what lies in brackets: bodies and macros, whose items no other module can name.
     fn walk_code(&mut self, tokens: TokenStream, module: &[String]) {
         let mut inner = Self::default();
         inner.walk(tokens, module, usize::MAX);

@@ -1,4 +1,4 @@
-//! Who descends from this process. It adopts those that lose their parent, so nobody escapes by that.
+//! The descendants of this process. It adopts those that lose their parent, so that none is missed.
 
 use std::{fs, io, time::Duration};
 
@@ -7,12 +7,12 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep};
 
-/// From now on orphaned descendants become children of this process.
+/// Makes this process the parent of descendants that become orphans.
 pub(super) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// All that descend from `process`.
+/// All descendants of `process`.
 pub(super) fn descendants(process: Pid) -> Vec<Pid> {
     let mut found = children(process);
     let mut at = 0;
@@ -35,18 +35,18 @@ pub(super) fn children(process: Pid) -> Vec<Pid> {
 /// Kills a process, but only a descendant of ours.
 pub(super) fn kill(process: Pid) -> Result<(), String> {
     if !descendants(getpid()).contains(&process) {
-        return Err(format!("process {process} is none of ours"));
+        return Err(format!("process {process} does not descend from this trial"));
     }
     // It may be ending by itself in this very moment.
     _ = kill_process(process, Signal::KILL);
     Ok(())
 }
 
-/// Waits until nobody is left. Whoever is there after the limit is named, and killed.
+/// Waits until this process has no descendant. Kills those that are left after the limit, and names them in the error.
 pub(super) async fn alone(limit: Duration) -> Result<(), String> {
     let end = Instant::now() + limit;
     loop {
-        // Those that were adopted are ours to wait for.
+        // The parent has to wait for ended children, adopted ones too.
         for child in children(getpid()) {
             _ = waitpid(Some(child), WaitOptions::NOHANG);
         }

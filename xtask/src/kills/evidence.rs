@@ -1,4 +1,4 @@
-//! What the client says, gathered with the time it was said.
+//! The events that the client prints, with the time at which they arrived.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,7 +20,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Gathers what comes from `reader`.
+    /// Collects the events that `reader` delivers.
     pub(super) fn from(reader: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let evidence = Self::default();
         let gathered = evidence.clone();

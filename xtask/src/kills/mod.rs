@@ -1,4 +1,4 @@
-//! `cargo xtask kills`: SIGKILL of client, server and upstream at seeded moments; nobody may be left behind, no request may wait for ever.
+//! `cargo xtask kills`: sends SIGKILL to clients, servers and upstreams at seeded moments. No process may be left behind, and no request may wait for ever.
 
 mod ancestry;
 mod caller;
@@ -34,32 +34,32 @@ Examples:
   cargo xtask kills --seed 7 --only 31    one of them, alone
   cargo xtask kills --kills 2000          more of them";
 
-/// Where the real server is, once `tests/interop/install` has run.
+/// Path of the official server that `tests/interop/install` installs.
 const REAL: &str =
     "tests/interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
-/// The longest that one trial may take; it ends by its own limits long before.
+/// Time limit of one trial. Its own limits end it long before.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Options of `kills`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Decides who is killed when; drawn from the clock and printed unless given.
+    /// Seed of the victims and moments; taken from the clock and printed unless given.
     #[arg(long)]
     seed: Option<u64>,
-    /// How often something is killed.
+    /// Number of kills.
     #[arg(long, default_value_t = 200)]
     kills: u32,
-    /// The one of this number alone.
+    /// Runs the trial with this number alone.
     #[arg(long, value_name = "NUMBER")]
     only: Option<u32>,
-    /// How many trials run at a time; most of each is waiting.
+    /// Trials at a time; a trial waits more than it computes.
     #[arg(long, value_name = "N", default_value_t = 6)]
     jobs: usize,
-    /// This built server, instead of a fresh debug build.
+    /// Tests this built server, instead of a debug build.
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Starts a runaway in each trial that nobody knows of: each must fail.
+    /// Starts a detached process in each trial, so that each trial must fail.
     #[arg(long, hide = true)]
     sabotage: bool,
 }
@@ -155,7 +155,7 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
 /// Whether a call was under way at the kill, or what went wrong.
 type Outcome = Result<bool, String>;
 
-/// Runs one trial in a process of its own, which adopts whoever loses his parent in it.
+/// Runs one trial in a process of its own, which adopts orphaned descendants.
 async fn one(plan: &Plan, manner: &Manner) -> Outcome {
     let spec = serde_json::to_string(plan).map_err(|error| error.to_string())?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;

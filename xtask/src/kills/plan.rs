@@ -59,7 +59,7 @@ pub(super) fn plans(seed: u64, kills: u32, real: Option<&Path>) -> Vec<Plan> {
         for transport in [Transport::Stdio, Transport::Http] {
             for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
                 for program in &programs {
-                    // Nobody is left who knows of a runaway when the guard that has adopted it is killed.
+                    // When the guard that adopted a detached process is killed, no process knows of it any more.
                     if (victim, program) == (Victim::Guard, &Program::ParentOfRunaway) {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! One trial: start everything, kill somebody, look at what the others make of it.
+//! One trial: starts client, server and upstream, kills one of them, and checks what the others do.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,11 +27,11 @@ use super::{
 };
 use crate::Failed;
 
-/// How long those that must end may take: twice the grace of an upstream, and room for a busy machine.
+/// Time limit for processes that must end: twice the grace period of an upstream, and room for a busy machine.
 const ENDS: Duration = Duration::from_secs(10);
-/// How long a request may wait for somebody who is dead, and how long an upstream may be away.
+/// Time limit for a request whose peer was killed, and for the restart of an upstream.
 const SOON: Duration = Duration::from_secs(8);
-/// How long a process may take to be there.
+/// Time limit for the start of a process.
 const STARTS: Duration = Duration::from_secs(30);
 
 /// Options of `kill-trial`, which `kills` starts.
@@ -39,14 +39,14 @@ const STARTS: Duration = Duration::from_secs(30);
 pub(crate) struct TrialOptions {
     #[arg(long)]
     binary: PathBuf,
-    /// Starts a runaway that nobody knows of.
+    /// Starts a detached process, so that the trial must fail.
     #[arg(long)]
     sabotage: bool,
     /// The plan as JSON.
     plan: String,
 }
 
-/// What a trial says when a call was under way at the kill.
+/// The line that a trial prints when a call was in flight at the kill.
 pub(super) const PENDING: &str = "a call was under way";
 
 struct Seen {
@@ -62,7 +62,7 @@ struct Trial<'a> {
     caller: Option<(Child, Evidence)>,
 }
 
-/// Runs one trial in this process, which must be there for nothing else.
+/// Runs one trial in this process, which must do nothing else.
 pub(crate) async fn run(options: &TrialOptions) -> Result<(), Failed> {
     let plan: Plan =
         serde_json::from_str(&options.plan).map_err(|error| Failed::new(error.to_string()))?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(options: &TrialOptions) -> Result<(), Failed> {
         caller: None,
     };
     let outcome = trial.run(&options.binary).await;
-    // Whoever is still there after a failure is not to outlive it.
+    // Processes that are left after a failure must not outlive it.
     let cleared = alone(if outcome.is_ok() { ENDS } else { Duration::ZERO }).await;
     if outcome.map_err(Failed::new)?.was_pending {
         println!("{PENDING}");

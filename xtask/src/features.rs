@@ -1,0 +1,163 @@
+//! `cargo xtask features`: each crate by itself, with no features, with its defaults, and with each feature alone.
+//!
+//! `cargo hack clippy --each-feature` does the same. It selects one package, though, so that each crate has its own
+//! features of `syn`, and macros and all that uses them are compiled again and again.
+
+use std::{
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use clap::Args;
+
+use crate::{Failed, Package, cargo, packages, root};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  cargo xtask features               all crates
+  cargo xtask features rag server    those in crates/rag and crates/server
+
+Lints of rustc and clippy are errors. All features together are what the step `clippy` looks at; tests are no part of it.";
+
+/// The package that holds the features of derive macros still.
+const HOLDER: &str = "derive-features";
+
+/// Options of `features`.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Folders below crates/; all of them unless said.
+    #[arg(value_name = "CRATE")]
+    crates: Vec<String>,
+}
+
+/// Features of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Selection<'a> {
+    None,
+    Defaults,
+    One(&'a str),
+}
+
+impl Selection<'_> {
+    /// The arguments by which cargo selects them.
+    fn args(self, package: &str) -> Vec<String> {
+        let mut args = vec![format!("--package={package}"), format!("--package={HOLDER}")];
+        if self != Self::Defaults {
+            args.push("--no-default-features".to_owned());
+        }
+        if let Self::One(feature) = self {
+            args.push(format!("--features={package}/{feature}"));
+        }
+        args
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
+    let packages = picked(packages()?, &options.crates)?;
+    let (mut count, mut failures) = (0, Vec::new());
+    for package in &packages {
+        for selection in selections(package) {
+            let args = selection.args(&package.name);
+            println!("$ cargo clippy {}", args.join(" "));
+            let started = Instant::now();
+            let status = Command::new(cargo())
+                .arg("clippy")
+                .args(&args)
+                .args(["--quiet", "--", "-D", "warnings"])
+                .current_dir(root())
+                .status()?;
+            println!("  {:.1} s", started.elapsed().as_secs_f64());
+            count += 1;
+            if !status.success() {
+                failures.push(args.join(" "));
+            }
+        }
+    }
+    for failure in &failures {
+        println!("FAILED: cargo clippy {failure}");
+    }
+    println!(
+        "features: {count} selections in {} crates, {} failed",
+        packages.len(),
+        failures.len()
+    );
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The packages in `crates` with these folders; all of them when there are no folders.
+fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Failed> {
+    let crates = root().join("crates");
+    let manifest = |folder: &str| crates.join(folder).join("Cargo.toml");
+    let all: Vec<Package> =
+        packages.into_iter().filter(|it| it.manifest_path.starts_with(&crates)).collect();
+    if let Some(unknown) =
+        folders.iter().find(|folder| !all.iter().any(|it| it.manifest_path == manifest(folder)))
+    {
+        return Err(Failed::new(format!("there is no crate in crates/{unknown}")));
+    }
+    let is_picked = |package: &Package| {
+        folders.is_empty() || folders.iter().any(|it| package.manifest_path == manifest(it))
+    };
+    let picked: Vec<Package> = all.into_iter().filter(is_picked).collect();
+    if picked.is_empty() { Err(Failed::new("no crate in crates/")) } else { Ok(picked) }
+}
+
+/// What is checked of a package.
+fn selections(package: &Package) -> Vec<Selection<'_>> {
+    let mut selections = vec![Selection::None];
+    if package.features.get("default").is_some_and(|it| !it.is_empty()) {
+        selections.push(Selection::Defaults);
+    }
+    let features = package.features.keys().filter(|it| *it != "default");
+    selections.extend(features.map(|it| Selection::One(it)));
+    selections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(features: &[(&str, &[&str])]) -> Package {
+        let features = features.iter().map(|(name, implied)| {
+            ((*name).to_owned(), implied.iter().map(|&it| it.to_owned()).collect())
+        });
+        Package {
+            name: "p".to_owned(),
+            manifest_path: root().join("crates/q/Cargo.toml"),
+            dependencies: Vec::new(),
+            targets: Vec::new(),
+            features: features.collect(),
+        }
+    }
+
+    #[test]
+    fn nothing_the_defaults_and_each_feature_are_selected() {
+        let package = package(&[("a", &[]), ("b", &["a"]), ("default", &["b"])]);
+        let args: Vec<_> = selections(&package).iter().map(|it| it.args("p").join(" ")).collect();
+        let both = "--package=p --package=derive-features";
+        let want = [
+            format!("{both} --no-default-features"),
+            both.to_owned(),
+            format!("{both} --no-default-features --features=p/a"),
+            format!("{both} --no-default-features --features=p/b"),
+        ];
+        assert_eq!(args, want);
+    }
+
+    #[test]
+    fn a_crate_without_features_is_checked_once() {
+        assert_eq!(selections(&package(&[("default", &[])])), [Selection::None]);
+    }
+
+    #[test]
+    fn an_unknown_crate_is_an_error() {
+        assert!(picked(vec![package(&[])], &["q".to_owned()]).is_ok());
+        assert!(picked(vec![package(&[])], &["r".to_owned()]).is_err());
+        assert!(picked(Vec::new(), &[]).is_err());
+    }
+
+    #[test]
+    fn the_package_that_holds_features_exists() {
+        assert!(packages().unwrap().iter().any(|it| it.name == HOLDER));
+    }
+}
