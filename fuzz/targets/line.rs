@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| marquetry_protocol::fuzz::line(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| marquetry_protocol_wire::fuzz::line(data));

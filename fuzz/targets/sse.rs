@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| marquetry_protocol::fuzz::sse(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| marquetry_protocol_client::fuzz::sse(data));

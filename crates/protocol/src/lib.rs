@@ -67,40 +67,19 @@
 //! - Results can pass through as raw JSON ([`server::Reply::raw`]): they are not parsed again.
 //! - Without features there are the [`types`] and the [envelope](Message) alone, on serde.
 
-#[cfg(any(feature = "http", feature = "http-client"))]
-pub mod auth;
 #[cfg(feature = "client")]
-pub mod client;
-mod envelope;
-mod error;
-mod feature;
-#[cfg(all(any(test, fuzzing), feature = "http", feature = "http-client"))]
-#[doc(hidden)]
-pub mod fuzz;
+#[doc(inline)]
+pub use marquetry_protocol_client as client;
+#[cfg(feature = "server")]
+#[doc(inline)]
+pub use marquetry_protocol_server as server;
 #[cfg(any(feature = "http", feature = "http-client"))]
-mod header_arguments;
-#[cfg(any(feature = "server", feature = "client"))]
-mod line;
-#[cfg(feature = "server")]
-mod members;
-mod nesting;
-#[cfg(feature = "server")]
-mod object;
-mod revision;
-mod scan;
-#[cfg(all(feature = "schema", any(feature = "server", feature = "client")))]
-mod schema;
-#[cfg(feature = "server")]
-pub mod server;
-pub mod types;
-
-pub use crate::{
-    envelope::{
-        Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,
-        RequestId, Response, write_error, write_notification, write_request, write_result,
-    },
-    error::{RpcError, error_code, shortened},
-    feature::Feature,
-    nesting::nested_deeper_than,
-    revision::{Era, Revision, UnknownRevision},
+#[doc(inline)]
+pub use marquetry_protocol_wire::auth;
+#[doc(inline)]
+pub use marquetry_protocol_wire::types;
+pub use marquetry_protocol_wire::{
+    Batch, DEFAULT_MAX_NESTING, EnvelopeError, Era, Feature, Incoming, Message, Notification,
+    Request, RequestId, Response, Revision, RpcError, UnknownRevision, error_code,
+    nested_deeper_than, shortened, write_error, write_notification, write_request, write_result,
 };

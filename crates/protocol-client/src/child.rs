@@ -1,0 +1,240 @@
+//! Servers as child processes.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+
+use marquetry_protocol_wire::line::{Line, read_line};
+use tokio::{
+    io::{AsyncRead, BufReader},
+    process::{Child, Command},
+    sync::Notify,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    error::ClientError, events::CloseReason, options::ClientOptions, pipe::PipeLink, shared::Shared,
+};
+
+/// How to start a server.
+#[derive(Clone)]
+pub struct StdioCommand {
+    /// The program: a path, or a name to look up in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Environment variables, set on top of what is inherited.
+    pub env: BTreeMap<String, String>,
+    /// Whether the child sees our own environment: yes by default.
+    pub inherit_env: bool,
+    /// Where it runs; here by default.
+    pub cwd: Option<PathBuf>,
+    /// The destination of its standard error.
+    pub stderr: Stderr,
+    /// How long it may take to end after its input was closed, and again after it was asked to terminate, before it is
+    /// killed: 2 s.
+    pub stop_grace: Duration,
+    /// Counts the children that have not ended yet, a start that was given up half-way included: a program that must leave
+    /// none behind waits for it.
+    pub children: Option<TaskTracker>,
+}
+
+/// The destination of a child's standard error.
+#[derive(Clone, Default)]
+pub enum Stderr {
+    /// It goes where ours goes.
+    #[default]
+    Inherit,
+    /// It is thrown away.
+    Discard,
+    /// Each line of at most 8 KiB is given to a function; of a longer one, that it was there.
+    Lines(Arc<dyn Fn(&str) + Send + Sync>),
+}
+
+/// Without what may be a secret: arguments and the values of variables.
+impl fmt::Debug for StdioCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioCommand")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("inherit_env", &self.inherit_env)
+            .field("cwd", &self.cwd)
+            .field("stderr", &self.stderr)
+            .field("stop_grace", &self.stop_grace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StdioCommand {
+    /// The program with its arguments and nothing special.
+    #[must_use]
+    pub fn new(
+        program: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            env: BTreeMap::new(),
+            inherit_env: true,
+            cwd: None,
+            stderr: Stderr::Inherit,
+            stop_grace: Duration::from_secs(2),
+            children: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Stderr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inherit => "Inherit",
+            Self::Discard => "Discard",
+            Self::Lines(_) => "Lines",
+        })
+    }
+}
+
+/// Starts the program and a task that sees to its end.
+pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<PipeLink, ClientError> {
+    let mut command = Command::new(&given.program);
+    command.args(&given.args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    if !given.inherit_env {
+        command.env_clear();
+    }
+    command.envs(&given.env);
+    if let Some(cwd) = &given.cwd {
+        command.current_dir(cwd);
+    }
+    command.stderr(match given.stderr {
+        Stderr::Inherit => Stdio::inherit(),
+        Stderr::Discard => Stdio::null(),
+        Stderr::Lines(_) => Stdio::piped(),
+    });
+    // A group of its own: a signal to it reaches what the program has started, and the terminal's Ctrl-C does not.
+    #[cfg(unix)]
+    command.process_group(0);
+
+    let failed = |error| ClientError::io(format!("cannot start '{}'", given.program), error);
+    let mut child = command.spawn().map_err(failed)?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(failed(std::io::Error::other("its standard input and output are not ours")));
+    };
+    if let (Stderr::Lines(sink), Some(stderr)) = (given.stderr, child.stderr.take()) {
+        tokio::spawn(forward_lines(stderr, sink));
+    }
+
+    let shared = Arc::new(Shared::new(options));
+    let stop = CancellationToken::new();
+    let gone = Arc::new(Notify::new());
+    let attendance = attend(child, given.stop_grace, stop.clone(), shared.clone(), gone.clone());
+    match &given.children {
+        Some(children) => children.spawn(attendance),
+        None => tokio::spawn(attendance),
+    };
+    Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone))
+}
+
+/// Waits for the end of the child, or brings it about; then ends what it has started, so that nothing is left behind.
+async fn attend(
+    mut child: Child,
+    grace: Duration,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+    gone: Arc<Notify>,
+) {
+    let group = child.id();
+    tokio::select! {
+        status = child.wait() => {
+            let how = match status {
+                Ok(status) => format!("server process has ended ({status})"),
+                Err(error) => format!("server process is lost: {error}"),
+            };
+            // Its last answers may still be in the pipe.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            shared.end(CloseReason::Ended(how));
+        }
+        () = async { tokio::select! { () = stop.cancelled() => {} () = shared.ended().cancelled() => {} } } => {
+            // The writer closes the child's input at the same time: the polite way to ask.
+            if tokio::time::timeout(grace, child.wait()).await.is_err() {
+                signal(group, Signal::Terminate);
+                if tokio::time::timeout(grace, child.wait()).await.is_err() {
+                    // Also those that have left the group, while their ancestry still tells whose they are.
+                    let descendants = descendants(group);
+                    signal(group, Signal::Kill);
+                    _ = child.kill().await;
+                    kill_each(&descendants);
+                }
+            }
+        }
+    }
+    signal(group, Signal::Kill);
+    gone.notify_one();
+}
+
+enum Signal {
+    Terminate,
+    Kill,
+}
+
+#[cfg(unix)]
+fn signal(group: Option<u32>, signal: Signal) {
+    use rustix::process::{Pid, Signal as UnixSignal, kill_process_group};
+    let signal = match signal {
+        Signal::Terminate => UnixSignal::TERM,
+        Signal::Kill => UnixSignal::KILL,
+    };
+    if let Some(group) = group.and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
+        // That nobody is left is what we want.
+        _ = kill_process_group(group, signal);
+    }
+}
+
+/// The children of a process, and theirs.
+#[cfg(target_os = "linux")]
+fn descendants(process: Option<u32>) -> Vec<u32> {
+    let mut found = Vec::from_iter(process);
+    let mut at = 0;
+    while let Some(process) = found.get(at) {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        for thread in threads.into_iter().flatten().flatten() {
+            let list = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(list.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found.split_off(usize::from(process.is_some()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn descendants(_process: Option<u32>) -> Vec<u32> {
+    Vec::new()
+}
+
+#[cfg(unix)]
+fn kill_each(processes: &[u32]) {
+    use rustix::process::{Pid, Signal, kill_process};
+    for id in processes.iter().filter_map(|&id| Pid::from_raw(id.try_into().ok()?)) {
+        // That nobody is left is what we want.
+        _ = kill_process(id, Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn kill_each(_processes: &[u32]) {}
+
+#[cfg(not(unix))]
+fn signal(_group: Option<u32>, _signal: Signal) {}
+
+async fn forward_lines(reader: impl AsyncRead + Unpin, sink: Arc<dyn Fn(&str) + Send + Sync>) {
+    const MOST: usize = 8 << 10;
+    let mut reader = BufReader::new(reader);
+    let mut buffer = Vec::new();
+    loop {
+        match read_line(&mut reader, &mut buffer, MOST).await {
+            Ok(Line::Whole) => sink(String::from_utf8_lossy(&buffer).trim_end()),
+            Ok(Line::Blank) => {}
+            Ok(Line::TooLong) => sink("(a line of more than 8 KiB)"),
+            Ok(Line::End) | Err(_) => return,
+        }
+    }
+}

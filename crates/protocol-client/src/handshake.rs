@@ -1,0 +1,197 @@
+//! How client and server find a revision that both speak.
+
+use std::pin::pin;
+
+use marquetry_protocol_wire::{
+    Era, Revision, RpcError, error_code,
+    types::{
+        DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities,
+        meta_key,
+    },
+};
+use serde::Deserialize;
+use serde_json::value::to_raw_value;
+
+use super::{
+    error::ClientError,
+    link::Link,
+    options::{ClientOptions, RevisionChoice, ServerPeer},
+    shared::Own,
+};
+
+/// Introduces this client: with `server/discover`, and where the server does not understand that, with `initialize`.
+pub(super) async fn introduce(
+    link: &Link,
+    options: &ClientOptions,
+) -> Result<ServerPeer, ClientError> {
+    let limit = options.connect_timeout;
+    let introduction = async {
+        match options.revision {
+            RevisionChoice::Only(revision) if revision.era() == Era::Stateless => {
+                discover(link, options, revision)
+                    .await?
+                    .ok_or_else(|| ClientError::Revision(revision.to_string()))
+            }
+            RevisionChoice::Only(revision) => initialize(link, options, revision).await,
+            RevisionChoice::Session => initialize(link, options, Revision::LATEST_SESSION).await,
+            RevisionChoice::Auto => negotiate(link, options).await,
+        }
+    };
+    tokio::time::timeout(limit, introduction)
+        .await
+        .unwrap_or_else(|_| Err(ClientError::Timeout(limit)))
+}
+
+/// Finds out which era the server belongs to.
+///
+/// A server that is still starting (`uvx` and `npx` download it first) is as silent as one that ignores
+/// `server/discover`. So after [`ClientOptions::probe_timeout`] `initialize` is sent as well, and an answer to either is
+/// taken: a stateless server, which refuses `initialize`, has answered `server/discover` before.
+async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
+    let initialize = || initialize(link, options, Revision::LATEST_SESSION);
+    let mut discovery = pin!(discover(link, options, Revision::LATEST));
+    match tokio::time::timeout(options.probe_timeout, &mut discovery).await {
+        Ok(Ok(Some(server))) => return Ok(server),
+        Ok(Ok(None)) => return initialize().await,
+        Ok(Err(error)) => return Err(error),
+        Err(_) => {}
+    }
+    let mut initialization = pin!(initialize());
+    tokio::select! {
+        biased;
+        discovered = &mut discovery => match discovered? {
+            Some(server) => Ok(server),
+            None => initialization.await,
+        },
+        initialized = &mut initialization => match initialized {
+            // The server is there by now, so its answer to the earlier request is on its way.
+            Err(refusal @ (ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) => {
+                match tokio::time::timeout(options.probe_timeout, discovery).await {
+                    Ok(Ok(Some(server))) => Ok(server),
+                    _ => Err(refusal),
+                }
+            }
+            initialized => initialized,
+        },
+    }
+}
+
+/// None when the server is not of the stateless era: it knows no such method, or refuses the request in some other way
+/// (2026-07-28, "Backward Compatibility"). Waits for as long as the server says nothing.
+async fn discover(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<Option<ServerPeer>, ClientError> {
+    match discover_once(link, options, revision).await {
+        // One that names what it supports is asked again in those words, once ("Protocol Version Negotiation").
+        Err(ClientError::Rpc(error)) if error.code == error_code::UNSUPPORTED_VERSION => {
+            let Some(other) = stateless_of(&error) else {
+                tracing::debug!(%error, "server is stateless, of a revision that we do not speak");
+                return Ok(None);
+            };
+            if options.revision != RevisionChoice::Auto && other != revision {
+                return Ok(None);
+            }
+            match discover_once(link, options, other).await {
+                Err(ClientError::Rpc(_)) => Ok(None),
+                outcome => outcome,
+            }
+        }
+        outcome => outcome,
+    }
+}
+
+/// The newest stateless revision that both the refusal names and we speak.
+fn stateless_of(refusal: &RpcError) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let data: Data = serde_json::from_str(refusal.data.as_ref()?.get()).ok()?;
+    let known = data.supported.iter().filter_map(|version| version.parse::<Revision>().ok());
+    known.filter(|revision| revision.era() == Era::Stateless).max()
+}
+
+async fn discover_once(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<Option<ServerPeer>, ClientError> {
+    let unknown = ServerPeer {
+        revision,
+        info: Implementation::default(),
+        capabilities: ServerCapabilities::default(),
+        instructions: None,
+    };
+    let own = Own::default();
+    let request = link.request(&unknown, options, "server/discover", None, &own);
+    let result = match request.await {
+        Ok(result) => result,
+        Err(error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. })) => {
+            return Err(error);
+        }
+        Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else { return Ok(None) };
+    if !found.supported_versions.iter().any(|version| version == revision.as_str()) {
+        return Ok(None);
+    }
+    let info = found
+        .meta
+        .get(meta_key::SERVER_INFO)
+        .and_then(|info| Implementation::deserialize(info).ok());
+    Ok(Some(ServerPeer {
+        revision,
+        info: info.unwrap_or_default(),
+        capabilities: found.capabilities,
+        instructions: found.instructions,
+    }))
+}
+
+async fn initialize(
+    link: &Link,
+    options: &ClientOptions,
+    revision: Revision,
+) -> Result<ServerPeer, ClientError> {
+    let protocol = |error: serde_json::Error| {
+        ClientError::Protocol(format!("answer to 'initialize': {error}"))
+    };
+    let params = to_raw_value(&InitializeParams {
+        protocol_version: revision.to_string(),
+        capabilities: options.capabilities.clone(),
+        client_info: options.implementation.clone(),
+    })
+    .map_err(protocol)?;
+    let mut server = ServerPeer {
+        revision,
+        info: Implementation::default(),
+        capabilities: ServerCapabilities::default(),
+        instructions: None,
+    };
+    let own = Own::default();
+    let request = link.request(&server, options, "initialize", Some(&params), &own);
+    let result = request.await?;
+    let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;
+    server.revision = match found.protocol_version.parse::<Revision>() {
+        Ok(agreed) if agreed == revision => agreed,
+        Ok(agreed)
+            if matches!(options.revision, RevisionChoice::Auto | RevisionChoice::Session)
+                && agreed.era() == Era::Session =>
+        {
+            agreed
+        }
+        _ => {
+            return Err(ClientError::Revision(format!(
+                "{revision}, but {}",
+                found.protocol_version
+            )));
+        }
+    };
+    server.info = found.server_info;
+    server.capabilities = found.capabilities;
+    server.instructions = found.instructions;
+    link.notify(&server, "notifications/initialized", None).await?;
+    Ok(server)
+}

@@ -1,0 +1,298 @@
+//! One URL of a server: what is sent there, and what comes back.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response, StatusCode, Uri,
+    header,
+};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as HyperClient;
+use marquetry_protocol_wire::{Era, Message, Revision, RpcError, envelope};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    address::resolved,
+    headers::{Marks, standard_headers},
+    session::Session,
+};
+use crate::{
+    authorizer::{Authorizer, Refusal},
+    error::ClientError,
+    network::Connector,
+    shared::{Outgoing, Shared, each},
+};
+
+/// One URL of a server, and the session that we have there.
+pub(super) struct Endpoint {
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: HyperClient<Connector, Full<Bytes>>,
+    pub(super) uri: Uri,
+    /// The URI for messages, without secrets.
+    pub(super) shown: String,
+    pub(super) headers: HeaderMap,
+    pub(super) session: Session,
+    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
+    pub(super) marks: Marks,
+    pub(super) most: usize,
+    /// How often in a row a broken stream is taken up again without news.
+    pub(super) max_reconnects: usize,
+}
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const EVENTS: &str = "text/event-stream";
+
+impl Endpoint {
+    pub(super) fn head(&self, method: Method, revision: Revision) -> http::request::Builder {
+        let mut head = HttpRequest::builder().method(method).uri(&self.uri);
+        if let Some(headers) = head.headers_mut() {
+            headers.extend(self.headers.clone());
+            headers.insert(
+                header::USER_AGENT,
+                HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION"))),
+            );
+            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
+            if let (Era::Session, Some(session)) = (revision.era(), self.session.id()) {
+                headers.insert(SESSION_ID, session);
+            }
+        }
+        head
+    }
+
+    pub(super) fn post(&self, revision: Revision, message: Vec<u8>) -> HttpRequest<Full<Bytes>> {
+        self.head(Method::POST, revision)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .body(Full::new(message.into()))
+            .expect("method, URI and headers were checked when the link was made")
+    }
+
+    /// Sends a request, signed if there is somebody to sign it. That the server wants authorization is an error. A redirect
+    /// that keeps method and body (307, 308) is followed within the origin; elsewhere our headers must not go.
+    pub(super) async fn send(
+        &self,
+        mut request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        const MOST_REDIRECTS: usize = 5;
+        for _ in 0..MOST_REDIRECTS {
+            let response = self.send_to(request.clone()).await?;
+            if !matches!(
+                response.status(),
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            ) {
+                return Ok(response);
+            }
+            let location = response.headers().get(header::LOCATION);
+            let location = location.and_then(|location| location.to_str().ok()).unwrap_or_default();
+            *request.uri_mut() = resolved(request.uri(), location).map_err(|why| {
+                ClientError::Protocol(format!("{} redirects to an address that {why}", self.shown))
+            })?;
+        }
+        let why = format!("{} redirects more than {MOST_REDIRECTS} times", self.shown);
+        Err(ClientError::Protocol(why))
+    }
+
+    async fn send_to(
+        &self,
+        request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let Some(authorizer) = &self.authorizer else {
+            let response = self.send_as_it_is(request).await?;
+            return self.unless_refused(response, None).await;
+        };
+        let mut again = true;
+        loop {
+            let (mut parts, body) = request.clone().into_parts();
+            authorizer.sign(&mut parts).await?;
+            let presented = parts.headers.get(header::AUTHORIZATION).cloned();
+            let response = self.send_as_it_is(HttpRequest::from_parts(parts, body)).await?;
+            let (status, headers) = (response.status(), response.headers());
+            if !(authorizer.learn(request.uri(), status, headers) && std::mem::take(&mut again)) {
+                return self.unless_refused(response, presented).await;
+            }
+        }
+    }
+
+    async fn unless_refused(
+        &self,
+        response: Response<Incoming>,
+        presented: Option<HeaderValue>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        match Refusal::of(response.status(), response.headers(), presented) {
+            None => Ok(response),
+            Some(mut refusal) => {
+                let status = response.status();
+                if let ClientError::Http { body, .. } =
+                    http_error(status, &self.whole(response).await?)
+                {
+                    refusal.body = body;
+                }
+                Err(ClientError::Unauthorized(Box::new(refusal)))
+            }
+        }
+    }
+
+    async fn send_as_it_is(
+        &self,
+        request: HttpRequest<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        self.client.request(request).await.map_err(|error| {
+            let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
+                error.source()
+            })
+            .last()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+            ClientError::io(format!("cannot reach {}", self.shown), cause)
+        })
+    }
+
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        revision: Revision,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let mut renewed = false;
+        let answer = loop {
+            let request = self.request(revision, outgoing)?;
+            let used = request.headers().get(SESSION_ID).cloned();
+            let response = self.send(request).await?;
+            match used {
+                Some(lost) if response.status() == StatusCode::NOT_FOUND => {
+                    if std::mem::replace(&mut renewed, true) {
+                        return Err(self.session_is_lost("it forgets sessions at once"));
+                    }
+                    self.renew(revision, &lost).await?;
+                }
+                _ => break self.answer(revision, response, outgoing).await?,
+            }
+        };
+        if revision.era() == Era::Session {
+            self.session.remember(outgoing.method, outgoing.params);
+        }
+        Ok(answer)
+    }
+
+    /// A request as the revision wants it.
+    pub(super) fn request(
+        &self,
+        revision: Revision,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<HttpRequest<Full<Bytes>>, ClientError> {
+        let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
+        let mut request = self.post(revision, message);
+        match revision.era() {
+            Era::Stateless => standard_headers(request.headers_mut(), outgoing, &self.marks)?,
+            // Neither a session nor a revision is agreed on yet.
+            Era::Session if outgoing.method == "initialize" => {
+                request.headers_mut().remove(PROTOCOL_VERSION);
+                request.headers_mut().remove(SESSION_ID);
+            }
+            Era::Session => {}
+        }
+        Ok(request)
+    }
+
+    /// The result that a response has, whether as a body or at the end of a stream.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        revision: Revision,
+        response: Response<Incoming>,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let status = response.status();
+        if outgoing.method == "initialize" {
+            self.session.begin(response.headers().get(SESSION_ID).cloned(), outgoing.params);
+        }
+        if status.is_success() && is_events(&response) {
+            return self.answer_from_events(revision, response, outgoing).await;
+        }
+        let body = self.whole(response).await?;
+        let mut answer = None;
+        let mut fault = None;
+        each(&body, |message| match message {
+            Ok(Message::Response(found))
+                if found.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
+            {
+                answer = Some((found.id.is_some(), found.outcome.map(ToOwned::to_owned)));
+            }
+            Ok(message) => self.heard(revision, message, Some(outgoing)),
+            Err(error) => fault = Some(error),
+        });
+        match (answer, fault) {
+            (Some((_, Ok(result))), _) if status.is_success() => Ok(result),
+            // An error about no request in particular is the endpoint's, not the method's.
+            (Some((has_id, Err(error))), _) if has_id || status.is_success() => {
+                Err(ClientError::Rpc(error))
+            }
+            _ if !status.is_success() => Err(http_error(status, &body)),
+            (_, Some(error)) => Err(ClientError::Protocol(error.to_string())),
+            _ => Err(ClientError::Protocol("body is no answer to the request".to_owned())),
+        }
+    }
+
+    pub(super) async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        let body = Limited::new(response.into_body(), self.most).collect().await;
+        body.map(http_body_util::Collected::to_bytes).map_err(|error| {
+            ClientError::io(
+                format!("answer of {} (at most {} bytes)", self.shown, self.most),
+                error,
+            )
+        })
+    }
+
+    /// A request for a stream.
+    pub(super) fn get(&self, revision: Revision) -> HttpRequest<Full<Bytes>> {
+        self.head(Method::GET, revision)
+            .header(header::ACCEPT, EVENTS)
+            .body(Full::default())
+            .expect("method, URI and headers were checked when the link was made")
+    }
+
+    /// Posts what wants no answer.
+    pub(super) async fn tell(
+        &self,
+        revision: Revision,
+        message: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let posted = self.send(self.post(revision, message));
+        let response = tokio::time::timeout(PATIENCE, posted)
+            .await
+            .map_err(|_| ClientError::Timeout(PATIENCE))??;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let body = self.whole(response).await?;
+        Err(http_error(status, &body))
+    }
+}
+
+pub(super) fn is_events(response: &Response<Incoming>) -> bool {
+    let value = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENTS)
+}
+
+pub(super) fn http_error(status: StatusCode, body: &[u8]) -> ClientError {
+    #[derive(Deserialize)]
+    struct ErrorAlone {
+        error: RpcError,
+    }
+    let body = match serde_json::from_slice::<ErrorAlone>(body) {
+        Ok(found) => found.error.message,
+        Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
+    };
+    ClientError::Http {
+        status: status.as_u16(),
+        body: marquetry_protocol_wire::shortened(&body).to_owned(),
+    }
+}

@@ -1,0 +1,193 @@
+//! HTTP+SSE, the transport of 2024-11-05: messages come on one stream, and go to an address that the stream names.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming as IncomingBody;
+use marquetry_protocol_wire::{
+    DEFAULT_MAX_NESTING, Incoming, Message, RequestId, Revision, RpcError,
+    envelope::write_error,
+    error_code,
+    line::{Line, read_line},
+};
+use tokio::{
+    io::{AsyncWriteExt, BufReader, SimplexStream, WriteHalf},
+    sync::{mpsc, oneshot},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    HttpTarget,
+    address::resolved,
+    endpoint as endpoint_of,
+    endpoint::{Endpoint, is_events},
+};
+use crate::{
+    error::ClientError,
+    events::CloseReason,
+    options::ClientOptions,
+    pipe::PipeLink,
+    shared::Shared,
+    sse::{Event, SseParser},
+};
+
+/// How much may be on its way between the stream and its reader, in bytes.
+const ON_ITS_WAY: usize = 64 << 10;
+
+/// Opens the stream; none when the server has none at that address.
+pub(crate) async fn connect(
+    target: &HttpTarget,
+    options: &ClientOptions,
+) -> Result<Option<PipeLink>, ClientError> {
+    let shared = Arc::new(Shared::new(options));
+    let stream = endpoint_of(target, shared.clone(), options)?;
+    let opened = stream.send(stream.get(Revision::V2024_11_05));
+    let response = tokio::time::timeout(options.connect_timeout, opened)
+        .await
+        .map_err(|_| ClientError::Timeout(options.connect_timeout))??;
+    if !response.status().is_success() || !is_events(&response) {
+        return Ok(None);
+    }
+
+    // Messages as lines, so that from here on it is a pipe like any other.
+    let (reader, incoming) = tokio::io::simplex(ON_ITS_WAY);
+    let (outgoing, writer) = tokio::io::simplex(ON_ITS_WAY);
+    let (named, address) = oneshot::channel();
+    let stop = CancellationToken::new();
+    let given_up = stop.clone().drop_guard();
+    let (refuse, refused) = mpsc::channel(MOST_REFUSED);
+    let reading = read(response.into_body(), incoming, named, refused, options.max_message_bytes);
+    let ended = shared.clone();
+    tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+        let reason = reading.await;
+        ended.end(reason);
+    }));
+    let address = tokio::time::timeout(options.connect_timeout, address)
+        .await
+        .map_err(|_| ClientError::Timeout(options.connect_timeout))?
+        .map_err(|_| {
+            ClientError::Protocol("stream ended before it named an address for messages".to_owned())
+        })?;
+    let url = resolved(&stream.uri, &address)
+        .map_err(|why| ClientError::Protocol(format!("address for messages '{address}' {why}")))?;
+    let url = url.to_string();
+    let post =
+        endpoint_of(&HttpTarget { url, headers: target.headers.clone() }, shared.clone(), options)?;
+    tokio::spawn(stop.clone().run_until_cancelled_owned(write(
+        post,
+        outgoing,
+        refuse,
+        options.max_message_bytes,
+    )));
+    given_up.disarm();
+    Ok(Some(PipeLink::over(reader, writer, shared, options, stop, nothing_else_to_end())))
+}
+
+fn nothing_else_to_end() -> Arc<tokio::sync::Notify> {
+    let gone = Arc::new(tokio::sync::Notify::new());
+    gone.notify_one();
+    gone
+}
+
+/// Hands each message of the stream on as a line.
+async fn read(
+    mut body: IncomingBody,
+    mut lines: WriteHalf<SimplexStream>,
+    named: oneshot::Sender<String>,
+    mut refused: mpsc::Receiver<Vec<u8>>,
+    most: usize,
+) -> CloseReason {
+    let mut parser = SseParser::new(most);
+    let mut named = Some(named);
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            Some(mut answer) = refused.recv() => {
+                answer.push(b'\n');
+                if lines.write_all(&answer).await.is_err() {
+                    return CloseReason::Asked;
+                }
+                continue;
+            }
+        };
+        let data = match frame {
+            None => return CloseReason::Ended("server has closed its stream".to_owned()),
+            Some(Err(error)) => return CloseReason::Ended(format!("stream broke: {error}")),
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+        };
+        let mut whole = Vec::new();
+        let parsed = parser.push(&data, |Event { name, data }| match name {
+            "endpoint" => {
+                if let Some(named) = named.take() {
+                    _ = named.send(String::from_utf8_lossy(data).trim().to_owned());
+                }
+            }
+            _ => {
+                // A message laid out on several lines is still one message.
+                whole.extend(data.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
+                whole.push(b'\n');
+            }
+        });
+        if parsed.is_err() {
+            return CloseReason::Broken(format!("server sent an event of more than {most} bytes"));
+        }
+        if lines.write_all(&whole).await.is_err() {
+            return CloseReason::Asked;
+        }
+    }
+}
+
+/// How many refusals of messages may wait for their reader.
+const MOST_REFUSED: usize = 16;
+
+/// Posts each line. One that the server refuses for what it is (it is too long, say) is answered in the server's place, by `refuse`, and the
+/// connection goes on.
+async fn write(
+    post: Endpoint,
+    lines: tokio::io::ReadHalf<SimplexStream>,
+    refuse: mpsc::Sender<Vec<u8>>,
+    most: usize,
+) {
+    let mut lines = BufReader::new(lines);
+    let mut buffer = Vec::new();
+    loop {
+        match read_line(&mut lines, &mut buffer, most).await {
+            Ok(Line::Whole) => {
+                let id = request_id(&buffer);
+                let told = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
+                if let (Err(ClientError::Http { status: status @ (400 | 413), body }), Some(id)) =
+                    (&told, &id)
+                {
+                    let error = match status {
+                        413 => RpcError::limit_exceeded(body),
+                        _ => RpcError::new(error_code::INVALID_REQUEST, body),
+                    };
+                    if refuse.send(write_error(Some(id), &error)).await.is_ok() {
+                        continue;
+                    }
+                }
+                if let Err(error) = told {
+                    post.shared
+                        .end(CloseReason::Ended(format!("server takes no messages: {error}")));
+                    return;
+                }
+            }
+            Ok(Line::Blank) => {}
+            Ok(Line::TooLong) => {
+                post.shared.end(CloseReason::Broken(format!(
+                    "a message of ours has more than {most} bytes"
+                )));
+                return;
+            }
+            Ok(Line::End) | Err(_) => return,
+        }
+    }
+}
+
+/// The id of a request of ours; other messages wait for no answer.
+fn request_id(message: &[u8]) -> Option<RequestId> {
+    match Incoming::parse(message, DEFAULT_MAX_NESTING) {
+        Ok(Incoming::Message(Message::Request(request))) => Some(request.id),
+        _ => None,
+    }
+}

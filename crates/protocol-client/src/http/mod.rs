@@ -1,0 +1,313 @@
+//! A client over Streamable HTTP.
+
+mod address;
+mod endpoint;
+mod headers;
+mod legacy;
+mod renewal;
+mod session;
+mod stream;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http_body_util::Full;
+use hyper_util::{
+    client::legacy::Client as HyperClient,
+    rt::{TokioExecutor, TokioTimer},
+};
+use marquetry_protocol_wire::{Era, RequestId, Revision, envelope, types::Tool};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::legacy::connect as connect_legacy;
+use self::{
+    endpoint::Endpoint,
+    stream::{Announcements, Heard},
+};
+use super::{
+    error::ClientError,
+    events::CloseReason,
+    network::without_secrets,
+    options::{ClientOptions, ServerPeer},
+    params::{self, Asks, listen_params},
+    shared::{Outgoing, Shared},
+};
+
+/// Where a server is.
+#[derive(Clone, Default)]
+pub struct HttpTarget {
+    /// Its endpoint, `http:` or (with the feature `tls`) `https:`.
+    pub url: String,
+    /// Headers to send with each request, for example `Authorization`.
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Without what may be a secret: user, password and query of the URL, and the values of headers.
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTarget")
+            .field("url", &without_secrets(&self.url))
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// One server's endpoint, and the session that we have there.
+pub(super) struct HttpLink {
+    shared: Arc<Shared>,
+    post: Arc<Endpoint>,
+    stop: CancellationToken,
+    /// What was agreed on; not there before.
+    revision: OnceLock<Revision>,
+}
+
+impl HttpLink {
+    pub(super) fn new(target: &HttpTarget, options: &ClientOptions) -> Result<Self, ClientError> {
+        let shared = Arc::new(Shared::new(options));
+        let post = Arc::new(endpoint(target, shared.clone(), options)?);
+        Ok(Self { shared, post, stop: CancellationToken::new(), revision: OnceLock::new() })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) async fn request(
+        &self,
+        revision: Revision,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        if self.shared.is_closed() {
+            return Err(ClientError::Closed(self.shared.closed().await));
+        }
+        // A stateless request is cancelled by the end of its connection; a session has to be told.
+        let told = CancelOnDrop {
+            post: (revision.era() == Era::Session && outgoing.method != "initialize")
+                .then(|| self.post.clone()),
+            revision,
+            id: outgoing.id.clone(),
+        };
+        let result = tokio::select! {
+            result = self.post.exchange(revision, &outgoing) => result,
+            () = self.shared.ended().cancelled() => Err(ClientError::Closed(self.shared.closed().await)),
+        };
+        told.forget();
+        result
+    }
+
+    /// Learns from a list of tools what their calls need, and takes out of it what cannot be called.
+    pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
+        self.post.marks.learn(tools);
+    }
+
+    pub(super) async fn notify(
+        &self,
+        revision: Revision,
+        method: &str,
+        message: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        // Stateless servers take none over HTTP (2026-07-28).
+        if revision.era() == Era::Stateless {
+            return Ok(());
+        }
+        let _ = method;
+        self.post.tell(revision, message).await
+    }
+
+    /// Takes the server's announcements: by GET in a session, where questions may come on it, too; without one by
+    /// `subscriptions/listen`, if there is something to listen to. The stream is opened anew when it ends, with growing
+    /// pauses; servers that have no such stream say so with a status.
+    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        _ = self.revision.set(server.revision);
+        let stop = self.stop.clone();
+        let id = self.shared.next_id();
+        if server.revision.era() == Era::Session {
+            const PATIENCE: Duration = Duration::from_millis(500);
+            let (first, opened) = oneshot::channel();
+            self.stream(server.revision, id, None, stop, Some(first));
+            // What a server asks before there is a stream is lost with some, so one that may ask gets it first.
+            if !options.capabilities.0.is_empty() {
+                _ = tokio::time::timeout(PATIENCE, opened).await;
+            }
+            return;
+        }
+        let Some(wanted) = listen_params(&server.capabilities) else { return };
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: options.tasks,
+        };
+        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
+        self.stream(server.revision, id, params, stop, None);
+    }
+
+    /// Keeps a stream of announcements open until `stop` is cancelled; `first` is its id until it breaks.
+    pub(super) fn stream(
+        &self,
+        revision: Revision,
+        first: RequestId,
+        params: Option<Box<RawValue>>,
+        stop: CancellationToken,
+        opened: Option<oneshot::Sender<()>>,
+    ) {
+        let (post, shared) = (self.post.clone(), self.shared.clone());
+        let work = async move {
+            const FIRST: Duration = Duration::from_secs(1);
+            const LONGEST: Duration = Duration::from_secs(30);
+            let mut pause = FIRST;
+            let mut failures = 0_u32;
+            let has_authorizer = post.authorizer.is_some();
+            let mut id = first;
+            let mut announcements = Announcements::new(post.most, opened);
+            while !shared.is_closed() {
+                match post.listen(revision, id, params.as_deref(), &mut announcements).await {
+                    Ok(Heard::NoStream) => return,
+                    Ok(Heard::Something) => (pause, failures) = (FIRST, 0),
+                    Ok(Heard::Nothing) => failures = 0,
+                    // A request will be refused, too, and gets what is missing: until then there is nothing to hear.
+                    Err(ClientError::Unauthorized(_)) if has_authorizer => {}
+                    Err(ClientError::Unauthorized(_)) => return,
+                    Err(error) => {
+                        failures += 1;
+                        tracing::debug!(%error, "announcements cannot be heard");
+                        if failures >= 5 {
+                            shared.end(CloseReason::Ended(format!(
+                                "server cannot be reached: {error}"
+                            )));
+                        }
+                    }
+                }
+                tokio::time::sleep(pause.max(announcements.retry().unwrap_or_default())).await;
+                pause = (pause * 2).min(LONGEST);
+                id = shared.next_id();
+            }
+        };
+        let ended = self.stop.clone();
+        tokio::spawn(ended.run_until_cancelled_owned(async move {
+            stop.run_until_cancelled(work).await;
+        }));
+    }
+
+    pub(super) async fn close(&self) {
+        if let Some(farewell) = self.farewell() {
+            farewell.await;
+        }
+    }
+
+    /// Ends the connection at once; what is returned ends the session at the server, if there is one to end.
+    fn farewell(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let was_open = !self.shared.is_closed();
+        self.shared.end(CloseReason::Asked);
+        self.stop.cancel();
+        let revision = *self.revision.get()?;
+        if !was_open || revision.era() == Era::Stateless || self.post.session.id().is_none() {
+            return None;
+        }
+        let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
+        let (request, post) = (request.ok()?, self.post.clone());
+        // The server may refuse, or be gone; the session's time runs out there.
+        Some(async move { _ = tokio::time::timeout(PATIENCE, post.send(request)).await })
+    }
+}
+
+/// The session ends with the last client, in the background; sessions that nobody uses cost the server memory.
+impl Drop for HttpLink {
+    fn drop(&mut self) {
+        if let (Some(farewell), Ok(runtime)) =
+            (self.farewell(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(farewell);
+        }
+    }
+}
+
+/// Checks the target and makes the endpoint.
+fn endpoint(
+    target: &HttpTarget,
+    shared: Arc<Shared>,
+    options: &ClientOptions,
+) -> Result<Endpoint, ClientError> {
+    let not_valid = |what: String| ClientError::io(what, "not valid");
+    let shown = without_secrets(&target.url);
+    let uri: Uri = target.url.parse().map_err(|_| not_valid(format!("URL '{shown}'")))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") if cfg!(feature = "tls") => {}
+        _ => {
+            return Err(ClientError::io(
+                format!("URL '{shown}'"),
+                "must start with http: or https:",
+            ));
+        }
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in &target.headers {
+        let name: HeaderName =
+            name.parse().map_err(|_| not_valid(format!("header name '{name}'")))?;
+        // Its value may be a secret.
+        let mut value: HeaderValue =
+            value.parse().map_err(|_| not_valid(format!("value of header '{name}'")))?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    let client = HyperClient::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .build(options.network.connector());
+    Ok(Endpoint {
+        shared,
+        client,
+        uri,
+        shown,
+        headers,
+        session: Default::default(),
+        max_reconnects: options.max_reconnects,
+        authorizer: options.authorizer.clone(),
+        marks: Default::default(),
+        most: options.max_message_bytes,
+    })
+}
+
+/// A request that waits; dropped before its answer came, it is cancelled at the server.
+struct CancelOnDrop {
+    post: Option<Arc<Endpoint>>,
+    revision: Revision,
+    id: RequestId,
+}
+
+impl CancelOnDrop {
+    fn forget(mut self) {
+        self.post = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some(post) = self.post.take() else { return };
+        let params =
+            serde_json::json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let (Ok(params), Ok(runtime)) =
+            (serde_json::value::to_raw_value(&params), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let message = envelope::write_notification("notifications/cancelled", Some(&params));
+        let revision = self.revision;
+        runtime.spawn(async move {
+            if let Err(error) = post.tell(revision, message).await {
+                tracing::debug!(%error, "a cancellation was not delivered");
+            }
+        });
+    }
+}

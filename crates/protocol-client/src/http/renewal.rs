@@ -1,0 +1,111 @@
+//! Opens another session in place of one that the server has forgotten.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderValue;
+use marquetry_protocol_wire::{Revision, envelope, types::InitializeResult};
+use serde_json::value::RawValue;
+
+use super::{endpoint::Endpoint, session::Kept};
+use crate::{
+    error::ClientError,
+    events::CloseReason,
+    shared::{Outgoing, Own},
+};
+
+impl Endpoint {
+    /// Opens another session in place of one that the server has forgotten (2025-11-25, "Session Management"), and
+    /// brings it to where the old one was: log level and subscriptions. Whoever listens is told that all lists may have
+    /// changed.
+    ///
+    /// # Errors
+    /// When there is no other; then the connection is closed.
+    pub(super) async fn renew(
+        self: &Arc<Self>,
+        revision: Revision,
+        lost: &HeaderValue,
+    ) -> Result<(), ClientError> {
+        // A task of its own: if it ended with the call that has caused it, the new session would lack what the old one had.
+        let (endpoint, lost) = (self.clone(), lost.clone());
+        let task = tokio::spawn(async move { endpoint.renew_to_the_end(revision, &lost).await });
+        task.await.unwrap_or_else(|error| {
+            Err(ClientError::io("the session cannot be renewed".to_owned(), error.to_string()))
+        })
+    }
+
+    async fn renew_to_the_end(
+        self: &Arc<Self>,
+        revision: Revision,
+        lost: &HeaderValue,
+    ) -> Result<(), ClientError> {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let _one_at_a_time = self.session.renewing.lock().await;
+        if self.session.id().as_ref() != Some(lost) {
+            // Somebody else has done it.
+            return Ok(());
+        }
+        tracing::info!(server = self.shown, "server has forgotten the session; another is opened");
+        match tokio::time::timeout(PATIENCE, self.introduce_again(revision)).await {
+            Ok(Ok(())) => Ok(()),
+            // To be done once there is authorization.
+            Ok(Err(error @ ClientError::Unauthorized(_))) => {
+                self.session.state().id = Some(lost.clone());
+                Err(error)
+            }
+            Ok(Err(error)) => Err(self.session_is_lost(&error.to_string())),
+            Err(_) => Err(self.session_is_lost("no answer in time")),
+        }
+    }
+
+    /// Closes the connection for want of a session.
+    pub(super) fn session_is_lost(&self, why: &str) -> ClientError {
+        let reason = CloseReason::SessionEnded(why.to_owned());
+        self.shared.end(reason.clone());
+        ClientError::Closed(reason)
+    }
+
+    async fn introduce_again(self: &Arc<Self>, revision: Revision) -> Result<(), ClientError> {
+        let (introduction, kept) = {
+            let state = self.session.state();
+            let kept: Vec<Kept> = state.kept.values().cloned().collect();
+            (state.introduction.clone(), kept)
+        };
+        let result = self.ask(revision, "initialize", introduction.as_deref()).await?;
+        let found: InitializeResult = serde_json::from_str(result.get())
+            .map_err(|error| ClientError::Protocol(format!("answer to 'initialize': {error}")))?;
+        if found.protocol_version != revision.as_str() {
+            return Err(ClientError::Revision(format!(
+                "{revision} any more, but {}",
+                found.protocol_version
+            )));
+        }
+        let initialized = envelope::write_notification("notifications/initialized", None);
+        self.tell(revision, initialized).await?;
+        for (method, params) in kept {
+            if let Err(error) = self.ask(revision, method, Some(&params)).await {
+                tracing::warn!(%error, method, "the new session lacks what the old one had");
+            }
+        }
+        let lists = [
+            (found.capabilities.tools.is_some(), "notifications/tools/list_changed"),
+            (found.capabilities.prompts.is_some(), "notifications/prompts/list_changed"),
+            (found.capabilities.resources.is_some(), "notifications/resources/list_changed"),
+        ];
+        for (_, method) in lists.into_iter().filter(|(has_it, _)| *has_it) {
+            self.shared.announce(method);
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        revision: Revision,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let own = &Own::default();
+        let outgoing = Outgoing { id: self.shared.next_id(), method, params, own };
+        let response = self.send(self.request(revision, &outgoing)?).await?;
+        self.answer(revision, response, &outgoing).await
+    }
+}

@@ -1,0 +1,326 @@
+//! Streams of events: an answer's, and the one of announcements.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use marquetry_protocol_wire::{Era, Message, RequestId, Revision};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::endpoint::{Endpoint, is_events};
+use crate::{
+    authorization::authorized_by,
+    error::ClientError,
+    events::Progress,
+    log_rate::LogRate,
+    shared::{Outgoing, Own, each},
+    sse::{Event, SseParser, TooLong},
+};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What came of listening.
+pub(super) enum Heard {
+    Something,
+    Nothing,
+    NoStream,
+}
+
+/// The stream of announcements, from one connection to the next.
+pub(super) struct Announcements {
+    parser: SseParser,
+    /// The session that the parser's last id belongs to.
+    session: Option<HeaderValue>,
+    /// Whether there ever was one.
+    opened: bool,
+    /// Told when it is known whether there is one.
+    pub(super) first: Option<oneshot::Sender<()>>,
+}
+
+impl Announcements {
+    pub(super) fn new(most: usize, first: Option<oneshot::Sender<()>>) -> Self {
+        Self { parser: SseParser::new(most), session: None, opened: false, first }
+    }
+
+    /// How long the server wants us to stay away.
+    pub(super) fn retry(&self) -> Option<Duration> {
+        self.parser.retry
+    }
+}
+
+impl Endpoint {
+    /// Reads a stream until the answer comes. A stream of the session era that breaks before is taken up again where
+    /// it broke, after as long as the server says (2025-11-25, "Resumability and Redelivery"); the server may even
+    /// break it on purpose. Without news the pauses grow, and after some it is given up.
+    pub(super) async fn answer_from_events(
+        self: &Arc<Self>,
+        revision: Revision,
+        response: Response<Incoming>,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let ended = |why: String| Err(ClientError::Protocol(why));
+        let mut found = None;
+        let mut parser = SseParser::new(self.most);
+        let mut response = Some(response);
+        let (mut attempts, mut authorizations) = (0, 0);
+        loop {
+            let before = parser.last_id.clone();
+            if let Some(response) = response.take() {
+                let read = self
+                    .events(revision, response, &mut parser, Some(outgoing), |message| {
+                        if let Message::Response(answer) = message
+                            && answer.id.as_ref() == Some(&outgoing.id)
+                        {
+                            found = Some(answer.outcome.map(ToOwned::to_owned));
+                        }
+                        found.is_none()
+                    })
+                    .await;
+                match found.take() {
+                    Some(Ok(result)) => return Ok(result),
+                    Some(Err(error)) => return Err(ClientError::Rpc(error)),
+                    None => {}
+                }
+                if let Err(error @ ClientError::Protocol(_)) = read {
+                    return Err(error);
+                }
+                if revision.era() == Era::Stateless || parser.last_id.is_none() {
+                    read?;
+                    return ended("stream ended before the answer".to_owned());
+                }
+            }
+            if parser.last_id != before {
+                attempts = 0;
+            }
+            if attempts == self.max_reconnects {
+                return ended(format!(
+                    "stream ended before the answer, and gave nothing new when taken up again {attempts} times"
+                ));
+            }
+            tokio::time::sleep(pause(parser.retry, attempts)).await;
+            attempts += 1;
+            let last_id = parser.last_id.as_deref().unwrap_or_default();
+            match self.resume(revision, last_id, &mut authorizations).await {
+                Ok(resumed) if resumed.status().is_success() && is_events(&resumed) => {
+                    parser.begin_anew();
+                    response = Some(resumed);
+                }
+                Ok(refused) if !refused.status().is_server_error() => {
+                    return ended(format!(
+                        "stream ended before the answer, and is not to be had again: HTTP status {}",
+                        refused.status().as_u16()
+                    ));
+                }
+                Ok(_) => {}
+                Err(error @ ClientError::Io { .. }) => {
+                    tracing::debug!(%error, "a stream cannot be taken up again yet");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks for the rest of a stream; gets authorization for that if it is wanted by now. A refusal is never handed out
+    /// as [`ClientError::Unauthorized`]: whoever sees that sends the call again, and this one is still running.
+    async fn resume(
+        &self,
+        revision: Revision,
+        last_id: &str,
+        authorizations: &mut usize,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let id = HeaderValue::from_str(last_id)
+            .map_err(|_| ClientError::Protocol("an event's id fits no header".to_owned()))?;
+        loop {
+            let mut request = self.get(revision);
+            request.headers_mut().insert(LAST_EVENT_ID, id.clone());
+            let sent = self.send(request).await;
+            let again = authorized_by(sent, self.authorizer.as_deref(), authorizations).await;
+            match again {
+                Ok(None) => {}
+                Ok(Some(response)) => return Ok(response),
+                Err(ClientError::Unauthorized(refusal)) => {
+                    return Err(ClientError::Protocol(format!(
+                        "stream ended before the answer, and is not to be had again: {refusal}"
+                    )));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads events until the stream ends or `go_on` says no. Notifications and requests are seen to here; on the stream
+    /// `of` a call they belong to it.
+    async fn events(
+        self: &Arc<Self>,
+        revision: Revision,
+        response: Response<Incoming>,
+        parser: &mut SseParser,
+        of: Option<&Outgoing<'_>>,
+        mut go_on: impl FnMut(Message<'_>) -> bool,
+    ) -> Result<(), ClientError> {
+        let mut body = response.into_body();
+        let mut more = true;
+        let nonsense = LogRate::default();
+        while more {
+            let Some(frame) = body.frame().await else { break };
+            let frame = frame
+                .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            let parsed = parser.push(&data, |Event { data, .. }| {
+                // A priming event has no data (2025-11-25).
+                if data.trim_ascii().is_empty() {
+                    return;
+                }
+                each(data, |message| match message {
+                    Ok(message @ Message::Response(_)) => more = more && go_on(message),
+                    Ok(message) => self.heard(revision, message, of),
+                    Err(error) => {
+                        if let Some(count) = nonsense.count() {
+                            tracing::warn!(%error, count, "server sent an event that is no message");
+                        }
+                    }
+                });
+            });
+            if parsed == Err(TooLong) {
+                let most = self.most;
+                return Err(ClientError::Protocol(format!(
+                    "server sent an event of more than {most} bytes"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to a notification or a request of the server's, which belongs to the call `of` if that is given.
+    pub(super) fn heard(
+        self: &Arc<Self>,
+        revision: Revision,
+        message: Message<'_>,
+        of: Option<&Outgoing<'_>>,
+    ) {
+        let own = of.map(|outgoing| outgoing.own);
+        let progress = |token: &RequestId, told: Progress| {
+            if let Some(Outgoing { id, own: Own { progress: Some(sender), .. }, .. }) = of
+                && token == id
+            {
+                _ = sender.try_send(told);
+            }
+        };
+        match message {
+            Message::Notification(notification) => {
+                self.shared.notified(&notification, own, progress)
+            }
+            Message::Request(request) => {
+                let endpoint = self.clone();
+                self.shared.answer(&request, own, async move |answer| {
+                    if let Err(error) = endpoint.tell(revision, answer).await {
+                        tracing::debug!(%error, "an answer was not delivered");
+                    }
+                });
+            }
+            // To nothing that was asked on this stream.
+            Message::Response(_) => {}
+        }
+    }
+
+    /// Listens to announcements until their stream ends.
+    pub(super) async fn listen(
+        self: &Arc<Self>,
+        revision: Revision,
+        id: RequestId,
+        params: Option<&RawValue>,
+        announcements: &mut Announcements,
+    ) -> Result<Heard, ClientError> {
+        let request = match revision.era() {
+            Era::Session => {
+                let session = self.session.id();
+                if session != announcements.session {
+                    announcements.parser = SseParser::new(self.most);
+                    announcements.session = session;
+                }
+                let mut request = self.get(revision);
+                let last_id = announcements.parser.last_id.as_deref().map(HeaderValue::from_str);
+                if let Some(Ok(last_id)) = last_id {
+                    request.headers_mut().insert(LAST_EVENT_ID, last_id);
+                }
+                request
+            }
+            Era::Stateless => {
+                let own = &Own::default();
+                let outgoing = Outgoing { id, method: "subscriptions/listen", params, own };
+                self.request(revision, &outgoing)?
+            }
+        };
+        let response = self.send(request).await;
+        if let Some(first) = announcements.first.take() {
+            // Whoever waited may have given up.
+            _ = first.send(());
+        }
+        let response = response?;
+        if !response.status().is_success() || !is_events(&response) {
+            let refused_id = announcements.parser.last_id.take().is_some();
+            return match (response.status(), &announcements.session) {
+                // A server without this stream may say so like this; one that had it has forgotten us.
+                (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
+                    self.renew(revision, lost).await.map(|()| Heard::Nothing)
+                }
+                // It may have had enough of that id alone.
+                _ if refused_id => Ok(Heard::Nothing),
+                _ => Ok(Heard::NoStream),
+            };
+        }
+        announcements.opened = true;
+        announcements.parser.begin_anew();
+        let before = std::time::Instant::now();
+        // However it ends: it was open, so the server is there.
+        let heard =
+            self.events(revision, response, &mut announcements.parser, None, |_| true).await;
+        if let Err(error) = heard {
+            tracing::debug!(%error, "the stream of announcements broke");
+        }
+        // A stream that ends at once is no reason to ask for the next one at once.
+        Ok(if before.elapsed() > Duration::from_secs(5) {
+            Heard::Something
+        } else {
+            Heard::Nothing
+        })
+    }
+}
+
+/// How long to wait before a stream is taken up again, after so many attempts without news: at least as long as the
+/// server wants.
+fn pause(retry: Option<Duration>, attempts: usize) -> Duration {
+    const USUAL: Duration = Duration::from_secs(1);
+    /// A server that wants no pause at all is not to be hammered.
+    const SHORTEST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(30);
+    let first = retry.unwrap_or(USUAL).max(SHORTEST);
+    let growth = 1_u32.checked_shl(u32::try_from(attempts).unwrap_or(u32::MAX)).unwrap_or(u32::MAX);
+    first.saturating_mul(growth).min(LONGEST.max(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_start_as_the_server_wants_and_grow() {
+        let millis = |retry: Option<u64>, attempts| {
+            pause(retry.map(Duration::from_millis), attempts).as_millis()
+        };
+        for (retry, attempts, want) in [
+            (None, 0, 1_000),
+            (None, 2, 4_000),
+            (None, 400, 30_000),
+            (Some(500), 0, 500),
+            (Some(500), 3, 4_000),
+            (Some(0), 0, 50),
+            (Some(90_000), 0, 90_000),
+            (Some(90_000), 5, 90_000),
+        ] {
+            assert_eq!(millis(retry, attempts), want, "{retry:?} {attempts}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The transports behind one interface.
+
+use std::sync::Arc;
+
+use marquetry_protocol_wire::{Feature, RequestId, envelope, types::Tool};
+use serde_json::value::RawValue;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+#[cfg(feature = "http")]
+use super::http::HttpLink;
+use super::{
+    error::ClientError,
+    options::{ClientOptions, ServerPeer},
+    params::{self, Asks},
+    pipe::PipeLink,
+    shared::{Outgoing, Own, Shared},
+    upgrade,
+};
+
+/// A transport.
+pub(super) enum Link {
+    Pipe(PipeLink),
+    #[cfg(feature = "http")]
+    Http(HttpLink),
+}
+
+impl Link {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Pipe(link) => link.shared(),
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.shared(),
+        }
+    }
+
+    /// Sends a request in the manner of the server's revision and waits for its result.
+    pub(super) async fn request(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        method: &str,
+        params: Option<&RawValue>,
+        own: &Own,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let shared = self.shared();
+        let id = shared.next_id();
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: own.capabilities.as_ref(),
+            log_level: own.log_level,
+            progress_token: own.progress.is_some().then_some(&id),
+            // A task's questions could not be passed on.
+            tasks: options.tasks && !own.pass_questions,
+        };
+        let prepared = params::prepare(params, &asks)?;
+        let params = prepared.as_deref().or(params);
+        let outgoing = Outgoing { id: id.clone(), method, params, own };
+        let result = match self {
+            Self::Pipe(link) => link.request(outgoing).await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.request(server.revision, outgoing).await,
+        }?;
+        match method {
+            "tools/call" if !server.revision.has(Feature::ContentList) => {
+                upgrade::tool_answer(result)
+            }
+            _ => Ok(result),
+        }
+    }
+
+    /// Learns from a whole list of tools what their calls need, and takes out of it what cannot be called.
+    pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(link)
+                if server.revision.era() == marquetry_protocol_wire::Era::Stateless =>
+            {
+                link.learn(tools)
+            }
+            // Only requests over HTTP have headers.
+            _ => _ = (server, tools),
+        }
+    }
+
+    pub(super) async fn notify(
+        &self,
+        server: &ServerPeer,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<(), ClientError> {
+        let _ = server;
+        let message = envelope::write_notification(method, params);
+        match self {
+            Self::Pipe(link) => link.send(message).await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.notify(server.revision, method, message).await,
+        }
+    }
+
+    /// Starts to take the server's announcements, where that needs a request of its own.
+    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        match self {
+            Self::Pipe(link) => link.listen(server, options),
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.listen(server, options).await,
+        }
+    }
+
+    /// Opens a stream of a stateless server's announcements of its own, until the guard is dropped. Its id is that of the
+    /// first try; over HTTP it is opened anew when it breaks.
+    pub(super) async fn open_stream(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        params: &RawValue,
+    ) -> Result<(RequestId, DropGuard), ClientError> {
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: options.tasks,
+        };
+        let prepared = params::prepare(Some(params), &asks)?;
+        let (id, stop) = (self.shared().next_id(), CancellationToken::new());
+        let guard = stop.clone().drop_guard();
+        match self {
+            Self::Pipe(link) => link.stream(id.clone(), prepared, stop).await?,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.stream(server.revision, id.clone(), prepared, stop, None),
+        }
+        Ok((id, guard))
+    }
+
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Pipe(link) => link.close().await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.close().await,
+        }
+    }
+}

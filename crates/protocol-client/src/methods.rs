@@ -1,0 +1,115 @@
+//! The methods of a server with typed parameters and results; [`Client::request`] has the JSON.
+
+use marquetry_protocol_wire::types::{
+    CallToolParams, CallToolResult, CompleteParams, CompleteResult, Content, GetPromptParams,
+    GetPromptResult, LogLevel, ReadResourceResult,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::{Client, error::ClientError, options::CallOptions};
+
+impl Client {
+    /// Calls a tool and reads its answer as `T`: from `structuredContent`, otherwise from its only text, as JSON or as it
+    /// is. [`Self::call_tool`] gives the whole answer, and takes options.
+    ///
+    /// ```no_run
+    /// # async fn run(client: marquetry_protocol_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather { celsius: f64 }
+    ///
+    /// let weather: Weather = client.call_tool_as("weather", &serde_json::json!({ "city": "Oslo" })).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] when the answer is no `T`.
+    pub async fn call_tool_as<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<T, ClientError> {
+        let arguments = Some(to_raw_value(arguments).map_err(unwritable)?);
+        let params = CallToolParams { name: name.to_owned(), arguments, meta: None };
+        let answer = self.call_tool(&params, CallOptions::default()).await?;
+        let answer: CallToolResult = read("tools/call", answer.get())?;
+        let text = match &answer.content[..] {
+            [Content::Text { text, .. }] => Some(text),
+            _ => None,
+        };
+        if answer.is_error() {
+            let message = text.map_or_else(|| json!(answer.content).to_string(), Clone::clone);
+            return Err(ClientError::ToolFailed { tool: name.to_owned(), message });
+        }
+        let unreadable = |error: serde_json::Error| {
+            ClientError::Protocol(format!("answer of tool '{name}' cannot be read: {error}"))
+        };
+        match (answer.structured_content, text) {
+            (Some(data), _) => T::deserialize(data).map_err(unreadable),
+            (None, Some(text)) => serde_json::from_str(text).or_else(|error| {
+                T::deserialize(Value::String(text.clone())).map_err(|_| unreadable(error))
+            }),
+            (None, None) => Err(ClientError::Protocol(format!(
+                "answer of tool '{name}' is neither data nor one text"
+            ))),
+        }
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, ClientError> {
+        self.typed("resources/read", &json!({ "uri": uri })).await
+    }
+
+    /// Fills in a prompt.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn get_prompt(
+        &self,
+        params: &GetPromptParams,
+    ) -> Result<GetPromptResult, ClientError> {
+        self.typed("prompts/get", params).await
+    }
+
+    /// Completes an argument of a prompt or a resource template.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn complete(&self, params: &CompleteParams) -> Result<CompleteResult, ClientError> {
+        self.typed("completion/complete", params).await
+    }
+
+    /// Asks a session's server for log messages from `level` on. Without a session each call says so by itself
+    /// ([`CallOptions::log_level`]).
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), ClientError> {
+        let _: Value = self.typed("logging/setLevel", &json!({ "level": level })).await?;
+        Ok(())
+    }
+
+    async fn typed<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<T, ClientError> {
+        let params = to_raw_value(params).map_err(unwritable)?;
+        let result = self.request(method, Some(&params), CallOptions::default()).await?;
+        read(method, result.get())
+    }
+}
+
+fn read<T: DeserializeOwned>(method: &str, result: &str) -> Result<T, ClientError> {
+    serde_json::from_str(result).map_err(|error| {
+        ClientError::Protocol(format!("result of '{method}' cannot be read: {error}"))
+    })
+}
+
+fn unwritable(error: serde_json::Error) -> ClientError {
+    ClientError::Protocol(format!("parameters cannot be written as JSON: {error}"))
+}

@@ -1,0 +1,326 @@
+//! Proxy and trusted certificate authorities of HTTP connections.
+
+use std::{error::Error, fmt, future::Future, pin::Pin, sync::Arc, task, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderValue, Uri, uri::Authority};
+use hyper_util::{
+    client::legacy::connect::{HttpConnector, proxy::Tunnel},
+    rt::TokioIo,
+};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// Proxy and trusted certificate authorities of HTTP connections. By default: no proxy, and Mozilla's authorities.
+///
+/// ```
+/// use marquetry_protocol_client::{ClientOptions, Network};
+///
+/// let network = Network::default().with_proxy("http://user:secret@proxy.example:3128")?;
+/// let network = network.without_proxy_for(["localhost", "127.0.0.1", ".intern.example"]);
+/// let options = ClientOptions { network, ..ClientOptions::default() };
+/// # Ok::<(), marquetry_protocol_client::NetworkError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Network {
+    proxy: Option<Arc<Proxy>>,
+    /// Names that are reached directly; with a leading dot, all below it.
+    direct: Vec<String>,
+    #[cfg(feature = "tls")]
+    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
+}
+
+struct Proxy {
+    uri: Uri,
+    authorization: Option<HeaderValue>,
+}
+
+/// Why a [`Network`] cannot be configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// The proxy's URL is not one like `http://proxy.example:3128`.
+    #[error("proxy '{0}' is no URL like \"http://proxy.example:3128\"")]
+    Proxy(String),
+    /// There is no certificate in the text.
+    #[error("no certificate in PEM (\"BEGIN CERTIFICATE\")")]
+    NoCertificate,
+    /// A certificate cannot be used as an authority.
+    #[error("certificate {number} is no authority's: {why}")]
+    Certificate {
+        /// Which of them, from 1.
+        number: usize,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Network {
+    /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in the URL are for the proxy.
+    ///
+    /// # Errors
+    /// When the URL is not one of `http:` with a host.
+    pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
+        let refused = || NetworkError::Proxy(without_secrets(url));
+        let uri: Uri = url.parse().map_err(|_| refused())?;
+        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
+        let authority = authority.ok_or_else(refused)?.as_str();
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, authority),
+        };
+        let authorization = user
+            .map(|user| {
+                let mut value =
+                    HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(decoded(user))))
+                        .map_err(|_| refused())?;
+                value.set_sensitive(true);
+                Ok(value)
+            })
+            .transpose()?;
+        let host: Authority = host.parse().map_err(|_| refused())?;
+        let uri = Uri::builder().scheme("http").authority(host).path_and_query("/").build();
+        self.proxy = Some(Arc::new(Proxy { uri: uri.map_err(|_| refused())?, authorization }));
+        Ok(self)
+    }
+
+    /// Adds hosts that are reached without the proxy: whole names or addresses, or with a leading dot a domain.
+    #[must_use]
+    pub fn without_proxy_for(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.direct.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
+        self
+    }
+
+    /// Trusts the certificate authorities of a PEM text beside Mozilla's, for servers with certificates of a private
+    /// authority.
+    ///
+    /// # Errors
+    /// When there is none in it, or one of them cannot be used.
+    #[cfg(feature = "tls")]
+    pub fn with_authorities(mut self, pem: &str) -> Result<Self, NetworkError> {
+        use rustls::pki_types::{CertificateDer, pem::PemObject};
+        let before = self.authorities.len();
+        let mut roots = rustls::RootCertStore::empty();
+        for (index, found) in CertificateDer::pem_slice_iter(pem.as_bytes()).enumerate() {
+            let refused = |why: String| NetworkError::Certificate { number: index + 1, why };
+            let certificate = found.map_err(|error| refused(error.to_string()))?;
+            roots.add(certificate.clone()).map_err(|error| refused(error.to_string()))?;
+            self.authorities.push(certificate);
+        }
+        if self.authorities.len() == before {
+            return Err(NetworkError::NoCertificate);
+        }
+        Ok(self)
+    }
+
+    fn proxy_for(&self, target: &Uri) -> Option<&Arc<Proxy>> {
+        let host = target.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
+        let is_direct = self.direct.iter().any(|name| match name.strip_prefix('.') {
+            Some(domain) => host == domain || host.ends_with(name),
+            None => host == *name,
+        });
+        self.proxy.as_ref().filter(|_| !is_direct)
+    }
+}
+
+/// Without what may be a secret.
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("proxy", &self.proxy.as_ref().map(|proxy| proxy.uri.to_string()))
+            .field("direct", &self.direct)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Percent-encoded text as it is meant.
+fn decoded(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().iter();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(&byte) = bytes.next() {
+        let digits = bytes.as_slice().get(..2).filter(|_| byte == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                _ = bytes.nth(1);
+            }
+            None => out.push(byte),
+        }
+    }
+    out
+}
+
+/// Opens connections as a [`Network`] says.
+#[derive(Clone)]
+struct Route {
+    http: HttpConnector,
+    network: Network,
+}
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Service<Uri> for Route {
+    type Response = TokioIo<TcpStream>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> task::Poll<Result<(), Failure>> {
+        self.http.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        let Some(proxy) = self.network.proxy_for(&target) else {
+            let connecting = self.http.call(target);
+            return Box::pin(async move { Ok(connecting.await?) });
+        };
+        let mut tunnel = Tunnel::new(proxy.uri.clone(), self.http.clone());
+        if let Some(authorization) = &proxy.authorization {
+            tunnel = tunnel.with_auth(authorization.clone());
+        }
+        Box::pin(async move { Ok(tunnel.call(with_port(target)?).await?) })
+    }
+}
+
+/// The same address with its port, which a tunnel needs.
+fn with_port(target: Uri) -> Result<Uri, http::Error> {
+    if target.port().is_some() || target.scheme_str() != Some("http") {
+        return Ok(target);
+    }
+    let host = target.host().unwrap_or_default();
+    Uri::builder().scheme("http").authority(format!("{host}:80")).path_and_query("/").build()
+}
+
+#[cfg(feature = "tls")]
+type Inner = hyper_rustls::HttpsConnector<Route>;
+#[cfg(feature = "tls")]
+type Stream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
+#[cfg(not(feature = "tls"))]
+type Inner = Route;
+#[cfg(not(feature = "tls"))]
+type Stream = TokioIo<TcpStream>;
+
+/// Opens connections as a [`Network`] says, for a client of hyper-util.
+#[derive(Clone)]
+pub struct Connector(Inner);
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> task::Poll<Result<(), Failure>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        Box::pin(self.0.call(target))
+    }
+}
+
+impl Network {
+    /// Opens connections to HTTP servers.
+    #[must_use]
+    pub fn connector(&self) -> Connector {
+        let mut http = HttpConnector::new();
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(Duration::from_secs(10)));
+        #[cfg(feature = "tls")]
+        http.enforce_http(false);
+        let route = Route { http, network: self.clone() };
+        #[cfg(feature = "tls")]
+        {
+            let builder = hyper_rustls::HttpsConnectorBuilder::new();
+            let builder = match &*self.authorities {
+                [] => builder.with_webpki_roots(),
+                authorities => {
+                    let mut roots = rustls::RootCertStore::empty();
+                    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+                    // Each was tried when it was given.
+                    roots.add_parsable_certificates(authorities.iter().cloned());
+                    let provider = Arc::new(rustls::crypto::ring::default_provider());
+                    let config = rustls::ClientConfig::builder_with_provider(provider)
+                        .with_safe_default_protocol_versions()
+                        .expect("ring has what the default versions need")
+                        .with_root_certificates(roots)
+                        .with_no_client_auth();
+                    builder.with_tls_config(config)
+                }
+            };
+            // No HTTP/2: all requests to a server would share one connection and its number of streams (100 at many servers),
+            // so that behind as many waiting calls neither a cancellation nor an answer to a question would leave.
+            Connector(builder.https_or_http().enable_http1().wrap_connector(route))
+        }
+        #[cfg(not(feature = "tls"))]
+        Connector(route)
+    }
+}
+
+/// Cuts user, password and query out of a URL, which may be secrets: for messages and logs.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxies_are_given_as_urls() {
+        let network =
+            Network::default().with_proxy("http://us%65r:p%40ss@proxy.example:3128/").unwrap();
+        let proxy = network.proxy.as_ref().unwrap();
+        assert_eq!(proxy.uri, "http://proxy.example:3128/");
+        let want = format!("Basic {}", STANDARD.encode("user:p@ss"));
+        assert_eq!(proxy.authorization.as_ref().unwrap(), &want);
+        assert!(!format!("{network:?}").contains("p%40ss"));
+        for bad in
+            ["", "proxy.example", "https://proxy.example", "socks5://proxy.example:1", "http://"]
+        {
+            assert!(Network::default().with_proxy(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn some_hosts_are_reached_directly() {
+        let network = Network::default().with_proxy("http://proxy.example:3128").unwrap();
+        let network = network.without_proxy_for(["localhost", "::1", ".Intern.example"]);
+        for (url, is_proxied) in [
+            ("http://localhost:1/mcp", false),
+            ("http://[::1]:1/mcp", false),
+            ("https://a.intern.example/mcp", false),
+            ("https://intern.example/mcp", false),
+            ("https://notintern.example/mcp", true),
+            ("https://server.example/mcp", true),
+        ] {
+            assert_eq!(network.proxy_for(&url.parse().unwrap()).is_some(), is_proxied, "{url}");
+        }
+        assert_eq!(with_port("http://a/b".parse().unwrap()).unwrap(), "http://a:80/");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn authorities_are_checked_when_they_are_given() {
+        let refused = |pem: &str| Network::default().with_authorities(pem).unwrap_err();
+        assert_eq!(refused("nothing"), NetworkError::NoCertificate);
+        let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(matches!(refused(bad), NetworkError::Certificate { number: 1, .. }));
+    }
+
+    #[test]
+    fn urls_are_shown_without_secrets() {
+        for (url, shown) in [
+            ("http://user:pw@h:1/p/q?key=hush#x", "http://h:1/p/q"),
+            ("https://h", "https://h"),
+            ("https://a@b@h/p@q", "https://h/p@q"),
+            ("nonsense?x", "nonsense"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
+}

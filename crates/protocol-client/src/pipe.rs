@@ -1,0 +1,442 @@
+//! A client on a pair of pipes: one message a line, answers in any order.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use marquetry_protocol_wire::{
+    EnvelopeError, Era, Message, RequestId, envelope,
+    line::{Line, read_line_or},
+};
+use serde_json::{json, value::RawValue};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::{Notify, mpsc, oneshot},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    error::ClientError,
+    events::{CloseReason, Progress},
+    log_rate::LogRate,
+    options::{ClientOptions, ServerPeer},
+    params::{self, Asks, listen_params},
+    shared::{Outgoing, Shared, each},
+};
+
+/// One connection over pipes.
+pub(super) struct PipeLink {
+    shared: Arc<Shared>,
+    pending: Arc<Pending>,
+    outbound: mpsc::Sender<Bytes>,
+    /// Cancelled to end the connection from our side; dropping the link does it too.
+    stop: CancellationToken,
+    _stop_on_drop: DropGuard,
+    /// Told when everything behind the link is gone, a child process included.
+    gone: Arc<Notify>,
+}
+
+/// The requests that wait for their answers.
+#[derive(Default)]
+struct Pending {
+    waiting: Mutex<HashMap<RequestId, Waiting>>,
+}
+
+struct Waiting {
+    answer: oneshot::Sender<Result<Box<RawValue>, ClientError>>,
+    progress: Option<mpsc::Sender<Progress>>,
+}
+
+/// A request's place among those that wait. Dropped before the answer came, it cancels the request at the server.
+struct Place {
+    id: RequestId,
+    pending: Arc<Pending>,
+    outbound: mpsc::Sender<Bytes>,
+    /// `initialize` must not be cancelled (2025-11-25, "Cancellation").
+    cancellable: bool,
+}
+
+impl PipeLink {
+    pub(super) fn start<R, W>(
+        reader: R,
+        writer: W,
+        shared: Arc<Shared>,
+        options: &ClientOptions,
+    ) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let stop = CancellationToken::new();
+        let gone = Arc::new(Notify::new());
+        let link = Self::over(reader, writer, shared, options, stop, gone.clone());
+        // Nothing else has to end.
+        gone.notify_one();
+        link
+    }
+
+    /// As [`Self::start`], for a transport that watches `stop` and tells `gone` itself.
+    pub(super) fn over<R, W>(
+        reader: R,
+        writer: W,
+        shared: Arc<Shared>,
+        options: &ClientOptions,
+        stop: CancellationToken,
+        gone: Arc<Notify>,
+    ) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        const MOST_WAITING: usize = 64;
+        let (outbound, queue) = mpsc::channel(MOST_WAITING);
+        let pending = Arc::new(Pending::default());
+        tokio::spawn(write(writer, queue, stop.clone(), shared.clone()));
+        let reading = Reading {
+            shared: shared.clone(),
+            pending: pending.clone(),
+            outbound: outbound.downgrade(),
+            most: options.max_message_bytes,
+            nonsense: LogRate::default(),
+        };
+        let (ended, stopped) = (shared.clone(), stop.clone());
+        tokio::spawn(async move {
+            let reason = tokio::select! {
+                reason = reading.run(reader) => reason,
+                () = stopped.cancelled() => CloseReason::Asked,
+                // A child process may be gone while another still holds its pipe.
+                () = ended.ended().cancelled() => ended.reason(),
+            };
+            ended.end(reason);
+            // Whoever waits learns of it: the other ends of their channels go.
+            reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        });
+        let guard = stop.clone().drop_guard();
+        Self { shared, pending, outbound, stop, _stop_on_drop: guard, gone }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) async fn request(
+        &self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
+        let (sender, answer) = oneshot::channel();
+        let place = self.pending.enter(
+            outgoing.id,
+            Waiting { answer: sender, progress: outgoing.own.progress.clone() },
+            self.outbound.clone(),
+            outgoing.method != "initialize",
+        );
+        self.send(message).await?;
+        let answer = tokio::select! {
+            // The last answer of a server that ends is an answer all the same.
+            biased;
+            answer = answer => answer.ok(),
+            () = self.shared.ended().cancelled() => None,
+        };
+        place.leave();
+        match answer {
+            Some(answer) => answer,
+            None => Err(ClientError::Closed(self.shared.closed().await)),
+        }
+    }
+
+    pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), ClientError> {
+        tokio::select! {
+            sent = self.outbound.send(message.into()) => if sent.is_ok() { return Ok(()) },
+            () = self.shared.ended().cancelled() => {}
+        }
+        Err(ClientError::Closed(self.shared.closed().await))
+    }
+
+    /// A session's announcements come by themselves; a stateless server waits to be asked.
+    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        if server.revision.era() == Era::Session {
+            return;
+        }
+        let Some(wanted) = listen_params(&server.capabilities) else { return };
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: options.tasks,
+        };
+        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
+        let message = envelope::write_request(
+            &self.shared.next_id(),
+            "subscriptions/listen",
+            params.as_deref(),
+        );
+        // Its answer comes when the server stops, and tells nothing new.
+        _ = self.outbound.try_send(message.into());
+    }
+
+    /// Asks for a stream of announcements, and for its end when `stop` is cancelled.
+    pub(super) async fn stream(
+        &self,
+        id: RequestId,
+        params: Option<Box<RawValue>>,
+        stop: CancellationToken,
+    ) -> Result<(), ClientError> {
+        let message = envelope::write_request(&id, "subscriptions/listen", params.as_deref());
+        self.send(message).await?;
+        let (outbound, shared) = (self.outbound.downgrade(), self.shared.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = shared.ended().cancelled() => return,
+            }
+            let params = json!({ "requestId": id, "reason": "nobody listens any more" });
+            let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
+            let message = envelope::write_notification("notifications/cancelled", Some(&params));
+            let Some(outbound) = outbound.upgrade() else { return };
+            _ = outbound.send(message.into()).await;
+        });
+        Ok(())
+    }
+
+    pub(super) async fn close(&self) {
+        self.shared.end(CloseReason::Asked);
+        self.stop.cancel();
+        self.gone.notified().await;
+        self.gone.notify_one();
+    }
+}
+
+impl Pending {
+    fn enter(
+        self: &Arc<Self>,
+        id: RequestId,
+        waiting: Waiting,
+        outbound: mpsc::Sender<Bytes>,
+        cancellable: bool,
+    ) -> Place {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), waiting);
+        Place { id, pending: self.clone(), outbound, cancellable }
+    }
+
+    fn take(&self, id: &RequestId) -> Option<Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    /// The only request that waits.
+    fn only(&self) -> Option<RequestId> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids = waiting.keys();
+        ids.next().filter(|_| ids.next().is_none()).cloned()
+    }
+
+    fn progress_of(&self, id: &RequestId) -> Option<mpsc::Sender<Progress>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).get(id)?.progress.clone()
+    }
+}
+
+impl Place {
+    /// The answer is there, or will never be: nothing is left to cancel.
+    fn leave(mut self) {
+        self.cancellable = false;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.pending.take(&self.id);
+        if !self.cancellable {
+            return;
+        }
+        let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
+        let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
+        let message = envelope::write_notification("notifications/cancelled", Some(&params));
+        if let Err(mpsc::error::TrySendError::Full(message)) =
+            self.outbound.try_send(message.into())
+        {
+            let outbound = self.outbound.clone();
+            tokio::spawn(async move { outbound.send(message).await });
+        }
+    }
+}
+
+/// The reading side.
+struct Reading {
+    shared: Arc<Shared>,
+    pending: Arc<Pending>,
+    outbound: mpsc::WeakSender<Bytes>,
+    most: usize,
+    /// Lines that were no messages.
+    nonsense: LogRate,
+}
+
+impl Reading {
+    async fn run(&self, reader: impl AsyncRead + Unpin) -> CloseReason {
+        let mut reader = BufReader::with_capacity(64 << 10, reader);
+        let mut buffer = Vec::new();
+        loop {
+            let mut told = false;
+            let read = read_line_or(&mut reader, &mut buffer, self.most, self.most, |start| {
+                told = self.fail_at_the_limit(start);
+            });
+            match read.await {
+                // Whose answer it was is told already.
+                Ok(Line::TooLong) if told => {}
+                Ok(Line::Whole) => each(&buffer, |message| self.message(message)),
+                Ok(Line::Blank) => {}
+                Ok(Line::TooLong) => {
+                    let why = self.too_long();
+                    let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
+                    else {
+                        // Whose answer it was is lost with it, so somebody would wait for ever.
+                        return CloseReason::Broken(why);
+                    };
+                    _ = waiting.answer.send(Err(ClientError::Protocol(why)));
+                }
+                Ok(Line::End) => {
+                    return CloseReason::Ended("server has closed its output".to_owned());
+                }
+                // It may have no end, and nothing else comes before that.
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    return CloseReason::Broken(self.too_long());
+                }
+                Err(error) => {
+                    return CloseReason::Ended(format!("cannot read from server: {error}"));
+                }
+            }
+            if buffer.capacity() > 1 << 20 {
+                buffer = Vec::new();
+            }
+        }
+    }
+
+    fn too_long(&self) -> String {
+        format!("server sent a message of more than {} bytes", self.most)
+    }
+
+    /// Fails the call whose answer is too long as soon as that is known, without waiting for the end of the line: there may
+    /// be none. The id stands at its start, or there is only one call that it can be the answer to.
+    fn fail_at_the_limit(&self, start: &[u8]) -> bool {
+        let start = String::from_utf8_lossy(start);
+        if !start.trim_start().starts_with('{') || start.contains(r#""method""#) {
+            return false;
+        }
+        let id = id_of_long(format!("{start}\0").as_bytes()).or_else(|| self.pending.only());
+        let waiting = id.and_then(|id| self.pending.take(&id));
+        waiting
+            .map(|waiting| waiting.answer.send(Err(ClientError::Protocol(self.too_long()))))
+            .is_some()
+    }
+
+    fn message(&self, message: Result<Message<'_>, EnvelopeError>) {
+        match message {
+            Ok(Message::Response(response)) => {
+                let Some(id) = response.id else {
+                    tracing::warn!(error = ?response.outcome.err(), "server could not read a message of ours");
+                    return;
+                };
+                // One that nobody waits for any more was cancelled, or is late.
+                let Some(waiting) = self.pending.take(&id) else { return };
+                _ = waiting
+                    .answer
+                    .send(response.outcome.map(ToOwned::to_owned).map_err(ClientError::Rpc));
+            }
+            Ok(Message::Notification(notification)) => {
+                self.shared.notified(&notification, None, |token, progress| {
+                    if let Some(sender) = self.pending.progress_of(token) {
+                        _ = sender.try_send(progress);
+                    }
+                })
+            }
+            Ok(Message::Request(request)) => {
+                let Some(outbound) = self.outbound.upgrade() else { return };
+                self.shared.answer(&request, None, async move |answer| {
+                    _ = outbound.send(answer.into()).await
+                });
+            }
+            Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
+                Some(waiting) => {
+                    _ = waiting.answer.send(Err(ClientError::Protocol(error.to_string())))
+                }
+                // Servers print to their standard output by mistake; that is no reason to leave them.
+                None => {
+                    if let Some(count) = self.nonsense.count() {
+                        tracing::warn!(%error, count, "server sent a line that is no message");
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// The id of an answer of which only the start and the end are left. Servers write it first or last.
+fn id_of_long(ends: &[u8]) -> Option<RequestId> {
+    const KEY: &str = r#""id":"#;
+    fn number(text: &str) -> Option<(RequestId, &str)> {
+        let text = text.trim_start();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        Some((text[..digits].parse::<u64>().ok()?.into(), text[digits..].trim_start()))
+    }
+    let text = String::from_utf8_lossy(ends);
+    let (start, end) = text.split_once('\0')?;
+    if start.contains(r#""method""#) {
+        return None;
+    }
+    let first = start.find(KEY).filter(|at| !start[..*at].contains(r#""result""#));
+    if let Some((id, _)) = first.and_then(|at| number(&start[at + KEY.len()..])) {
+        return Some(id);
+    }
+    let (id, rest) = number(&end[end.rfind(KEY)? + KEY.len()..])?;
+    (rest == "}" || rest == r#","jsonrpc":"2.0"}"#).then_some(id)
+}
+
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Bytes>,
+    stop: CancellationToken,
+    shared: Arc<Shared>,
+) {
+    let work = async {
+        while let Some(message) = queue.recv().await {
+            let mut line = Vec::with_capacity(message.len() + 1);
+            line.extend_from_slice(&message);
+            line.push(b'\n');
+            writer.write_all(&line).await?;
+            writer.flush().await?;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        written = work => if let Err(error) = written {
+            shared.end(CloseReason::Ended(format!("cannot write to server: {error}")));
+        },
+        () = stop.cancelled() => {}
+        () = shared.ended().cancelled() => {}
+    }
+    _ = writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_say_whose_they_are_at_either_end() {
+        for (start, end, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":"#, r#""x"}}"#, Some(7)),
+            (r#"{"result":{"id":1,"a":"#, r#""}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
+            (r#"{"result":{"a":"#, r#""}]},"id": 7,"jsonrpc":"2.0"}"#, Some(7)),
+            (r#"{"result":{"id":1,"a":"#, r#""x","id":3}}"#, None),
+            (r#"{"jsonrpc":"2.0","id":"a","result":"#, "", None),
+            ("", "", None),
+        ] {
+            let ends = format!("{start}\0{end}");
+            assert_eq!(id_of_long(ends.as_bytes()), id.map(RequestId::from), "{ends}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What every transport shares: questions of the server that are being answered, notifications, an end.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use marquetry_protocol_wire::{
+    DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
+    RpcError, envelope,
+    types::{ClientCapabilities, LogLevel},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    events::{CloseReason, Progress, ServerNotification},
+    handler::ClientHandler,
+    options::ClientOptions,
+    questions::{self, Answerable},
+};
+
+/// What the parts of a connection share.
+pub(super) struct Shared {
+    pub(super) notifications: broadcast::Sender<ServerNotification>,
+    next_id: AtomicU64,
+    end: CancellationToken,
+    reason: OnceLock<CloseReason>,
+    handler: Arc<dyn ClientHandler>,
+    /// The server's questions that are being answered, so that it can take them back.
+    open_questions: Mutex<HashMap<RequestId, CancellationToken>>,
+    /// Room for questions of the server's that are being answered.
+    answering: Arc<Semaphore>,
+    /// Room for refusals on their way.
+    refusing: Arc<Semaphore>,
+}
+
+/// One request on its way.
+pub(super) struct Outgoing<'a> {
+    pub(super) id: RequestId,
+    pub(super) method: &'a str,
+    pub(super) params: Option<&'a RawValue>,
+    pub(super) own: &'a Own,
+}
+
+/// What belongs to one call alone; see [`CallOptions`](super::CallOptions).
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) handler: Option<Arc<dyn ClientHandler>>,
+    pub(super) capabilities: Option<ClientCapabilities>,
+    pub(super) log_level: Option<LogLevel>,
+    pub(super) pass_questions: bool,
+    /// Cancelled when the call is over, and with it the questions that came on its stream.
+    pub(super) over: CancellationToken,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.over.cancel();
+    }
+}
+
+impl Shared {
+    pub(super) fn new(options: &ClientOptions) -> Self {
+        const MOST_WAITING: usize = 256;
+        const MOST_REFUSING: usize = 256;
+        Self {
+            notifications: broadcast::channel(MOST_WAITING).0,
+            next_id: AtomicU64::new(1),
+            end: CancellationToken::new(),
+            reason: OnceLock::new(),
+            handler: options.handler.clone(),
+            open_questions: Mutex::default(),
+            answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
+            refusing: Arc::new(Semaphore::new(MOST_REFUSING)),
+        }
+    }
+
+    pub(super) fn next_id(&self) -> RequestId {
+        self.next_id.fetch_add(1, Ordering::Relaxed).into()
+    }
+
+    /// Marks the connection as closed; the first reason counts.
+    pub(super) fn end(&self, reason: CloseReason) {
+        _ = self.reason.set(reason);
+        self.end.cancel();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
+    pub(super) fn ended(&self) -> &CancellationToken {
+        &self.end
+    }
+
+    pub(super) fn reason(&self) -> CloseReason {
+        self.reason.get().cloned().unwrap_or(CloseReason::Asked)
+    }
+
+    pub(super) async fn closed(&self) -> CloseReason {
+        self.end.cancelled().await;
+        self.reason()
+    }
+
+    /// Hands a notification on; progress goes to `progress`, which knows whose it is. `own` is the call on whose stream
+    /// it came.
+    pub(super) fn notified(
+        &self,
+        notification: &Notification<'_>,
+        own: Option<&Own>,
+        progress: impl FnOnce(&RequestId, Progress),
+    ) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            progress_token: RequestId,
+            #[serde(flatten)]
+            progress: Progress,
+        }
+        if notification.method == "notifications/progress" {
+            match notification.params.map(|params| serde_json::from_str::<Told>(params.get())) {
+                Some(Ok(told)) => progress(&told.progress_token, told.progress),
+                _ => tracing::debug!("a progress notification without token or progress"),
+            }
+            return;
+        }
+        if notification.method == "notifications/cancelled" {
+            self.taken_back(notification);
+        }
+        // Those that wait for a slow reader are bounded in number, so each must be in size.
+        const MOST_BYTES: usize = 64 << 10;
+        if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
+            tracing::warn!(
+                method = &*notification.method,
+                "a notification of more than 64 KiB is left out"
+            );
+            return;
+        }
+        let told = ServerNotification {
+            method: (&*notification.method).into(),
+            params: notification.params.map(|params| params.to_owned().into()),
+        };
+        self.handler_of(own).notified(&told);
+        // Nobody may be listening, and that is fine.
+        _ = self.notifications.send(told);
+    }
+
+    /// Hands on a notification of our own making, for what the server does not tell itself.
+    #[cfg(feature = "http")]
+    pub(super) fn announce(&self, method: &str) {
+        let told = ServerNotification { method: method.into(), params: None };
+        self.handler.notified(&told);
+        _ = self.notifications.send(told);
+    }
+
+    fn handler_of<'a>(&'a self, own: Option<&'a Own>) -> &'a Arc<dyn ClientHandler> {
+        own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
+    }
+
+    /// The server no longer wants an answer to a question of its own.
+    fn taken_back(&self, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: RequestId,
+        }
+        let cancelled = notification.params.map(|params| serde_json::from_str(params.get()));
+        if let Some(Ok(Cancelled { request_id })) = cancelled
+            && let Some(question) = self.open_questions().get(&request_id)
+        {
+            question.cancel();
+        }
+    }
+
+    fn open_questions(&self) -> MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
+        self.open_questions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request of the server's by `send`, on a task of its own: a person may be asked. `own` is the call on
+    /// whose stream it came.
+    pub(super) fn answer<F>(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        own: Option<&Own>,
+        send: impl FnOnce(Vec<u8>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send,
+    {
+        let request = Answerable::from(request);
+        let Ok(room) = self.answering.clone().try_acquire_owned() else {
+            return self.refuse(request, send);
+        };
+        let handler = self.handler_of(own).clone();
+        let (shared, id) = (self.clone(), request.id.clone());
+        let taken_back = own.map_or_else(CancellationToken::new, |own| own.over.child_token());
+        self.open_questions().insert(id.clone(), taken_back.clone());
+        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
+            let answering = taken_back.run_until_cancelled(questions::answer(&*handler, request));
+            let answer = answering.await;
+            shared.open_questions().remove(&id);
+            if let Some(answer) = answer {
+                // Until it is on its way: a server that reads no more must not make us pile up answers.
+                send(answer).await;
+            }
+            drop(room);
+        }));
+    }
+
+    /// Too many questions are open already.
+    fn refuse<F>(&self, request: Answerable, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let Ok(room) = self.refusing.clone().try_acquire_owned() else {
+            tracing::warn!("server floods us with questions; some are not even refused");
+            return;
+        };
+        let error =
+            RpcError::too_many_requests(format!("more than {MOST_ANSWERING} questions are open"));
+        let answer = envelope::write_error(Some(&request.id), &error);
+        tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
+            send(answer).await;
+            drop(room);
+        }));
+    }
+}
+
+/// Questions of a server that may be open at a time.
+const MOST_ANSWERING: usize = 32;
+
+/// Gives every message in some bytes to `take`: one, or those of a batch (2025-03-26).
+pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
+    /// The most that a server may send together.
+    const MOST_IN_BATCH: usize = 1_000;
+    match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
+        Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
+            Ok(messages) => messages.into_iter().for_each(take),
+            Err(error) => take(Err(error)),
+        },
+        Ok(Incoming::Message(message)) => take(Ok(message)),
+        Err(error) => take(Err(error)),
+    }
+}

@@ -1,0 +1,382 @@
+//! Skills that a server offers: instructions for a model, and the files that belong to them (SEP-2640, the extension
+//! `io.modelcontextprotocol/skills`).
+//!
+//! A file is fetched when it is needed and never before, and nothing is handed out that is not what the skill's entry
+//! says: its SHA-256 digest, its size, and for `SKILL.md` its frontmatter. That shows that the server agrees with
+//! itself, not that it is to be trusted: a person has to agree to a skill before a model is shown it.
+
+use marquetry_protocol_wire::types::{JsonObject, ReadResourceResult, ResourceContents};
+use serde::Deserialize;
+use serde_json::{Value, json, value::to_raw_value};
+use sha2::{Digest, Sha256};
+
+use super::{CallOptions, Client, ClientError};
+
+/// The name of the extension.
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
+/// The most files that a skill may have.
+const MOST_FILES: usize = 512;
+/// The most bytes that a skill's files may have together: 16 MiB.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A skill as the server lists it: enough to show it, and to check each of its files.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct SkillEntry {
+    /// The URI of its `SKILL.md`, unique on the server; names are not.
+    pub uri: String,
+    /// What the frontmatter of `SKILL.md` says; `name` and `description` among it.
+    pub frontmatter: JsonObject,
+    /// All its files. A server may leave them out for a skill that it generates; such a skill cannot be checked, and is
+    /// not loaded.
+    #[serde(default)]
+    pub resources: Option<Vec<SkillFile>>,
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// Where to read it.
+    pub uri: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Its size in bytes; older servers do not tell it.
+    #[serde(default)]
+    pub size: Option<u64>,
+}
+
+impl SkillEntry {
+    /// The name of the skill; another one may have the same.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.frontmatter.get("name")?.as_str()
+    }
+
+    /// What the skill is for.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.frontmatter.get("description")?.as_str()
+    }
+
+    /// Where the skill's files are.
+    fn root(&self) -> &str {
+        self.uri.strip_suffix("SKILL.md").unwrap_or(&self.uri)
+    }
+
+    fn file(&self, uri: &str) -> Result<&SkillFile, SkillError> {
+        let files = self.resources.as_ref().ok_or(SkillError::NoDigests)?;
+        files
+            .iter()
+            .find(|file| file.uri == uri)
+            .ok_or_else(|| SkillError::NotListed { uri: uri.to_owned() })
+    }
+}
+
+/// A skill whose `SKILL.md` is what its entry says. Its other files are read, and checked, one by one.
+#[derive(Clone)]
+pub struct LoadedSkill {
+    client: Client,
+    entry: SkillEntry,
+    text: String,
+}
+
+/// Why a skill, or a file of it, is not to be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SkillError {
+    /// The server has no skills.
+    #[error("server does not offer the extension {SKILLS_EXTENSION}")]
+    NotOffered,
+    /// The request failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The skill comes without digests.
+    #[error("skill has no list of files with digests, so nothing of it can be checked")]
+    NoDigests,
+    /// The skill is larger than skills may be.
+    #[error(
+        "skill has {files} files with {bytes} bytes; at most {MOST_FILES} with {MOST_BYTES} are allowed"
+    )]
+    TooLarge {
+        /// How many files it has.
+        files: usize,
+        /// What they have together.
+        bytes: u64,
+    },
+    /// The file does not belong to the skill.
+    #[error("{uri} is not among the files of the skill")]
+    NotListed {
+        /// The file.
+        uri: String,
+    },
+    /// The server did not give one file.
+    #[error("{uri} cannot be read: {why}")]
+    Unreadable {
+        /// The file.
+        uri: String,
+        /// The reason.
+        why: String,
+    },
+    /// The file is not as long as the entry says.
+    #[error("{uri} has {found} bytes, but should have {expected}")]
+    Size {
+        /// The file.
+        uri: String,
+        /// What the entry says.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// The file is not what the entry says.
+    #[error("{uri} is not the file that the skill was listed with: its digest differs")]
+    Digest {
+        /// The file.
+        uri: String,
+    },
+    /// `SKILL.md` says something else than the entry did.
+    #[error("frontmatter of {uri} is not what the skill was listed with: {what}")]
+    Frontmatter {
+        /// The file.
+        uri: String,
+        /// What differs.
+        what: String,
+    },
+}
+
+impl Client {
+    /// Every skill that the server lists; it may have others. None of their files is read.
+    ///
+    /// # Errors
+    /// When the server has no skills, and as [`Client::list_tools`].
+    pub async fn list_skills(&self) -> Result<Vec<SkillEntry>, SkillError> {
+        self.has_skills()?;
+        Ok(self.fetch("skills/list", "skills").await?.items)
+    }
+
+    /// The skill with the `SKILL.md` at `uri`, whether the server lists it or not. None of its files is read.
+    ///
+    /// # Errors
+    /// When the server has no skills, or not that one (invalid parameters).
+    pub async fn skill(&self, uri: &str) -> Result<SkillEntry, SkillError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            skill: SkillEntry,
+        }
+        self.has_skills()?;
+        let answer: Answer = self.ask(uri, "skills/get").await?;
+        Ok(answer.skill)
+    }
+
+    /// Reads a skill's `SKILL.md` and checks it against the entry.
+    ///
+    /// # Errors
+    /// When it is not what the entry says. The skill may have changed since: get it anew with [`Self::skill`], and ask
+    /// the person anew who agreed to it.
+    pub async fn load_skill(&self, entry: SkillEntry) -> Result<LoadedSkill, SkillError> {
+        let files = entry.resources.as_ref().ok_or(SkillError::NoDigests)?;
+        let bytes = files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);
+        if files.len() > MOST_FILES || bytes > MOST_BYTES {
+            return Err(SkillError::TooLarge { files: files.len(), bytes });
+        }
+        let read = self.skill_file(&entry, &entry.uri).await?;
+        let text = String::from_utf8(read).map_err(|_| SkillError::Unreadable {
+            uri: entry.uri.clone(),
+            why: "it is no UTF-8".to_owned(),
+        })?;
+        compare(&text, &entry.frontmatter)
+            .map_err(|what| SkillError::Frontmatter { uri: entry.uri.clone(), what })?;
+        Ok(LoadedSkill { client: self.clone(), entry, text })
+    }
+
+    fn has_skills(&self) -> Result<(), SkillError> {
+        match self.server().capabilities.extensions.contains_key(SKILLS_EXTENSION) {
+            true => Ok(()),
+            false => Err(SkillError::NotOffered),
+        }
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(
+        &self,
+        uri: &str,
+        method: &str,
+    ) -> Result<T, ClientError> {
+        let protocol = |error: serde_json::Error| {
+            ClientError::Protocol(format!("answer to '{method}': {error}"))
+        };
+        let params = to_raw_value(&json!({ "uri": uri })).map_err(protocol)?;
+        let answer = self.request(method, Some(&params), CallOptions::default()).await?;
+        serde_json::from_str(answer.get()).map_err(protocol)
+    }
+
+    /// The bytes of one file, which are what the entry says.
+    async fn skill_file(&self, entry: &SkillEntry, uri: &str) -> Result<Vec<u8>, SkillError> {
+        let file = entry.file(uri)?;
+        let answer: ReadResourceResult = self.ask(uri, "resources/read").await?;
+        let unreadable =
+            |why: &str| SkillError::Unreadable { uri: uri.to_owned(), why: why.to_owned() };
+        let [contents] = &answer.contents[..] else {
+            return Err(unreadable("server gives several files in its place, or none"));
+        };
+        let bytes = bytes_of(contents).map_err(unreadable)?;
+        verify(file, &bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl LoadedSkill {
+    /// What the model is to read: the whole `SKILL.md`.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The entry that the skill was loaded with.
+    #[must_use]
+    pub fn entry(&self) -> &SkillEntry {
+        &self.entry
+    }
+
+    /// Reads another file of the skill, by its URI or by its path as `SKILL.md` names it.
+    ///
+    /// # Errors
+    /// When it does not belong to the skill, or is not what the entry says.
+    pub async fn read(&self, file: &str) -> Result<Vec<u8>, SkillError> {
+        let path = file.strip_prefix("./").unwrap_or(file);
+        let uri = match file.contains("://") {
+            true => file.to_owned(),
+            false => format!("{}{path}", self.entry.root()),
+        };
+        self.client.skill_file(&self.entry, &uri).await
+    }
+}
+
+fn bytes_of(contents: &ResourceContents) -> Result<Vec<u8>, &'static str> {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    match (&contents.text, &contents.blob) {
+        (Some(text), None) => Ok(text.clone().into_bytes()),
+        (None, Some(blob)) => STANDARD.decode(blob).map_err(|_| "it is no base64"),
+        _ => Err("it is neither text nor bytes"),
+    }
+}
+
+/// Whether the bytes are the file's.
+fn verify(file: &SkillFile, bytes: &[u8]) -> Result<(), SkillError> {
+    let found = bytes.len() as u64;
+    if let Some(expected) = file.size.filter(|expected| *expected != found) {
+        return Err(SkillError::Size { uri: file.uri.clone(), expected, found });
+    }
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    match file.digest.strip_prefix("sha256:") == Some(&digest) {
+        true => Ok(()),
+        false => Err(SkillError::Digest { uri: file.uri.clone() }),
+    }
+}
+
+/// Whether the frontmatter of a `SKILL.md` says what the entry says, field by field.
+///
+/// # Errors
+/// What differs.
+fn compare(text: &str, expected: &JsonObject) -> Result<(), String> {
+    let found: JsonObject = serde_yaml::from_str(frontmatter(text).ok_or("there is none")?)
+        .map_err(|error| format!("it is no YAML object: {error}"))?;
+    let differs = |(name, value): (&String, &Value)| {
+        expected.get(name).is_none_or(|expected| !same(expected, value)).then(|| name.clone())
+    };
+    if let Some(name) = found.iter().find_map(differs) {
+        return Err(format!("field '{name}' differs"));
+    }
+    match expected.keys().find(|name| !found.contains_key(*name)) {
+        Some(name) => Err(format!("field '{name}' is missing")),
+        None => Ok(()),
+    }
+}
+
+/// What is between the two lines of dashes at the start.
+fn frontmatter(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let rest =
+        text.strip_prefix("---")?.trim_start_matches([' ', '\t', '\r']).strip_prefix('\n')?;
+    let mut end = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some(&rest[..end]);
+        }
+        end += line.len();
+    }
+    None
+}
+
+/// Equal, but for how numbers are written: YAML and JSON do it differently.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frontmatter_is_compared_field_by_field() {
+        let text = "---\nname: tea\ndescription: >\n  Makes\n  tea.\nmetadata:\n  version: 1.0\n---\n# Tea\n---\n";
+        let entry = |value: Value| value.as_object().unwrap().clone();
+        let good = json!({
+            "name": "tea", "description": "Makes tea.\n", "metadata": { "version": 1 },
+        });
+        assert_eq!(compare(text, &entry(good.clone())), Ok(()));
+        for (name, value, what) in [
+            ("description", json!("Steals tea."), "field 'description' differs"),
+            ("metadata", json!({ "version": 2 }), "field 'metadata' differs"),
+            ("license", json!("MIT"), "field 'license' is missing"),
+        ] {
+            let mut other = entry(good.clone());
+            other.insert(name.to_owned(), value);
+            assert_eq!(compare(text, &other), Err(what.to_owned()));
+        }
+        assert_eq!(
+            compare(text, &entry(json!({ "name": "tea" }))),
+            Err("field 'description' differs".to_owned())
+        );
+        for text in ["", "name: tea\n", "---\nname: tea\n", "--- name: tea\n---\n", " ---\n---\n"] {
+            assert_eq!(
+                compare(text, &JsonObject::new()),
+                Err("there is none".to_owned()),
+                "{text}"
+            );
+        }
+        assert!(
+            compare("---\n- a\n---\n", &JsonObject::new()).unwrap_err().contains("no YAML object")
+        );
+    }
+
+    #[test]
+    fn files_are_checked_by_size_and_digest() {
+        let file = |digest: &str, size| SkillFile {
+            uri: "skill://a/b".to_owned(),
+            digest: digest.to_owned(),
+            size,
+        };
+        // `printf abc | sha256sum`
+        let abc = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert!(verify(&file(abc, Some(3)), b"abc").is_ok());
+        assert!(verify(&file(abc, None), b"abc").is_ok());
+        let told = |result: Result<(), SkillError>| result.unwrap_err().to_string();
+        assert_eq!(
+            told(verify(&file(abc, Some(4)), b"abc")),
+            "skill://a/b has 3 bytes, but should have 4"
+        );
+        for digest in [abc.to_uppercase(), abc.replace("7816", "7817"), abc[7..].to_owned()] {
+            assert!(told(verify(&file(&digest, None), b"abc")).contains("digest differs"));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Hearing of changes of single resources, in either era.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use marquetry_protocol_wire::{Era, RequestId, RpcError, types::meta_key};
+use serde::Deserialize;
+use serde_json::{json, value::to_raw_value};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio_util::sync::DropGuard;
+
+use super::{CallOptions, Client, ClientError, ServerNotification};
+
+/// The resources of a stateless server that we want to hear of, and the stream that tells of them.
+#[derive(Default)]
+pub(super) struct Watched {
+    uris: BTreeSet<String>,
+    /// Ends the stream when dropped.
+    stream: Option<DropGuard>,
+}
+
+impl Client {
+    /// Asks to hear when the resource `uri` changes: by `notifications/resources/updated` among
+    /// [`Self::notifications`].
+    ///
+    /// In a session that is `resources/subscribe`. A stateless server gets a `subscriptions/listen` for all resources
+    /// together, a new one with each change, before the old one ends.
+    ///
+    /// # Errors
+    /// As [`Self::request`]; "resource not found" when a stateless server does not agree to it.
+    pub async fn subscribe(&self, uri: &str) -> Result<(), ClientError> {
+        if self.inner.server.revision.era() == Era::Session {
+            return self.about("resources/subscribe", uri).await;
+        }
+        let mut watched = self.inner.watched.lock().await;
+        if watched.uris.contains(uri) {
+            return Ok(());
+        }
+        let mut uris = watched.uris.clone();
+        uris.insert(uri.to_owned());
+        let stream = self.listen_to(&uris, Some(uri)).await?;
+        *watched = Watched { uris, stream: Some(stream) };
+        Ok(())
+    }
+
+    /// Takes [`Self::subscribe`] back; one that was never asked for is no error.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), ClientError> {
+        if self.inner.server.revision.era() == Era::Session {
+            return self.about("resources/unsubscribe", uri).await;
+        }
+        let mut watched = self.inner.watched.lock().await;
+        if !watched.uris.remove(uri) {
+            return Ok(());
+        }
+        let uris = watched.uris.clone();
+        watched.stream = match uris.is_empty() {
+            true => None,
+            false => Some(self.listen_to(&uris, None).await?),
+        };
+        Ok(())
+    }
+
+    async fn about(&self, method: &str, uri: &str) -> Result<(), ClientError> {
+        let params = to_raw_value(&json!({ "uri": uri }))
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        self.request(method, Some(&params), CallOptions::default()).await.map(drop)
+    }
+
+    /// Opens a stream and waits until the server has agreed to it, to `wanted` among others.
+    async fn listen_to(
+        &self,
+        uris: &BTreeSet<String>,
+        wanted: Option<&str>,
+    ) -> Result<DropGuard, ClientError> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let params = to_raw_value(&json!({ "notifications": { "resourceSubscriptions": uris } }))
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let told = self.notifications();
+        let inner = &self.inner;
+        let (id, stream) = inner.link.open_stream(&inner.server, &inner.options, &params).await?;
+        let agreed = tokio::time::timeout(PATIENCE, agreed(told, &id)).await;
+        let agreed = agreed.map_err(|_| ClientError::Timeout(PATIENCE))?.ok_or_else(|| {
+            ClientError::Protocol("stream of announcements did not open".to_owned())
+        })?;
+        match wanted {
+            Some(uri) if !agreed.iter().any(|agreed| agreed == uri) => {
+                Err(ClientError::Rpc(RpcError::resource_not_found(uri)))
+            }
+            _ => Ok(stream),
+        }
+    }
+}
+
+/// The resources that the server agrees to tell of on the stream `id`.
+async fn agreed(
+    mut told: broadcast::Receiver<ServerNotification>,
+    id: &RequestId,
+) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Acknowledged {
+        #[serde(rename = "_meta", default)]
+        meta: marquetry_protocol_wire::types::JsonObject,
+        #[serde(default)]
+        notifications: Agreed,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Agreed {
+        resource_subscriptions: Vec<String>,
+    }
+    loop {
+        let notification = match told.recv().await {
+            Ok(notification) => notification,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return None,
+        };
+        if &*notification.method != "notifications/subscriptions/acknowledged" {
+            continue;
+        }
+        let params = notification.params.as_ref();
+        let Some(Ok(found)) =
+            params.map(|params| serde_json::from_str::<Acknowledged>(params.get()))
+        else {
+            continue;
+        };
+        if found.meta.get(meta_key::SUBSCRIPTION_ID) == Some(&json!(id)) {
+            return Some(found.notifications.resource_subscriptions);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Results of revisions before 2024-11-05 in the form of the later ones.
+
+use marquetry_protocol_wire::types::{CallToolResult, JsonObject};
+use serde::Deserialize;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
+
+use super::error::ClientError;
+
+/// A tool's answer, which 2024-10-07 gives as `toolResult`: text stays text, items of content stay what they are, and
+/// anything else is its JSON.
+pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, ClientError> {
+    let protocol = |error: serde_json::Error| ClientError::Protocol(error.to_string());
+    let mut members: JsonObject = serde_json::from_str(result.get()).map_err(protocol)?;
+    let Some(given) = members.remove("toolResult") else { return Ok(result) };
+    let answer = match given {
+        Value::String(text) => CallToolResult::text(text),
+        Value::Array(items) if !items.is_empty() && items.iter().all(is_item) => {
+            members.insert("content".to_owned(), Value::Array(items));
+            return to_raw_value(&members).map_err(protocol);
+        }
+        other => CallToolResult::text(other.to_string()),
+    };
+    members.insert("content".to_owned(), serde_json::to_value(answer.content).map_err(protocol)?);
+    to_raw_value(&members).map_err(protocol)
+}
+
+/// Whether this can be an item of content.
+fn is_item(item: &Value) -> bool {
+    #[derive(Deserialize)]
+    struct Item {
+        r#type: String,
+    }
+    Item::deserialize(item)
+        .is_ok_and(|item| matches!(&*item.r#type, "text" | "image" | "resource" | "audio"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_answer_becomes_content() {
+        for (given, want) in [
+            (r#"{"toolResult":"a\nb"}"#, r#"{"content":[{"type":"text","text":"a\nb"}]}"#),
+            (
+                r#"{"_meta":{"x":1},"toolResult":[{"type":"image","data":"","mimeType":"a/b"}]}"#,
+                r#"{"_meta":{"x":1},"content":[{"type":"image","data":"","mimeType":"a/b"}]}"#,
+            ),
+            (
+                r#"{"toolResult":{"a":[1]}}"#,
+                r#"{"content":[{"type":"text","text":"{\"a\":[1]}"}]}"#,
+            ),
+            (r#"{"toolResult":[]}"#, r#"{"content":[{"type":"text","text":"[]"}]}"#),
+            (r#"{"toolResult":null}"#, r#"{"content":[{"type":"text","text":"null"}]}"#),
+            (r#"{"content":[]}"#, r#"{"content":[]}"#),
+        ] {
+            let got = tool_answer(RawValue::from_string(given.to_owned()).unwrap()).unwrap();
+            assert_eq!(got.get(), want);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Questions in the session era: requests from the server to its client.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use marquetry_protocol_wire::{
+    RequestId, Response, RpcError,
+    envelope::{write_notification, write_request},
+};
+use serde_json::{json, value::RawValue};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::outgoing::Outgoing;
+
+/// The questions that wait for a client's answers.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    next_id: AtomicU64,
+    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Answer>>>,
+}
+
+/// What a client said.
+type Answer = Result<Box<RawValue>, RpcError>;
+
+/// A question's place. Given up before the answer came, the client is told so.
+struct Place {
+    id: RequestId,
+    questions: Arc<Questions>,
+    outbound: mpsc::Sender<Outgoing>,
+    answered: bool,
+}
+
+impl Questions {
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The client's own error; an internal error when the client is gone.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        outbound: &mpsc::Sender<Outgoing>,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let gone =
+            || RpcError::internal(format!("the client went away before it answered '{method}'"));
+        let id = RequestId::from(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let (sender, answer) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
+        let mut place = Place {
+            id: id.clone(),
+            questions: self.clone(),
+            outbound: outbound.clone(),
+            answered: false,
+        };
+        let question = Outgoing::notification(write_request(&id, method, Some(params)));
+        outbound.send(question).await.map_err(|_| gone())?;
+        let answer = answer.await;
+        place.answered = true;
+        answer.map_err(|_| gone())?
+    }
+
+    /// Takes an answer; one to a question that nobody asks any more is no error.
+    pub(crate) fn answered(&self, response: Response<'_>) {
+        let waiting = response
+            .id
+            .and_then(|id| self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
+        match waiting {
+            Some(waiting) => _ = waiting.send(response.outcome.map(ToOwned::to_owned)),
+            None => tracing::debug!("an answer came to a question that nobody asks"),
+        }
+    }
+
+    /// Nobody will answer any more.
+    pub(crate) fn give_up(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.questions.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        if self.answered {
+            return;
+        }
+        let params = json!({ "requestId": self.id, "reason": "the answer is no longer needed" });
+        if let Ok(params) = serde_json::value::to_raw_value(&params) {
+            // When the client reads so slowly that this does not fit, it answers in vain: no harm.
+            let message = write_notification("notifications/cancelled", Some(&params));
+            _ = self.outbound.try_send(Outgoing::notification(message));
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Questions in the stateless era: a request ends with `input_required` and comes again with the answers
+//! (2026-07-28, "Multi Round-Trip Requests").
+//!
+//! The handler runs from its start in each round. Where it asks what was answered in an earlier round, it gets the
+//! answer at once; where it asks something new, its future is dropped and the client is asked. All answers so far
+//! travel in `requestState`, sealed, so that the server keeps nothing.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use marquetry_protocol_wire::{Request, RpcError, members::Members};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::Notify;
+
+use crate::principal::Principal;
+
+pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
+
+/// What a request brings from earlier rounds, and what this round asks.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    /// From earlier rounds.
+    answers: Answers,
+    /// What the client answers now.
+    fresh: Answers,
+    carried: Option<Box<RawValue>>,
+    next: Mutex<Next>,
+    asked: Notify,
+}
+
+/// What goes to the client when the handler asks.
+#[derive(Debug, Default)]
+struct Next {
+    questions: BTreeMap<String, Question>,
+    carried: Option<Box<RawValue>>,
+    /// The answers so far are of no more use.
+    forget: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Question {
+    method: &'static str,
+    params: Box<RawValue>,
+}
+
+/// Seals and opens `requestState`: nobody but we can have written what comes back.
+#[derive(Clone)]
+pub(crate) struct Sealer {
+    key: [u8; 32],
+    time_to_live: Duration,
+}
+
+/// What `requestState` holds.
+#[derive(Serialize, Deserialize)]
+struct State {
+    /// When it runs out, in seconds since 1970.
+    until: u64,
+    /// What it was given for: answers to one request must not serve another.
+    about: String,
+    answers: Answers,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    carried: Option<Box<RawValue>>,
+}
+
+const MAC_BYTES: usize = 32;
+
+impl Rounds {
+    /// # Errors
+    /// Invalid parameters, when `requestState` is not one that we gave for this very request, or is too old.
+    pub(crate) fn of(
+        request: &Request<'_>,
+        members: &Members<'_>,
+        principal: Option<&Principal>,
+        sealer: &Sealer,
+    ) -> Result<Self, RpcError> {
+        let not_valid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
+        let responses: Option<Answers> = members.read("inputResponses").map_err(not_valid)?;
+        let state: Option<String> = members.read("requestState").map_err(not_valid)?;
+        let (answers, carried) = match state {
+            Some(sealed) => {
+                let about = about(principal, &request.method, members.iter());
+                let state = sealer.open(&sealed, &about)?;
+                (state.answers, state.carried)
+            }
+            None => (Answers::new(), None),
+        };
+        let fresh = responses.unwrap_or_default();
+        Ok(Self { answers, fresh, carried, next: Mutex::default(), asked: Notify::new() })
+    }
+
+    pub(crate) fn answer(&self, key: &str) -> Option<&RawValue> {
+        self.fresh.get(key).or_else(|| self.answers.get(key)).map(|answer| &**answer)
+    }
+
+    pub(crate) fn carried(&self) -> Option<&RawValue> {
+        self.carried.as_deref()
+    }
+
+    pub(crate) fn fresh(&self) -> &Answers {
+        &self.fresh
+    }
+
+    pub(crate) fn forget(&self) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).forget = true;
+    }
+
+    pub(crate) fn carry(&self, value: Box<RawValue>) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).carried = Some(value);
+    }
+
+    pub(crate) fn ask(&self, key: &str, method: &'static str, params: Box<RawValue>) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.questions.insert(key.to_owned(), Question { method, params });
+        drop(next);
+        self.asked.notify_one();
+    }
+
+    /// Completes when something was asked. Poll it after the handler: then it was all asked that it asks at once.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// The result that asks.
+    pub(crate) fn input_required(
+        &self,
+        about: String,
+        sealer: &Sealer,
+    ) -> Result<Box<RawValue>, RpcError> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct InputRequired<'a> {
+            result_type: &'static str,
+            input_requests: &'a BTreeMap<String, Question>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            request_state: Option<String>,
+        }
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let carried = next.carried.take().or_else(|| self.carried.clone());
+        // Answers that are asked for anew were not what they should be.
+        let answers: Answers = self
+            .answers
+            .iter()
+            .chain(&self.fresh)
+            .filter(|(key, _)| !next.forget && !next.questions.contains_key(*key))
+            .map(|(key, answer)| (key.clone(), answer.clone()))
+            .collect();
+        let request_state = match (answers.is_empty(), &carried) {
+            (true, None) => None,
+            _ => Some(sealer.seal(about, answers, carried)?),
+        };
+        let result = InputRequired {
+            result_type: "input_required",
+            input_requests: &next.questions,
+            request_state,
+        };
+        to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))
+    }
+}
+
+/// What a request is about, apart from its rounds: whose it is, its method and parameters, hashed. Few requests ask, and it costs
+/// as much as all the rest of a call: only for those that do.
+pub(crate) fn about<'a>(
+    principal: Option<&Principal>,
+    method: &str,
+    members: impl Iterator<Item = (&'a str, &'a RawValue)>,
+) -> String {
+    let members: BTreeMap<&str, serde_json::Value> = members
+        .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
+        // What we cannot hold as a value, such as a number out of range, has to come back as it was written.
+        .map(|(name, value)| {
+            let read = serde_json::from_str(value.get());
+            (name, read.unwrap_or_else(|_| serde_json::json!({ "as it was written": value.get() })))
+        })
+        .collect();
+    let mut hasher = blake3::Hasher::new();
+    // What somebody answered is nobody else's answer.
+    hasher.update(principal.map(Principal::id).unwrap_or_default().as_bytes());
+    hasher.update(b"\0");
+    hasher.update(method.as_bytes());
+    hasher.update(b"\0");
+    // Clients may write the same parameters in another order.
+    hasher.update(sorted(serde_json::Value::from_iter(members)).to_string().as_bytes());
+    hasher.finalize().to_hex().to_string()
+}
+
+fn sorted(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(members) => {
+            let members: BTreeMap<String, Value> =
+                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+            Value::from_iter(members)
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        scalar => scalar,
+    }
+}
+
+impl Sealer {
+    pub(crate) fn new(key: [u8; 32], time_to_live: Duration) -> Self {
+        Self { key, time_to_live }
+    }
+
+    fn seal(
+        &self,
+        about: String,
+        answers: Answers,
+        carried: Option<Box<RawValue>>,
+    ) -> Result<String, RpcError> {
+        let until = now().saturating_add(self.time_to_live.as_secs());
+        let mut bytes = serde_json::to_vec(&State { until, about, answers, carried })
+            .map_err(|error| RpcError::internal(error.to_string()))?;
+        bytes.extend_from_slice(blake3::keyed_hash(&self.key, &bytes).as_bytes());
+        Ok(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    fn open(&self, sealed: &str, about: &str) -> Result<State, RpcError> {
+        let refused = || {
+            RpcError::invalid_params(
+                "requestState is not one that this server gave for this request",
+            )
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| refused())?;
+        let (state, mac) =
+            bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or_else(refused)?;
+        let mac: [u8; MAC_BYTES] = mac.try_into().map_err(|_| refused())?;
+        // Comparing hashes takes the same time wherever they differ.
+        if blake3::keyed_hash(&self.key, state) != blake3::Hash::from_bytes(mac) {
+            return Err(refused());
+        }
+        let state: State = serde_json::from_slice(state).map_err(|_| refused())?;
+        if state.about != about {
+            return Err(refused());
+        }
+        if state.until < now() {
+            return Err(RpcError::invalid_params(
+                "requestState has run out; send the request without it",
+            ));
+        }
+        Ok(state)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use marquetry_protocol_wire::{Message, write_request};
+
+    #[test]
+    fn answers_travel_in_the_state() {
+        let sealer = Sealer::new([7; 32], Duration::from_secs(60));
+        let first = json!({ "name": "t", "arguments": { "b": 1, "a": 2 } });
+        let state = round(&first, &sealer, "one", None).unwrap();
+        assert_eq!(state["requestState"], serde_json::Value::Null);
+
+        let second =
+            json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "one": 1 } });
+        let state = round(&second, &sealer, "two", Some(json!("mine"))).unwrap();
+        let sealed = state["requestState"].as_str().unwrap();
+
+        let third = json!({ "name": "t", "arguments": { "a": 2, "b": 1 }, "inputResponses": { "two": 2 }, "requestState": sealed });
+        with(&third, |request| {
+            let rounds = Rounds::of(request, &Members::of(request.params), None, &sealer).unwrap();
+            assert_eq!(rounds.answer("one").unwrap().get(), "1");
+            assert_eq!(rounds.answer("two").unwrap().get(), "2");
+            assert_eq!(rounds.carried().unwrap().get(), r#""mine""#);
+        });
+    }
+
+    #[test]
+    fn a_state_is_good_for_its_own_request_and_time_alone() {
+        let sealer = Sealer::new([7; 32], Duration::from_secs(60));
+        let asked = json!({ "name": "delete", "arguments": { "file": "a" } });
+        let sealed = round(&asked, &sealer, "sure", Some(json!(1))).unwrap();
+        let sealed = sealed["requestState"].as_str().unwrap();
+        let refused = |params: serde_json::Value, sealer: &Sealer| {
+            with(&params, |request| {
+                let members = Members::of(request.params);
+                Rounds::of(request, &members, None, sealer).unwrap_err().message
+            })
+        };
+        let other =
+            json!({ "name": "delete", "arguments": { "file": "b" }, "requestState": sealed });
+        assert!(refused(other, &sealer).contains("for this request"));
+        let good =
+            json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed });
+        assert!(refused(good, &Sealer::new([8; 32], Duration::from_secs(60))).contains("not one"));
+        for broken in ["", "!", "AAAA", &format!("{sealed}A"), &sealed.replacen('e', "f", 1)] {
+            let params =
+                json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": broken });
+            assert!(refused(params, &sealer).contains("not one"), "{broken}");
+        }
+        // A value that we cannot hold makes no difference go unseen.
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let about_raw = |file: &str| {
+            let arguments = raw(&format!(r#"{{"file":"{file}","size":1e999}}"#));
+            about(None, "tools/call", [("arguments", &*arguments)].into_iter())
+        };
+        assert_ne!(about_raw("a"), about_raw("b"));
+        assert_eq!(about_raw("a"), about_raw("a"));
+
+        let late = Sealer::new([7; 32], Duration::ZERO);
+        let sealed = round(&asked, &late, "sure", Some(json!(1))).unwrap();
+        std::thread::sleep(Duration::from_millis(1_100));
+        let params = json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed["requestState"] });
+        assert!(refused(params, &late).contains("run out"));
+    }
+
+    fn round(
+        params: &serde_json::Value,
+        sealer: &Sealer,
+        key: &str,
+        carry: Option<serde_json::Value>,
+    ) -> Result<serde_json::Value, RpcError> {
+        with(params, |request| {
+            let rounds = Rounds::of(request, &Members::of(request.params), None, sealer)?;
+            if let Some(carry) = carry {
+                rounds.carry(to_raw_value(&carry).unwrap());
+            }
+            rounds.ask(key, "roots/list", to_raw_value(&json!({})).unwrap());
+            let about = about(None, &request.method, Members::of(request.params).iter());
+            let result = rounds.input_required(about, sealer)?;
+            Ok(serde_json::from_str(result.get()).unwrap())
+        })
+    }
+
+    fn with<T>(params: &serde_json::Value, check: impl FnOnce(&Request<'_>) -> T) -> T {
+        let params = to_raw_value(params).unwrap();
+        let bytes = write_request(&1.into(), "tools/call", Some(&params));
+        let Ok(Message::Request(request)) = Message::parse(&bytes, 20) else {
+            panic!("no request")
+        };
+        check(&request)
+    }
+}

@@ -1,0 +1,98 @@
+//! Batches, which a server of revision 2025-03-26 must take.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use marquetry_protocol_wire::{Feature, Message, RpcError, members::Members};
+use tokio::sync::mpsc;
+
+use super::{Server, conversation::Conversation, outgoing::Outgoing, peer::Peer};
+
+/// A batch whose requests were accepted or refused, each by itself.
+pub(super) struct Batch {
+    calls: Vec<super::call::Accepted>,
+    refused: Vec<Outgoing>,
+}
+
+impl Server {
+    /// Sorts out a batch; its notifications and answers are seen to at once.
+    ///
+    /// # Errors
+    /// The answer to the whole, when the session's revision has no batches.
+    pub(super) fn accept_batch(
+        &self,
+        conversation: &Arc<Conversation>,
+        peer: &Peer,
+        messages: marquetry_protocol_wire::Batch<'_>,
+    ) -> Result<Batch, Outgoing> {
+        let has_batches =
+            conversation.session.get().is_some_and(|facts| facts.revision.has(Feature::Batches));
+        if !has_batches {
+            let error = RpcError::invalid_request("batches exist only in revision 2025-03-26");
+            return Err(Outgoing::error(None, &error));
+        }
+        let messages = messages
+            .messages(self.limits().max_in_flight)
+            .map_err(|error| Outgoing::error(None, &error.error))?;
+        let mut batch = Batch { calls: Vec::new(), refused: Vec::new() };
+        for message in messages {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let members = Members::of(request.params);
+                    // No request of a batch waits for the others to make room.
+                    let place = self.shared.shares.calls.try_enter(&peer.caller, 1);
+                    let accepted = place
+                        .map_err(|full| {
+                            let error = RpcError::too_many_requests(full.to_string());
+                            Outgoing::error(Some(&request.id), &error)
+                        })
+                        .and_then(|place| {
+                            self.accept(conversation, peer, &request, &members, Some(place))
+                        });
+                    match accepted {
+                        Ok(call) => batch.calls.push(call),
+                        Err(refused) => batch.refused.push(refused),
+                    }
+                }
+                Ok(Message::Notification(notification)) => {
+                    self.notified(conversation, &notification)
+                }
+                Ok(Message::Response(response)) => conversation.questions.answered(response),
+                Err(error) => batch.refused.push(Outgoing::error(error.id.as_ref(), &error.error)),
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl Batch {
+    /// Does the work, side by side. None when nothing in the batch wants an answer.
+    pub(super) async fn run(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
+        let answers = join_all(self.calls.into_iter().map(|call| call.run(outbound.clone()))).await;
+        let answers: Vec<Outgoing> =
+            self.refused.into_iter().chain(answers.into_iter().flatten()).collect();
+        if answers.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(
+            answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1,
+        );
+        for (i, answer) in answers.iter().enumerate() {
+            bytes.push(if i == 0 { b'[' } else { b',' });
+            bytes.extend_from_slice(&answer.bytes);
+        }
+        bytes.push(b']');
+        let (mut held, mut charged) = (Vec::new(), Vec::new());
+        for answer in answers {
+            held.extend(answer.held);
+            charged.extend(answer.charged);
+        }
+        Some(Outgoing { held, charged, ..Outgoing::result(bytes) })
+    }
+
+    /// Whether anything in it wants an answer.
+    #[cfg(feature = "http")]
+    pub(super) fn wants_answer(&self) -> bool {
+        !(self.calls.is_empty() && self.refused.is_empty())
+    }
+}

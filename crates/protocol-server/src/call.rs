@@ -1,0 +1,392 @@
+//! One request, from its envelope to the bytes of its answer.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use futures_util::FutureExt;
+use jsonrpsee::{
+    ConnectionId, Extensions,
+    core::server::{MethodCallback, MethodResponse},
+    types::{Id, Params},
+};
+use marquetry_protocol_wire::{
+    Era, Notification, Request, RequestId, Revision, RpcError, error_code,
+    members::Members,
+    types::{CacheHint, RequestMeta, meta_key},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Caller, Handler, Reply, RequestContext, Server,
+    ask::stateless::{self, Rounds},
+    context::Parts,
+    conversation::Conversation,
+    fair::{Full, Place},
+    in_flight::InFlightGuard,
+    outgoing::Outgoing,
+    peer::Peer,
+    reply::Stamp,
+    table::{Found, Outcome},
+};
+
+/// A request that was accepted: its revision is known, its id is in flight.
+pub(super) struct Accepted {
+    server: Server,
+    conversation: Arc<Conversation>,
+    in_flight: InFlightGuard,
+    /// See [`Peer::cut`].
+    cut: CancellationToken,
+    callback: MethodCallback,
+    parts: Parts,
+    /// What a method of an extension takes.
+    params: Params<'static>,
+}
+
+impl Server {
+    /// Takes a place among the requests in flight of all clients; waits for one for [`Limits::queue_time`].
+    ///
+    /// # Errors
+    /// When there was none in that time.
+    ///
+    /// [`Limits::queue_time`]: super::Limits::queue_time
+    pub(super) async fn place(&self, caller: &Caller) -> Result<Place, RpcError> {
+        let place = self.shared.shares.calls.enter(caller, 1).await;
+        place.map_err(|full| RpcError::too_many_requests(full.to_string()))
+    }
+
+    /// Finds out what a request of `peer` is to be answered with; the work itself is [`Accepted::run`]. The request keeps
+    /// `place` until its answer is on its way.
+    ///
+    /// # Errors
+    /// The answer, when the request cannot be served.
+    pub(super) fn accept(
+        &self,
+        conversation: &Arc<Conversation>,
+        peer: &Peer,
+        request: &Request<'_>,
+        members: &Members<'_>,
+        place: Option<Place>,
+    ) -> Result<Accepted, Outgoing> {
+        self.try_accept(conversation, peer, request, members, place)
+            .map_err(|error| Outgoing::error(Some(&request.id), &error))
+    }
+
+    fn try_accept(
+        &self,
+        conversation: &Arc<Conversation>,
+        peer: &Peer,
+        request: &Request<'_>,
+        members: &Members<'_>,
+        place: Option<Place>,
+    ) -> Result<Accepted, RpcError> {
+        let principal = peer.principal.as_ref();
+        let meta = request_meta(members)?;
+        let revision = revision_of(&meta, conversation, request)?;
+        if conversation.ending.is_cancelled() {
+            return Err(RpcError::invalid_request("the session has ended"));
+        }
+        let Found { name: method, callback, is_extension } = self
+            .shared
+            .tables
+            .find(revision.era(), &request.method)
+            .ok_or_else(|| RpcError::method_not_found(&request.method))?;
+        let rounds = match (revision.era(), method) {
+            (Era::Stateless, "tools/call" | "prompts/get" | "resources/read") => {
+                Some(Arc::new(Rounds::of(
+                    request,
+                    members,
+                    principal.map(|principal| &**principal),
+                    &self.shared.sealer,
+                )?))
+            }
+            _ => None,
+        };
+        let in_flight = conversation.in_flight.enter(&request.id, place)?;
+        let (client, capabilities) = match (revision.era(), conversation.session.get()) {
+            (Era::Session, Some(facts)) => (Some(facts.client.clone()), facts.capabilities.clone()),
+            _ => (meta.client_info, meta.client_capabilities.unwrap_or_default()),
+        };
+        let parts = Parts {
+            id: request.id.clone(),
+            method,
+            params: request.params.map(|_| members.to_owned()),
+            revision,
+            client,
+            capabilities,
+            progress_token: meta.progress_token,
+            log_level: meta.log_level,
+            conversation: conversation.clone(),
+            principal: principal.cloned(),
+            caller: peer.caller.clone(),
+            place: Arc::downgrade(&in_flight.place),
+            sending: Some(self.shared.shares.sending.clone()),
+            rounds,
+            question_timeout: self.shared.limits.question_timeout,
+            tasks: (revision.era() == Era::Stateless && method == "tools/call")
+                .then(|| self.shared.tasks.clone()),
+        };
+        Ok(Accepted {
+            server: self.clone(),
+            conversation: conversation.clone(),
+            in_flight,
+            cut: peer.cut.clone(),
+            callback: callback.clone(),
+            parts,
+            params: Params::new(request.params.map(RawValue::get).filter(|_| is_extension))
+                .into_owned(),
+        })
+    }
+
+    /// Acts on a notification. Those that need no action are many, and unknown ones are no error.
+    pub(super) fn notified(&self, conversation: &Conversation, notification: &Notification<'_>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Cancelled {
+            request_id: RequestId,
+        }
+        if notification.method != "notifications/cancelled" {
+            return;
+        }
+        match notification.params.map(|params| serde_json::from_str::<Cancelled>(params.get())) {
+            Some(Ok(cancelled)) => conversation.in_flight.cancel(&cancelled.request_id),
+            _ => tracing::debug!("a cancellation names no request"),
+        }
+    }
+}
+
+impl Accepted {
+    /// Waits for a place among the requests in flight of all clients, then does the work as [`Self::run`]; an error is
+    /// the answer when there was no place in time. Meanwhile the request is in flight for its client: it counts in
+    /// [`Limits::max_in_flight`](super::Limits::max_in_flight), and can be cancelled.
+    pub(super) async fn run_in_turn(self, outbound: mpsc::Sender<Outgoing>) -> Option<Outgoing> {
+        if !self.in_flight.place.is_held() {
+            let place = tokio::select! {
+                biased;
+                () = self.in_flight.cancel.cancelled() => return None,
+                () = self.cut.cancelled() => Err(cut_off()),
+                place = self.server.place(&self.parts.caller) => place,
+            };
+            match place {
+                Ok(place) => self.in_flight.place.hold(place),
+                Err(error) => {
+                    let answer = Outgoing::error(Some(&self.parts.id), &error);
+                    return Some(answer.holding(self.in_flight));
+                }
+            }
+        }
+        self.run(outbound).await
+    }
+
+    /// Cancels the request.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) fn cancellation(&self) -> CancellationToken {
+        self.in_flight.cancel.clone()
+    }
+
+    /// Does the work. `outbound` takes what the handler tells the client before the answer.
+    ///
+    /// None when the request was cancelled: then there is nothing more to say.
+    pub(super) fn run(
+        self,
+        outbound: mpsc::Sender<Outgoing>,
+    ) -> impl Future<Output = Option<Outgoing>> + Send {
+        let Self { server, conversation, in_flight, cut, callback, parts, params } = self;
+        let (sending, caller) = (server.shared.shares.sending.clone(), parts.caller.clone());
+        let rounds = parts.rounds.clone();
+        let sealer = server.shared.sealer.clone();
+        let handler = server.shared.handler.clone();
+        let server_info = server.server_info();
+        let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
+        let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
+        async move {
+            let mut extensions = Extensions::new();
+            extensions.insert(server);
+            extensions.insert(conversation);
+            extensions.insert(cx.clone());
+            let work = AssertUnwindSafe(respond(callback, params, extensions)).catch_unwind();
+            let asked = async {
+                match &rounds {
+                    Some(rounds) => rounds.asked().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let outcome = tokio::select! {
+                biased;
+                () = in_flight.cancel.cancelled() => return None,
+                // Before the questions: all that the handler asks at once is asked when it waits.
+                outcome = work => outcome
+                    .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
+                () = asked => match &rounds {
+                    Some(rounds) => {
+                        let about = stateless::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
+                        rounds.input_required(about, &sealer).map(Reply::question)
+                    }
+                    None => Err(RpcError::internal("a question came from nowhere")),
+                },
+                () = cut.cancelled() => Err(cut_off()),
+            };
+            let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
+                Ok(reply) => Outgoing::result(match revision.era() {
+                    Era::Session => reply.write(&id),
+                    Era::Stateless => {
+                        let hint = cache_hint(method, reply.cache(), &*handler);
+                        // The answer to `server/discover` says more of the server by itself.
+                        let server_info = (method != "server/discover").then_some(&*server_info);
+                        reply.write_stamped(&id, &Stamp { hint, server_info })
+                    }
+                }),
+                Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
+            };
+            let answer = match answer.charge(&sending, &caller).await {
+                Ok(answer) => answer,
+                Err(full) => {
+                    tracing::warn!(method, %full, "an answer was dropped: clients read too slowly");
+                    Outgoing::error(Some(&id), &no_room(&full))
+                }
+            };
+            Some(answer.holding(in_flight))
+        }
+    }
+}
+
+/// The error for an answer that does not fit among the bytes that wait to be sent.
+pub(super) fn no_room(full: &Full) -> RpcError {
+    RpcError::too_many_requests(format!(
+        "there is no room for the answer: {full}; call again later"
+    ))
+}
+
+/// The error for a call that a shutdown no longer waits for.
+pub(super) fn cut_off() -> RpcError {
+    RpcError::internal("the server is shutting down, and the call was not done in time")
+}
+
+/// Polls once: what is done at once needs no task of its own.
+pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
+}
+
+/// Calls back and reads the outcome: ours from the extensions, an extension method's from its JSON.
+pub(super) async fn respond(
+    callback: MethodCallback,
+    params: Params<'static>,
+    extensions: Extensions,
+) -> Result<Reply, RpcError> {
+    // The id is ours to write: jsonrpsee knows neither negative numbers nor how to write a result without a copy.
+    let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
+    let mut response: MethodResponse = match callback {
+        MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
+        MethodCallback::Sync(call) => call(id, params, no_limit, extensions),
+        MethodCallback::Subscription(_) | MethodCallback::Unsubscription(_) => {
+            return Err(RpcError::internal(
+                "subscriptions of jsonrpsee are not part of this protocol",
+            ));
+        }
+    };
+    if let Some(Outcome(outcome)) = response.extensions_mut().remove::<Outcome>() {
+        return outcome;
+    }
+    #[derive(Deserialize)]
+    struct Given {
+        result: Option<Box<RawValue>>,
+        error: Option<RpcError>,
+    }
+    match serde_json::from_str::<Given>(response.as_json().get()) {
+        Ok(Given { result: Some(result), .. }) => Ok(Reply::raw(result)),
+        Ok(Given { error: Some(error), .. }) => Err(error),
+        _ => Err(RpcError::internal("method gave neither a result nor an error")),
+    }
+}
+
+fn request_meta(members: &Members<'_>) -> Result<RequestMeta, RpcError> {
+    members
+        .read("_meta")
+        .map(Option::unwrap_or_default)
+        .map_err(|error| RpcError::invalid_params(format!("member '_meta' is not valid: {error}")))
+}
+
+/// The revision of a request: named by its `_meta` (stateless), or settled by the session.
+fn revision_of(
+    meta: &RequestMeta,
+    conversation: &Conversation,
+    request: &Request<'_>,
+) -> Result<Revision, RpcError> {
+    if let Some(asked) = &meta.protocol_version {
+        let revision = stateless_revision(asked)?;
+        if meta.client_capabilities.is_none() {
+            return Err(RpcError::invalid_params(format!(
+                "_meta lacks '{}'",
+                meta_key::CLIENT_CAPABILITIES
+            )));
+        }
+        return Ok(revision);
+    }
+    if let Some(facts) = conversation.session.get() {
+        return Ok(facts.revision);
+    }
+    match &*request.method {
+        "initialize" | "ping" => Ok(Revision::LATEST_SESSION),
+        "server/discover" => {
+            Err(RpcError::invalid_params(format!("_meta lacks '{}'", meta_key::PROTOCOL_VERSION)))
+        }
+        method => Err(RpcError::invalid_request(format!(
+            "'{}' needs 'initialize' first, or '{}' in its _meta",
+            marquetry_protocol_wire::shortened(method),
+            meta_key::PROTOCOL_VERSION,
+        ))),
+    }
+}
+
+/// The stateless revision of that date, if we speak it.
+pub(super) fn stateless_revision(asked: &str) -> Result<Revision, RpcError> {
+    match asked.parse::<Revision>() {
+        Ok(revision)
+            if revision.era() == Era::Stateless && Revision::SERVED.contains(&revision) =>
+        {
+            Ok(revision)
+        }
+        _ => {
+            let supported = Revision::SERVED.map(Revision::as_str);
+            let message = format!(
+                "protocol revision '{}' is not supported",
+                marquetry_protocol_wire::shortened(asked)
+            );
+            Err(RpcError::new(error_code::UNSUPPORTED_VERSION, message)
+                .with_data(&json!({ "supported": supported, "requested": asked })))
+        }
+    }
+}
+
+/// How long a client of 2026-07-28 may keep a result; none for what it must not keep at all.
+fn cache_hint(
+    method: &str,
+    own_hint: Option<CacheHint>,
+    handler: &dyn Handler,
+) -> Option<CacheHint> {
+    let is_cacheable = matches!(
+        method,
+        "server/discover"
+            | "tools/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "prompts/list"
+    );
+    own_hint.or_else(|| is_cacheable.then(|| handler.cache_hint(method)))
+}
+
+/// Errors whose code differs between revisions.
+fn with_code_of(mut error: RpcError, revision: Revision) -> RpcError {
+    if error.code == error_code::RESOURCE_NOT_FOUND && revision.era() == Era::Stateless {
+        error.code = error_code::INVALID_PARAMS;
+    }
+    error
+}

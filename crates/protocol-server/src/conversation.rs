@@ -1,0 +1,88 @@
+//! What the messages of one client share.
+
+use std::sync::{
+    Arc, Mutex, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use marquetry_protocol_wire::{
+    Revision,
+    types::{ClientCapabilities, Implementation, LogLevel},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ask::session::Questions, in_flight::InFlight, notifier::Listener, principal::Principal,
+    subscriptions::Subscriptions,
+};
+
+/// The messages of one pipe, of one HTTP session, or of all stateless HTTP requests.
+pub(super) struct Conversation {
+    /// Set by `initialize`, once.
+    pub(super) session: OnceLock<SessionFacts>,
+    pub(super) id: Option<Arc<str>>,
+    /// Whose it is, where somebody looks.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) principal: Option<Arc<Principal>>,
+    pub(super) number: ConversationId,
+    pub(super) in_flight: Arc<InFlight>,
+    /// What we ask the client.
+    pub(super) questions: Arc<Questions>,
+    /// The least important log messages that the client wants; all from `info` on until it says so.
+    pub(super) log_level: Mutex<LogLevel>,
+    /// Cancelled when the conversation ends, so that what would go on for ever does not.
+    pub(super) ending: CancellationToken,
+}
+
+/// Tells the clients of a server apart: one pipe, one HTTP session, or one stateless HTTP request, which may be anybody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConversationId(u64);
+
+impl ConversationId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What `initialize` settles.
+pub(super) struct SessionFacts {
+    pub(super) revision: Revision,
+    pub(super) client: Implementation,
+    pub(super) capabilities: ClientCapabilities,
+    /// The announcements that wait for the client.
+    pub(super) listener: Arc<Listener>,
+    pub(super) subscriptions: Arc<Subscriptions>,
+}
+
+impl Conversation {
+    pub(super) fn new(id: Option<Arc<str>>, max_in_flight: usize) -> Self {
+        let in_flight = Arc::new(InFlight::new(max_in_flight));
+        Self {
+            session: OnceLock::new(),
+            id,
+            principal: None,
+            number: ConversationId::next(),
+            in_flight,
+            questions: Arc::default(),
+            log_level: Mutex::new(LogLevel::Info),
+            ending: CancellationToken::new(),
+        }
+    }
+}
+
+impl Conversation {
+    /// The same, which belongs to somebody.
+    #[cfg(feature = "http")]
+    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    /// Ends the conversation: what is in flight is cancelled, what waits for the client waits no more.
+    pub(super) fn end(&self) {
+        self.ending.cancel();
+        self.in_flight.cancel_all();
+        self.questions.give_up();
+    }
+}

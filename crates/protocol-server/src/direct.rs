@@ -1,0 +1,206 @@
+//! Requests that come by no transport of the protocol: by a facade of the program's own, for example.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use jsonrpsee::{Extensions, types::Params};
+use marquetry_protocol_wire::{
+    Era, RequestId, Revision, RpcError, members::Members, types::ClientCapabilities,
+};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Peer, Principal, Reply, RequestContext, Server,
+    call::{cut_off, no_room, respond},
+    context::Parts,
+    conversation::Conversation,
+    fair::{Place, ReturnablePlace},
+    notifier::{Filter, Listener},
+    outgoing::{Outgoing, counted, nowhere},
+    table::Found,
+};
+
+/// A request from outside of the protocol's transports, for example a REST facade. It is in flight until this is dropped, or until the answer that
+/// [`Self::answer`] counts has left.
+pub struct DirectCall {
+    server: Server,
+    peer: Peer,
+    place: Arc<ReturnablePlace>,
+}
+
+impl Server {
+    /// Takes in a request of `peer` that came by no transport of the protocol. It counts among the requests in flight of
+    /// its caller, and waits for a place there as others do.
+    ///
+    /// # Errors
+    /// When there was no place in [`Limits::queue_time`](super::Limits::queue_time).
+    pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
+        let place = ReturnablePlace::new(Some(self.place(&peer.caller).await?));
+        Ok(DirectCall { server: self.clone(), peer, place })
+    }
+
+    /// Watches the resource `uri` for `peer`, as one that is subscribed to it. It counts among the clients of its caller
+    /// that listen for announcements.
+    ///
+    /// # Errors
+    /// When too many clients listen; otherwise as [`Handler::subscribe`](super::Handler::subscribe) has them.
+    pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
+        let place = self.shared.shares.listening.enter(&peer.caller, 1).await;
+        let place = place.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
+        let subscriptions = self.subscriptions(1);
+        let time_left = peer.principal.as_deref().and_then(Principal::time_left);
+        let end = time_left.and_then(|left| Instant::now().checked_add(left));
+        let conversation = self.alone(&peer);
+        let cx =
+            self.direct_context(&peer, &conversation, "resources/subscribe", None, Weak::new());
+        // It listens before it is subscribed, so that no change is missed in between.
+        let listener = self.notifier().listen(Filter::Listen {
+            id: RequestId::from(0_u64),
+            methods: Vec::new(),
+            subscriptions: subscriptions.clone(),
+        });
+        subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
+        Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
+    }
+
+    /// A conversation of one request.
+    fn alone(&self, peer: &Peer) -> Arc<Conversation> {
+        let conversation = Conversation::new(None, self.limits().max_in_flight);
+        let principal = peer.principal.clone();
+        Arc::new(Conversation { session: OnceLock::new(), principal, ..conversation })
+    }
+
+    fn direct_context(
+        &self,
+        peer: &Peer,
+        conversation: &Arc<Conversation>,
+        method: &'static str,
+        params: Option<&RawValue>,
+        place: Weak<ReturnablePlace>,
+    ) -> RequestContext {
+        let parts = Parts {
+            id: RequestId::from(0_u64),
+            method,
+            params: params.map(|params| Members::of(Some(params)).to_owned()),
+            revision: Revision::LATEST_SESSION,
+            client: None,
+            capabilities: ClientCapabilities::default(),
+            progress_token: None,
+            log_level: None,
+            principal: peer.principal.clone(),
+            caller: peer.caller.clone(),
+            place,
+            // Nothing is sent before the answer, which `DirectCall::answer` counts.
+            sending: None,
+            conversation: conversation.clone(),
+            rounds: None,
+            question_timeout: self.shared.limits.question_timeout,
+            tasks: None,
+        };
+        RequestContext::new(parts, nowhere(), CancellationToken::new())
+    }
+}
+
+impl DirectCall {
+    /// Answers the request as a client of [`Revision::LATEST_SESSION`] is answered that offers nothing: the server asks it
+    /// nothing, and tells it nothing before the answer. Each request stands for itself; `initialize` begins no session.
+    ///
+    /// Dropping the future cancels the request. How large requests are is the caller's to bound.
+    ///
+    /// # Errors
+    /// As the method has them; "method not found" if there is none; an error when a shutdown no longer waits for it.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<Reply, RpcError> {
+        let Self { server, peer, place } = self;
+        let Found { name, callback, is_extension } = server
+            .shared
+            .tables
+            .find(Era::Session, method)
+            .ok_or_else(|| RpcError::method_not_found(method))?;
+        let conversation = server.alone(peer);
+        let cx = server.direct_context(peer, &conversation, name, params, Arc::downgrade(place));
+        let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
+        let mut extensions = Extensions::new();
+        extensions.insert(server.clone());
+        extensions.insert(conversation);
+        extensions.insert(cx);
+        let work = AssertUnwindSafe(respond(callback.clone(), params, extensions)).catch_unwind();
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome
+                .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked")))),
+            () = peer.cut.cancelled() => Err(cut_off()),
+        };
+        outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
+    }
+
+    /// The bytes of the answer, counted among those that wait to be sent. The request stays in flight, and the bytes stay
+    /// counted, until the last part of them is dropped.
+    ///
+    /// # Errors
+    /// When there is no room for so many bytes.
+    pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
+        let Self { server, peer, place } = self;
+        let sending = &server.shared.shares.sending;
+        match Outgoing::result(bytes).charge(sending, &peer.caller).await {
+            Ok(Outgoing { bytes, mut charged, .. }) => {
+                charged.extend(place.take());
+                Ok(counted(bytes, charged))
+            }
+            Err(full) => {
+                tracing::warn!(%full, "an answer was dropped: clients read too slowly");
+                Err(no_room(&full))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for DirectCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectCall").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// The changes of one resource; see [`Server::watch`]. Dropping it ends the subscription.
+pub struct Watch {
+    listener: Arc<Listener>,
+    /// When the watcher's token expires.
+    end: Option<Instant>,
+    shutdown: CancellationToken,
+    /// Its place among the clients that listen.
+    _place: Place,
+}
+
+impl Watch {
+    /// Waits until the resource has changed. Returns false when the server stops or the watcher's token expires. Changes
+    /// between two calls count as one. Cancel safe.
+    pub async fn changed(&self) -> bool {
+        let end = async {
+            match self.end {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = end => false,
+            _ = self.listener.next() => true,
+            () = self.shutdown.cancelled() => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
+}

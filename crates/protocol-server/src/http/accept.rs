@@ -1,0 +1,475 @@
+//! Connections: accepted within limits, served with HTTP/1.1 or HTTP/2, closed in good order.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request as HttpRequest, Response as HttpResponse, Version, header};
+use http_body::Body;
+use hyper::{
+    body::Incoming,
+    rt::Executor,
+    server::conn::{http1, http2},
+    service::{Service, service_fn},
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{Instant, MissedTickBehavior},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    HttpEndpoint, ResponseBody,
+    client_stream::{ClientStream, Pace},
+    connection::{Connection, ConnectionInfo, Connections},
+    paced_body::PacedBody,
+    request_body::RequestBody,
+};
+
+/// How connections are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// Connections open at a time: 1,024. One more closes the longest silent one of the address that has the most silent
+    /// ones; when all are busy, it is answered with 503.
+    pub max_connections: usize,
+    /// Connections of one address, or of one /64 network, open at a time: 256. One more closes the longest silent one of
+    /// the same address. Addresses of this machine are bounded by the total alone.
+    pub max_connections_per_address: usize,
+    /// A client must have sent a request's head within this time: 30 s. An idle connection closes after it, too.
+    pub head_timeout: Duration,
+    /// A connection closes when its client reads nothing of what it is sent for this time: 60 s.
+    pub write_timeout: Duration,
+    /// It also closes when, over that time, its client reads fewer bytes a second than these: 4,096.
+    pub min_bytes_per_second: u64,
+    /// After a stop was asked for, requests may finish within this time: 5 s. Then each call in flight gets an error for its
+    /// answer, and connections close a second later.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 1_024,
+            max_connections_per_address: 256,
+            head_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            min_bytes_per_second: 4_096,
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How long answers of calls that were cut at a shutdown may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have finished or their grace is
+/// over. The listener closes when `stop` is cancelled, before the requests in flight finish.
+///
+/// Speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). Requests have a [`ConnectionInfo`]
+/// among their extensions.
+///
+/// Small answers are sent at once (`TCP_NODELAY`): with Nagle's algorithm a stream of events takes 40 ms a step.
+///
+/// # Errors
+/// When the listener itself fails; errors of one connection end that connection.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    service: S,
+    options: ServeOptions,
+    stop: CancellationToken,
+) -> io::Result<()>
+where
+    S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let open =
+        Arc::new(Connections::new(options.max_connections, options.max_connections_per_address));
+    let tasks = TaskTracker::new();
+    let (cut, kill) = (CancellationToken::new(), CancellationToken::new());
+    let ended = loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener) => accepted,
+            () = stop.cancelled() => break Ok(()),
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => break Err(error),
+        };
+        _ = stream.set_nodelay(true);
+        let connection = match open.admit(address, &cut) {
+            Ok(connection) => connection,
+            Err(full) => {
+                tracing::warn!(%address, %full, "a connection was refused");
+                refuse(&stream);
+                continue;
+            }
+        };
+        let served = Served {
+            service: service.clone(),
+            options: options.clone(),
+            connection: connection.clone(),
+            stop: stop.clone(),
+            streams: Streams { tasks: tasks.clone(), kill: connection.kill.clone() },
+        };
+        let (open, kill) = (open.clone(), kill.clone());
+        tasks.spawn(async move {
+            let _leave = Leave { open: &open, connection: &connection };
+            let ended = tokio::select! {
+                ended = served.run(stream) => ended,
+                () = connection.kill.cancelled() => return,
+                () = kill.cancelled() => return,
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+    };
+    // The port closes first: a server that is stopping would not answer new connections.
+    drop(listener);
+    tasks.close();
+    if tokio::time::timeout(options.shutdown_grace, tasks.wait()).await.is_err() {
+        cut.cancel();
+        if tokio::time::timeout(LAST_WORDS, tasks.wait()).await.is_err() {
+            kill.cancel();
+            tasks.wait().await;
+        }
+    }
+    ended
+}
+
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return Ok(accepted),
+            // The client went away while it waited: its loss alone.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                ) => {}
+            // Out of file descriptors or memory: connections that end will make room.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection; trying again");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Tells a client that there is no room, if that can be written at once.
+fn refuse(stream: &TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n\
+        content-length: 0\r\n\r\n";
+    _ = stream.try_write(ANSWER);
+}
+
+/// Takes a connection out of those that are open, however it ends.
+struct Leave<'a> {
+    open: &'a Connections,
+    connection: &'a Connection,
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.open.leave(self.connection);
+    }
+}
+
+/// One connection, as it is served.
+struct Served<S> {
+    service: S,
+    options: ServeOptions,
+    connection: Arc<Connection>,
+    stop: CancellationToken,
+    streams: Streams,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl<S, B> Served<S>
+where
+    S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Failure>,
+{
+    async fn run(self, stream: TcpStream) -> Result<(), Failure> {
+        let begins_with_http2 = tokio::select! {
+            begins = tokio::time::timeout(self.options.head_timeout, begins_with_http2(&stream)) => {
+                begins.map_err(|_| "the client sent no request")??
+            }
+            () = self.stop.cancelled() => return Ok(()),
+        };
+        let pace = Pace {
+            timeout: self.options.write_timeout,
+            bytes_per_second: self.options.min_bytes_per_second,
+        };
+        let stream = ClientStream::new(stream, pace);
+        if begins_with_http2 {
+            return self.run_http2(TokioIo::new(stream)).await;
+        }
+        let stream = stream.answering_to_the_end(self.connection.clone());
+        self.run_http1(TokioIo::new(stream)).await
+    }
+
+    async fn run_http1(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
+        let Self { service, options, connection, stop, .. } = self;
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(options.head_timeout)
+            .serve_connection(stream, answering(service, connection));
+        let mut serving = pin!(serving);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => return Ok(ended?),
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    async fn run_http2(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
+        /// Requests of one connection at a time; the rest of a client's waits for it.
+        const MOST_STREAMS: u32 = 100;
+        /// What is kept of one answer that the client does not take, in bytes.
+        const MOST_KEPT: usize = 64 << 10;
+        let Self { service, options, connection, stop, streams } = self;
+        let serving = http2::Builder::new(streams)
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MOST_STREAMS)
+            .max_send_buf_size(MOST_KEPT)
+            // Finds out that a client is gone.
+            .keep_alive_interval(options.head_timeout)
+            .keep_alive_timeout(options.head_timeout)
+            .serve_connection(stream, answering(service, connection.clone()));
+        let mut serving = pin!(serving);
+        let mut watch = Watch::new(&options, connection);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => return Ok(ended?),
+                verdict = watch.next() => match verdict {
+                    Verdict::TooSlow => return Err("the client reads too slowly".into()),
+                    Verdict::Idle if !stopping => {
+                        stopping = true;
+                        serving.as_mut().graceful_shutdown();
+                    }
+                    Verdict::Idle => return Ok(()),
+                },
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// Whether the client begins with the preface of HTTP/2, which no request of HTTP/1.1 begins with.
+///
+/// `hyper_util::server::conn::auto` tells this, too, after the stream was given away. But the two revisions are watched in
+/// different ways: the socket of HTTP/1.1 ends the connection when its client is slow, that of HTTP/2 must not.
+async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const PAUSE: Duration = Duration::from_millis(10);
+    let mut start = [0; PREFACE.len()];
+    loop {
+        let seen = stream.peek(&mut start).await?;
+        if seen == 0 || !PREFACE.starts_with(&start[..seen]) {
+            return Ok(false);
+        }
+        if seen == PREFACE.len() {
+            return Ok(true);
+        }
+        // The part that has come stays readable: only time tells whether there is more.
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The service of one connection: what every request and every answer needs, whoever answers.
+fn answering<S, B>(
+    service: S,
+    connection: Arc<Connection>,
+) -> impl Service<
+    HttpRequest<Incoming>,
+    Response = HttpResponse<PacedBody<B>>,
+    Error = Infallible,
+    Future: Send + 'static,
+>
+where
+    S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+{
+    service_fn(move |mut request: HttpRequest<Incoming>| {
+        let (service, connection) = (service.clone(), connection.clone());
+        let busy = connection.begin();
+        let version = request.version();
+        request.extensions_mut().insert(ConnectionInfo(connection.clone()));
+        let request = request.map(|body| RequestBody::new(body, connection.clone()));
+        async move {
+            let Ok(mut response) = service.call(request).await;
+            if version < Version::HTTP_2 && connection.body_is_open() {
+                // What is left of the body stands before the next request, so there must be none.
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            let paced = (version >= Version::HTTP_2).then_some(connection);
+            Ok(response.map(|body| PacedBody::new(body, busy, paced)))
+        }
+    })
+}
+
+/// Runs the streams of HTTP/2 connections, which end with their connection.
+#[derive(Clone)]
+struct Streams {
+    tasks: TaskTracker,
+    kill: CancellationToken,
+}
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let kill = self.kill.clone();
+        self.tasks.spawn(async move {
+            kill.run_until_cancelled(stream).await;
+        });
+    }
+}
+
+/// Watches an HTTP/2 connection, whose answers wait for the client's leave and not for its socket.
+struct Watch {
+    ticks: tokio::time::Interval,
+    connection: Arc<Connection>,
+    idle: Duration,
+    pace: Pace,
+    since: Instant,
+    sent: u64,
+}
+
+enum Verdict {
+    TooSlow,
+    Idle,
+}
+
+impl Watch {
+    fn new(options: &ServeOptions, connection: Arc<Connection>) -> Self {
+        let pace =
+            Pace { timeout: options.write_timeout, bytes_per_second: options.min_bytes_per_second };
+        let period = (pace.timeout.min(options.head_timeout) / 4).max(Duration::from_millis(10));
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let sent = connection.sent();
+        Self { ticks, connection, idle: options.head_timeout, pace, since: Instant::now(), sent }
+    }
+
+    /// Completes when the connection is to end. Safe to drop half-way.
+    async fn next(&mut self) -> Verdict {
+        loop {
+            self.ticks.tick().await;
+            if self.connection.silence().is_some_and(|silence| silence >= self.idle) {
+                return Verdict::Idle;
+            }
+            let (now, sent) = (Instant::now(), self.connection.sent());
+            let time = now.duration_since(self.since);
+            if self.connection.is_backlogged() && time < self.pace.timeout {
+                continue;
+            }
+            let taken = (sent - self.sent) as f64;
+            let wanted = time.as_secs_f64() * self.pace.bytes_per_second as f64;
+            if self.connection.is_backlogged() && taken < wanted.max(1.0) {
+                return Verdict::TooSlow;
+            }
+            (self.since, self.sent) = (now, sent);
+        }
+    }
+}
+
+impl<B> Service<HttpRequest<B>> for HttpEndpoint
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Failure>,
+{
+    type Response = HttpResponse<ResponseBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: HttpRequest<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.handle(request).await) })
+    }
+}
+
+type Answering =
+    Pin<Box<dyn Future<Output = Result<HttpResponse<ResponseBody>, Infallible>> + Send>>;
+
+/// For routers such as axum's: `Router::new().route_service("/mcp", endpoint)`.
+impl<B> tower_service::Service<HttpRequest<B>> for HttpEndpoint
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Failure>,
+{
+    type Response = HttpResponse<ResponseBody>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        Service::call(&*self, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::{Handler, Server, ServerDescription, http::HttpOptions};
+
+    struct Nothing;
+
+    impl Handler for Nothing {
+        fn describe(&self) -> ServerDescription {
+            ServerDescription::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn routers_take_an_endpoint_for_a_service() {
+        let mut endpoint = HttpEndpoint::new(Server::new(Nothing), HttpOptions::default());
+        let request = HttpRequest::get("/mcp").header("host", "localhost");
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        let response = Service::call(&mut endpoint, request).await.unwrap();
+        assert_eq!(response.status(), http::StatusCode::NOT_ACCEPTABLE);
+    }
+}

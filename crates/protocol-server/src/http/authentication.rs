@@ -1,0 +1,72 @@
+//! Authentication of HTTP requests.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use marquetry_protocol_wire::auth::Challenge;
+
+use super::response::{Response, refused};
+use crate::Principal;
+
+/// Authenticates HTTP requests.
+///
+/// `ResourceServer` of the crate `marquetry-oauth` is one.
+#[async_trait]
+pub trait Authenticator: Send + Sync + 'static {
+    /// Returns the sender of the request with these headers.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial>;
+}
+
+/// The refusal of a request that is not authorized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    /// 401 (not authenticated), 403 (not allowed) or 503 (cannot be decided now).
+    pub status: StatusCode,
+    /// The challenge: which token the request needs.
+    pub challenge: Challenge,
+    /// The reason in words.
+    pub message: String,
+}
+
+impl Denial {
+    /// The `WWW-Authenticate` header to send along.
+    #[must_use]
+    pub fn www_authenticate(&self) -> HeaderValue {
+        HeaderValue::from_str(&self.challenge.to_string())
+            .unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
+    }
+
+    pub(super) fn response(&self) -> Response {
+        let mut response = refused(self.status, &self.message);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, self.www_authenticate());
+        response
+    }
+}
+
+/// Shows no fields: they may be secrets.
+impl fmt::Debug for dyn Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authenticator")
+    }
+}
+
+/// Authenticates a request. Returns `None` without an authenticator.
+pub(super) async fn principal(
+    authenticator: Option<&Arc<dyn Authenticator>>,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Principal>>, Box<Response>> {
+    match authenticator {
+        None => Ok(None),
+        Some(authenticator) => match authenticator.authenticate(headers).await {
+            Ok(principal) => Ok(Some(principal)),
+            Err(denial) => {
+                tracing::debug!(status = denial.status.as_u16(), denial.message, "denied");
+                Err(Box::new(denial.response()))
+            }
+        },
+    }
+}

@@ -1,0 +1,323 @@
+//! What is known of the connections that are open, and which of them makes room for another.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::task::AtomicWaker;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Caller,
+    fair::{FairBounds, FairLimiter, Full, Place},
+};
+
+/// The connections that are open. A new one always finds room as long as another is silent: clients that connect and send
+/// nothing must not keep out those that do.
+pub(super) struct Connections {
+    places: FairLimiter,
+    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    next: AtomicU64,
+    started: Instant,
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    number: u64,
+    address: SocketAddr,
+    caller: Caller,
+    place: Mutex<Option<Place>>,
+    started: Instant,
+    /// Requests whose body has arrived and whose answer has not left. Without any the connection is silent. For a moment
+    /// there may be fewer than none: an answer may leave before its request's body is dropped.
+    busy: AtomicIsize,
+    /// Since when it is silent, in milliseconds after `started`.
+    silent_since: AtomicU64,
+    /// Waits for the connection to become silent.
+    waits_for_silence: AtomicWaker,
+    /// Whether a request's body has not been read to its end.
+    body_open: AtomicBool,
+    /// Bytes of answers that were handed to the transport; for HTTP/2.
+    sent: AtomicU64,
+    /// Answers of which something waits for the client to take it; for HTTP/2.
+    backlogged: AtomicUsize,
+    /// Cancelled when the connection is to close at once.
+    pub(super) kill: CancellationToken,
+    /// Cancelled when the client has shut down its writing side, or is gone: that looks alike.
+    pub(super) half_closed: CancellationToken,
+    /// Cancelled when a shutdown no longer waits for calls.
+    pub(super) cut: CancellationToken,
+}
+
+/// The connection that a request came by, as [`serve`](super::serve) leaves it in the request's extensions.
+#[derive(Clone, Debug)]
+pub struct ConnectionInfo(pub(super) Arc<Connection>);
+
+impl ConnectionInfo {
+    /// The client's address: that of a proxy, when one stands before the server.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+}
+
+impl Connections {
+    pub(super) fn new(most: usize, most_per_address: usize) -> Self {
+        let bounds = FairBounds {
+            what: "connections are open",
+            total_setting: "max_connections",
+            per_caller_setting: "max_connections_per_address",
+            total: most,
+            per_caller: most_per_address,
+            queued: 0,
+            wait: Duration::ZERO,
+        };
+        Self {
+            places: FairLimiter::new(bounds),
+            open: Mutex::default(),
+            next: AtomicU64::new(0),
+            started: Instant::now(),
+        }
+    }
+
+    /// Admits a connection. Where there is no room, a silent one is closed: the longest silent of the same address when
+    /// that has too many, otherwise of the address with the most silent ones.
+    ///
+    /// # Errors
+    /// When no connection is silent that could make room.
+    pub(super) fn admit(
+        &self,
+        address: SocketAddr,
+        cut: &CancellationToken,
+    ) -> Result<Arc<Connection>, Full> {
+        let caller = Caller::address(address.ip());
+        let mut open = self.open();
+        let place = loop {
+            match self.places.try_enter(&caller, 1) {
+                Ok(place) => break place,
+                Err(full) => {
+                    let same_address = matches!(full, Full::Caller { .. });
+                    let victim = victim(&open, same_address.then_some(&caller)).ok_or(full)?;
+                    if let Some(victim) = open.remove(&victim) {
+                        victim.close();
+                    }
+                }
+            }
+        };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let connection = Arc::new(Connection {
+            number,
+            address,
+            caller,
+            place: Mutex::new(Some(place)),
+            started: self.started,
+            busy: AtomicIsize::new(0),
+            silent_since: AtomicU64::new(millis(self.started.elapsed())),
+            waits_for_silence: AtomicWaker::new(),
+            body_open: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            backlogged: AtomicUsize::new(0),
+            kill: CancellationToken::new(),
+            half_closed: CancellationToken::new(),
+            cut: cut.clone(),
+        });
+        open.insert(number, connection.clone());
+        Ok(connection)
+    }
+
+    /// A connection has ended.
+    pub(super) fn leave(&self, connection: &Connection) {
+        self.open().remove(&connection.number);
+        connection.close();
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The longest silent connection of `of`, otherwise of the address with the most silent ones; of several such addresses, the
+/// longest silent of all.
+fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
+    let silent = || open.values().filter(|connection| connection.is_silent());
+    let caller = match of {
+        Some(caller) => caller,
+        None => {
+            let mut counts = HashMap::<&Caller, (usize, Reverse<u64>)>::new();
+            for connection in silent() {
+                let since = Reverse(connection.silent_since.load(Ordering::Relaxed));
+                let (count, longest) = counts.entry(&connection.caller).or_insert((0, since));
+                *count += 1;
+                *longest = since.max(*longest);
+            }
+            counts.into_iter().max_by_key(|(_, count)| *count)?.0
+        }
+    };
+    let own = silent().filter(|connection| connection.caller == *caller);
+    let longest = own.min_by_key(|it| (it.silent_since.load(Ordering::Relaxed), it.number))?;
+    Some(longest.number)
+}
+
+impl Connection {
+    /// A request has come, whose answer is sent as long as the guard is held.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy { connection: self.clone() }
+    }
+
+    fn become_silent(&self) {
+        self.silent_since.store(millis(self.started.elapsed()), Ordering::Relaxed);
+        self.busy.fetch_sub(1, Ordering::AcqRel);
+        self.waits_for_silence.wake();
+    }
+
+    /// A request's body is waited for: a client that does not send it is as silent as one without a request.
+    pub(super) fn waits_for_body(self: &Arc<Self>) -> BodyWait {
+        self.become_silent();
+        BodyWait { connection: self.clone() }
+    }
+
+    /// Completes when the connection is silent.
+    pub(super) fn poll_silent(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.waits_for_silence.register(cx.waker());
+        if self.is_silent() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.busy.load(Ordering::Acquire) <= 0
+    }
+
+    /// For how long it has been silent.
+    pub(super) fn silence(&self) -> Option<Duration> {
+        let since = Duration::from_millis(self.silent_since.load(Ordering::Relaxed));
+        self.is_silent().then(|| self.started.elapsed().saturating_sub(since))
+    }
+
+    pub(super) fn body_is_open(&self) -> bool {
+        self.body_open.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_body_open(&self, open: bool) {
+        self.body_open.store(open, Ordering::Relaxed);
+    }
+
+    /// Something of an answer waits for the client, as long as the guard is held.
+    pub(super) fn backlog(self: &Arc<Self>) -> Backlog {
+        self.backlogged.fetch_add(1, Ordering::Relaxed);
+        Backlog { connection: self.clone() }
+    }
+
+    pub(super) fn is_backlogged(&self) -> bool {
+        self.backlogged.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Closes the connection, whose place is free at once.
+    fn close(&self) {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.kill.cancel();
+    }
+}
+
+/// See [`Connection::begin`].
+pub(super) struct Busy {
+    connection: Arc<Connection>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.connection.become_silent();
+    }
+}
+
+/// See [`Connection::waits_for_body`].
+pub(super) struct BodyWait {
+    connection: Arc<Connection>,
+}
+
+impl Drop for BodyWait {
+    fn drop(&mut self) {
+        self.connection.busy.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// See [`Connection::backlog`].
+pub(super) struct Backlog {
+    connection: Arc<Connection>,
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.connection.backlogged.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_silent_connection_of_the_address_with_the_most_makes_room() {
+        let connections = Connections::new(4, 3);
+        let admit = |address: &str| {
+            let address = SocketAddr::new(address.parse().unwrap(), 1);
+            connections.admit(address, &CancellationToken::new())
+        };
+        let one = admit("192.0.2.1").unwrap();
+        let busy = admit("192.0.2.2").unwrap();
+        let _request = busy.begin();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let silent = [admit("192.0.2.2").unwrap(), admit("192.0.2.2").unwrap()];
+        let new = admit("192.0.2.3").unwrap();
+        let killed = |connection: &Arc<Connection>| connection.kill.is_cancelled();
+        assert_eq!([killed(&one), killed(&busy)], [false, false]);
+        assert_eq!(silent.each_ref().map(killed), [true, false]);
+        // No address has more than another now: the longest silent of all goes.
+        let third = admit("192.0.2.2").unwrap();
+        assert_eq!([killed(&one), killed(&silent[1]), killed(&new)], [true, false, false]);
+        // One address has too many: one of its own goes.
+        let fourth = admit("192.0.2.2").unwrap();
+        assert_eq!([killed(&silent[1]), killed(&third), killed(&new)], [true, false, false]);
+        let requests = [third.begin(), fourth.begin(), new.begin()];
+        assert!(admit("192.0.2.9").is_err(), "everybody is busy");
+        drop(requests);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_silence() {
+        let connections = Connections::new(1, 1);
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let connection = connections.admit(address, &CancellationToken::new()).unwrap();
+        let request = connection.begin();
+        assert!(!connection.is_silent());
+        let wait = connection.waits_for_body();
+        assert!(connection.is_silent());
+        drop(wait);
+        assert!(!connection.is_silent());
+        drop(request);
+        assert!(connection.is_silent());
+        connections.leave(&connection);
+        assert_eq!(connections.places.used(), 0);
+    }
+}

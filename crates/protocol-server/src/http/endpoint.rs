@@ -1,0 +1,804 @@
+//! One endpoint: requests in, answers out.
+
+use std::{
+    sync::{Arc, Once},
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
+use http_body::Body;
+use marquetry_protocol_wire::{
+    Era, Incoming, Message, Request, Revision, RpcError, error_code, members::Members,
+    types::meta_key,
+};
+use serde::Deserialize;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Authenticator,
+    authentication::principal,
+    body::{BodyEnd, ResponseBody},
+    connection::{Connection, ConnectionInfo},
+    guard::HostGuard,
+    receive::{ReceiveError, Received},
+    replay::{Replay, ReplayRoom},
+    response::{RETRY_AFTER, Response, answered, empty, events, not_allowed, refused},
+    sessions::{Session, Sessions},
+    standard_headers,
+};
+use crate::{
+    Caller, HeaderArguments, Principal, Server,
+    call::{poll_once, stateless_revision},
+    conversation::Conversation,
+    fair::Full,
+    outgoing::{Kind, Outgoing, nowhere},
+    peer::Peer,
+    session_places::IdleSessions as _,
+};
+
+/// Options of an HTTP endpoint.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Allowed `Host` and `Origin` values; loopback by default. A missing `Origin` passes.
+    pub guard: HostGuard,
+    /// Authenticates requests; by default none is authenticated.
+    pub authenticator: Option<Arc<dyn Authenticator>>,
+    /// A client must have sent its whole message within this time: 30 s.
+    pub body_timeout: Duration,
+    /// An answer that is not there after this time becomes a stream of events, so that the connection does not look
+    /// dead: 5 s.
+    pub stream_after: Duration,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            guard: HostGuard::loopback(),
+            authenticator: None,
+            body_timeout: Duration::from_secs(30),
+            stream_after: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A server's endpoint for Streamable HTTP, cheap to clone. It answers at whatever path it is mounted.
+#[derive(Clone)]
+pub struct HttpEndpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    options: HttpOptions,
+    sessions: Arc<Sessions>,
+    replay: Arc<ReplayRoom>,
+    /// Ends what is over its time; started with the first session.
+    sweeps: Once,
+    /// Cancelled by [`HttpEndpoint::close`].
+    closed: CancellationToken,
+}
+
+/// The sender of a request and its connection.
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    /// Where it was served by [`serve`](super::serve).
+    pub(super) connection: Option<Arc<Connection>>,
+}
+
+impl Client {
+    pub(super) fn new(
+        principal: Option<Arc<Principal>>,
+        connection: Option<Arc<Connection>>,
+    ) -> Self {
+        Self { peer: Peer::of_connection(principal, connection.as_ref()), connection }
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.peer.principal.as_deref()
+    }
+}
+
+impl Peer {
+    /// The sender of an HTTP request with these extensions: its address is known if [`serve`](super::serve) took it.
+    #[must_use]
+    pub fn over_http(principal: Option<Arc<Principal>>, extensions: &http::Extensions) -> Self {
+        Self::of_connection(principal, connection_of(extensions).as_ref())
+    }
+
+    fn of_connection(
+        principal: Option<Arc<Principal>>,
+        connection: Option<&Arc<Connection>>,
+    ) -> Self {
+        let address = connection.map(|it| ConnectionInfo(it.clone()).address().ip());
+        let cut = connection.map(|it| it.cut.clone()).unwrap_or_default();
+        Self { cut, ..Self::new(principal, address) }
+    }
+}
+
+/// The connection of a request that was served by [`serve`](super::serve).
+pub(super) fn connection_of(extensions: &http::Extensions) -> Option<Arc<Connection>> {
+    extensions.get::<ConnectionInfo>().map(|info| info.0.clone())
+}
+
+const SESSION_ID: &str = "mcp-session-id";
+const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+
+impl HttpEndpoint {
+    /// The endpoint of `server`.
+    #[must_use]
+    pub fn new(server: Server, options: HttpOptions) -> Self {
+        let limits = server.limits();
+        let places = server.shared.shares.sessions.clone();
+        let sessions = Sessions::new(places, limits.session_idle);
+        let replay = ReplayRoom::new(limits);
+        Self {
+            inner: Arc::new(Inner {
+                server,
+                options,
+                sessions,
+                replay,
+                sweeps: Once::new(),
+                closed: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Ends every session and stream; what is in flight is cancelled. Requests that come later are answered with 503.
+    pub fn close(&self) {
+        self.inner.closed.cancel();
+        self.inner.sessions.end_all();
+    }
+
+    /// Answers one HTTP request.
+    pub async fn handle<B>(&self, request: HttpRequest<B>) -> Response
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
+            return refused(StatusCode::FORBIDDEN, refusal);
+        }
+        if self.inner.closed.is_cancelled() {
+            return closed();
+        }
+        let authenticator = self.inner.options.authenticator.as_ref();
+        let principal = match principal(authenticator, request.headers()).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
+        let client = Client::new(principal, connection_of(request.extensions()));
+        match *request.method() {
+            Method::POST => self.post(client, request).await,
+            Method::GET => self.get(&client, request.headers()),
+            Method::DELETE => self.delete(client.principal(), request.headers()),
+            _ => not_allowed("GET, POST, DELETE"),
+        }
+    }
+
+    async fn post<B>(&self, client: Client, request: HttpRequest<B>) -> Response
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let headers = &head.headers;
+        if !is_json(headers) {
+            return refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "content-type must be application/json",
+            );
+        }
+        let accepts = Accepts::of(headers);
+        if !accepts.json && !accepts.events {
+            return refused(
+                StatusCode::NOT_ACCEPTABLE,
+                "accept must name application/json and text/event-stream",
+            );
+        }
+        let Inner { server, options, .. } = &*self.inner;
+        let received = match read_body(body, server, options, &client.peer).await {
+            Ok(received) => received,
+            Err(response) => return *response,
+        };
+        match Incoming::parse(received.bytes(), self.inner.server.limits().max_nesting) {
+            Ok(Incoming::Message(Message::Request(request))) => {
+                self.request(&client, headers, &request, accepts).await
+            }
+            Ok(Incoming::Message(Message::Notification(_))) if names_stateless_version(headers) => {
+                // Cancellation is the end of the connection here, and no other notification is known.
+                empty(StatusCode::ACCEPTED)
+            }
+            Ok(incoming) => match self.session(client.principal(), headers) {
+                Ok(session) => self.without_answer(&session, &client, incoming, accepts).await,
+                Err((status, why)) => refused(status, why),
+            },
+            Err(error) => answered(
+                StatusCode::BAD_REQUEST,
+                Outgoing::error(error.id.as_ref(), &error.error).bytes,
+            ),
+        }
+    }
+
+    async fn request(
+        &self,
+        client: &Client,
+        headers: &HeaderMap,
+        request: &Request<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let members = Members::of(request.params);
+        match version_in_meta(&members) {
+            Some(version) => {
+                self.stateless(client, headers, request, &members, &version, accepts).await
+            }
+            None if names_stateless_version(headers) => {
+                let error = RpcError::invalid_params(format!(
+                    "_meta lacks '{}'",
+                    meta_key::PROTOCOL_VERSION
+                ));
+                answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
+            }
+            None if request.method == "initialize" => {
+                self.initialize(client, request, &members).await
+            }
+            None => match self.session(client.principal(), headers) {
+                Ok(session) => self.in_session(&session, client, request, &members, accepts).await,
+                Err((status, why)) => refused(status, why),
+            },
+        }
+    }
+
+    /// Handles messages of a session that are not requests: notifications, answers to questions, batches.
+    async fn without_answer(
+        &self,
+        session: &Session,
+        client: &Client,
+        incoming: Incoming<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let conversation = &session.conversation;
+        let messages = match incoming {
+            Incoming::Batch(messages) => messages,
+            Incoming::Message(message) => {
+                match message {
+                    Message::Notification(notification) => {
+                        self.inner.server.notified(conversation, &notification)
+                    }
+                    Message::Response(response) => conversation.questions.answered(response),
+                    // Seen to before.
+                    Message::Request(_) => {}
+                }
+                return empty(StatusCode::ACCEPTED);
+            }
+        };
+        match self.inner.server.accept_batch(conversation, &client.peer, messages) {
+            Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
+            Ok(batch) => {
+                let held = conversation.clone();
+                let work = move |before| async move { (batch.run(before).await, held).0 };
+                let kept = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
+            }
+            Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
+        }
+    }
+
+    async fn stateless(
+        &self,
+        client: &Client,
+        headers: &HeaderMap,
+        request: &Request<'_>,
+        members: &Members<'_>,
+        version: &str,
+        accepts: Accepts,
+    ) -> Response {
+        let bad = |error: &RpcError| {
+            answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
+        };
+        let headers_agree = standard_headers::check(headers, request, members, version)
+            .and_then(|()| stateless_revision(version))
+            .and_then(|_| called_tool(request, members));
+        let tool = match headers_agree {
+            Ok(tool) => tool,
+            Err(error) => return bad(&error),
+        };
+        if let Some(tool) = tool {
+            let marks = match self.header_arguments(&tool, &client.peer.caller).await {
+                Ok(marks) => marks,
+                Err(full) => return overloaded(request, &full),
+            };
+            let checked = marks.map(|it| standard_headers::check_params(headers, members, &it));
+            if let Some(Err(error)) = checked {
+                return bad(&error);
+            }
+        }
+        let listens = request.method == "subscriptions/listen";
+        if listens && !accepts.events {
+            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
+        }
+        let shares = &self.inner.server.shared.shares;
+        let places = if listens { &shares.listening } else { &shares.calls };
+        let place = match places.enter(&client.peer.caller, 1).await {
+            Ok(place) => place,
+            Err(full) => return overloaded(request, &full),
+        };
+        // Ids are unique to a client, and here every request may be another's: each is a conversation of its own.
+        let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
+        let conversation = Arc::new(conversation);
+        let accepted =
+            self.inner.server.accept(&conversation, &client.peer, request, members, Some(place));
+        match accepted {
+            Ok(call) => {
+                // The end of the connection is the cancellation of its request.
+                let time_left =
+                    client.principal().filter(|_| listens).and_then(Principal::time_left);
+                let kept = Kept::Cancelled { on_drop: call.cancellation().drop_guard(), time_left };
+                let work = move |before| call.run(before);
+                self.run(work, client, accepts, stateless_status, kept).await
+            }
+            Err(refused) => answered(refused_status(refused.kind), refused.bytes),
+        }
+    }
+
+    /// The arguments of a tool that headers must repeat; waits until the handler knows the tool.
+    async fn header_arguments(
+        &self,
+        tool: &str,
+        caller: &Caller,
+    ) -> Result<Option<Arc<HeaderArguments>>, Full> {
+        let handler = &self.inner.server.shared.handler;
+        if let Some(marks) = handler.header_arguments(tool) {
+            return Ok(Some(marks));
+        }
+        handler.header_arguments_known(tool, caller).await?;
+        Ok(handler.header_arguments(tool))
+    }
+
+    async fn initialize(
+        &self,
+        client: &Client,
+        request: &Request<'_>,
+        members: &Members<'_>,
+    ) -> Response {
+        let Some(id) = session_id() else {
+            return refused(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the system gives no random numbers",
+            );
+        };
+        let limits = self.inner.server.limits();
+        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight);
+        let conversation = Arc::new(conversation.of(client.peer.principal.clone()));
+        let server = &self.inner.server;
+        let caller = &client.peer.caller;
+        let place = match server.shared.shares.calls.enter(caller, 1).await {
+            Ok(place) => place,
+            Err(full) => return overloaded(request, &full),
+        };
+        let accepted = server.accept(&conversation, &client.peer, request, members, Some(place));
+        let call = match accepted {
+            Ok(call) => call,
+            Err(refused) => return answered(StatusCode::OK, refused.bytes),
+        };
+        let Some(answer) = call.run(nowhere()).await else { return empty(StatusCode::ACCEPTED) };
+        if answer.kind != Kind::Answer(None) {
+            return answered(StatusCode::OK, answer.bytes);
+        }
+        let replay = self.inner.replay.replay();
+        let sessions = &self.inner.sessions;
+        if let Err(full) = sessions.insert(id.clone(), conversation, caller.clone(), replay) {
+            return overloaded(request, &full);
+        }
+        self.sweep();
+        // It was closed meanwhile: what was just opened must not stay.
+        if self.inner.closed.is_cancelled() {
+            self.inner.sessions.end_all();
+            return closed();
+        }
+        let mut response = answered(StatusCode::OK, answer.bytes);
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(SESSION_ID, id);
+        }
+        response
+    }
+
+    /// Starts to end what is over its time, as long as the endpoint is there.
+    fn sweep(&self) {
+        self.inner.sweeps.call_once(|| {
+            let limits = self.inner.server.limits();
+            let shortest = limits.session_idle.min(limits.replay_time);
+            let pause = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
+            let (inner, closed) = (Arc::downgrade(&self.inner), self.inner.closed.clone());
+            tokio::spawn(closed.run_until_cancelled_owned(async move {
+                loop {
+                    tokio::time::sleep(pause).await;
+                    let Some(inner) = inner.upgrade() else { return };
+                    inner.sessions.end_expired();
+                    inner.replay.forget_old();
+                }
+            }));
+        });
+    }
+
+    async fn in_session(
+        &self,
+        session: &Session,
+        client: &Client,
+        request: &Request<'_>,
+        members: &Members<'_>,
+        accepts: Accepts,
+    ) -> Response {
+        let conversation = &session.conversation;
+        let place = self.inner.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
+        match self.inner.server.accept(conversation, &client.peer, request, members, place) {
+            Ok(call) => {
+                let held = conversation.clone();
+                let work = move |before| async move { (call.run_in_turn(before).await, held).0 };
+                let kept = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
+            }
+            Err(refused) => answered(StatusCode::OK, refused.bytes),
+        }
+    }
+
+    /// Does some work on a task of its own: in the session era it goes on when its connection breaks.
+    async fn run<F>(
+        &self,
+        work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
+        client: &Client,
+        accepts: Accepts,
+        status: fn(Option<i32>) -> StatusCode,
+        kept: Kept,
+    ) -> Response
+    where
+        F: Future<Output = Option<Outgoing>> + Send + 'static,
+    {
+        let (sender, mut messages) = mpsc::channel(self.inner.server.limits().queue());
+        // To a client that reads no events, what is said before the answer is lost.
+        let mut work = Box::pin(work(if accepts.events { sender.clone() } else { nowhere() }));
+        // Most answers are there at once. They need no task, and no other thread has to wake up for them.
+        match poll_once(work.as_mut()).await {
+            Poll::Ready(Some(answer)) => match messages.try_recv() {
+                Ok(first) => {
+                    // Others of the handler's tasks may have filled the queue again.
+                    if let Err(TrySendError::Full(answer)) = sender.try_send(answer) {
+                        tokio::spawn(async move { sender.send(answer).await });
+                    }
+                    return kept.stream(Some(first), messages, client);
+                }
+                Err(_) if accepts.json => {
+                    let Kind::Answer(error) = answer.kind else { return kept.whole(answer) };
+                    return answered(status(error), answer.into_counted_bytes());
+                }
+                Err(_) => return kept.whole(answer),
+            },
+            Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
+            Poll::Pending => {}
+        }
+        tokio::spawn(self.inner.closed.clone().run_until_cancelled_owned(async move {
+            if let Some(answer) = work.await {
+                _ = sender.send(answer).await;
+            }
+        }));
+        // Only a stream tells whether a client that sends no more still reads.
+        let half_closed = async {
+            match &client.connection {
+                Some(connection) => connection.half_closed.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        let first = tokio::select! {
+            first = messages.recv() => first,
+            () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
+                return kept.stream(None, messages, client);
+            }
+            () = half_closed, if accepts.events => return kept.stream(None, messages, client),
+        };
+        match first {
+            Some(answer @ Outgoing { kind: Kind::Answer(error), .. }) if accepts.json => {
+                answered(status(error), answer.into_counted_bytes())
+            }
+            Some(first) => kept.stream(Some(first), messages, client),
+            None if self.inner.closed.is_cancelled() => closed(),
+            // Cancelled: there is nothing to say, but HTTP wants an answer.
+            None => empty(StatusCode::ACCEPTED),
+        }
+    }
+
+    fn get(&self, client: &Client, headers: &HeaderMap) -> Response {
+        if names_stateless_version(headers) {
+            return not_allowed("POST");
+        }
+        if !Accepts::of(headers).events {
+            return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
+        }
+        let session = match self.session(client.principal(), headers) {
+            Ok(session) => session,
+            Err((status, why)) => return refused(status, why),
+        };
+        if let Some(last) = headers.get("last-event-id") {
+            let last = last.to_str().ok().and_then(|last| last.parse().ok());
+            let most_queued = self.inner.server.limits().queue();
+            return match last.and_then(|last| session.replay.resume(last, most_queued)) {
+                Some(messages) => {
+                    let body = ResponseBody::events(None, messages, BodyEnd::default());
+                    events(body.probing(client.connection.as_ref()))
+                }
+                // Not 404: that would say that the session is gone.
+                None => refused(
+                    StatusCode::BAD_REQUEST,
+                    "what came after that event is no longer known",
+                ),
+            };
+        }
+        let Some(listener) = session.conversation.session.get().map(|facts| facts.listener.clone())
+        else {
+            return refused(StatusCode::BAD_REQUEST, "the session is not initialized");
+        };
+        let (sender, messages) = mpsc::channel(1);
+        let stream_open = session.open_stream();
+        let ending = session.conversation.ending.clone();
+        let shutdown = self.inner.server.shared.shutdown.clone();
+        let replaced = stream_open.clone();
+        let cut = client.peer.cut.clone();
+        tokio::spawn(async move {
+            let forward = async {
+                loop {
+                    // Room first: an announcement taken from the queue must have somewhere to go.
+                    let Ok(room) = sender.reserve().await else { return };
+                    tokio::select! {
+                        message = listener.next() => room.send(Outgoing::notification(message)),
+                        () = sender.closed() => return,
+                    }
+                }
+            };
+            tokio::select! {
+                () = forward => {}
+                () = ending.cancelled() => {}
+                () = shutdown.cancelled() => {}
+                () = replaced.cancelled() => {}
+                () = cut.cancelled() => {}
+            }
+        });
+        let end = BodyEnd { _on_drop: Some(stream_open.drop_guard()), until_answered: false };
+        let body = ResponseBody::events(None, messages, end);
+        let body = body.within(client.principal().and_then(Principal::time_left));
+        events(body.probing(client.connection.as_ref()))
+    }
+
+    fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
+        if names_stateless_version(headers) {
+            return not_allowed("POST");
+        }
+        match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
+            None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
+            Some(id) if self.inner.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
+            Some(_) => refused(StatusCode::NOT_FOUND, "there is no such session"),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn session_of(&self, id: &str) -> Option<Arc<Session>> {
+        self.inner.sessions.get(id, None)
+    }
+
+    #[cfg(test)]
+    pub(super) fn replay_bytes(&self) -> usize {
+        self.inner.replay.bytes()
+    }
+
+    /// The session that the headers name, or the status and the reason of the refusal.
+    fn session(
+        &self,
+        principal: Option<&Principal>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Session>, (StatusCode, &'static str)> {
+        if let Some(version) = headers.get(PROTOCOL_VERSION) {
+            let known = version.to_str().ok().and_then(|version| version.parse::<Revision>().ok());
+            if known.is_none() {
+                return Err((
+                    StatusCode::BAD_REQUEST,
+                    "header 'Mcp-Protocol-Version' names no known revision",
+                ));
+            }
+        }
+        let Some(id) = headers.get(SESSION_ID) else {
+            return Err((StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"));
+        };
+        let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id, principal));
+        session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
+    }
+}
+
+/// The whole message, within the limits of size and time, and its bytes among those that all bodies may take; or the
+/// refusal.
+pub(super) async fn read_body<B>(
+    body: B,
+    server: &Server,
+    options: &HttpOptions,
+    peer: &Peer,
+) -> Result<Received, Box<Response>>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let most = server.limits().max_message_bytes;
+    let error = match server.receive(peer, body, most, options.body_timeout).await {
+        Ok(received) => return Ok(received),
+        Err(error) => error,
+    };
+    Err(Box::new(match error {
+        ReceiveError::TooLong { .. } => {
+            let error = RpcError::limit_exceeded(error.to_string());
+            let mut response =
+                answered(StatusCode::PAYLOAD_TOO_LARGE, Outgoing::error(None, &error).bytes);
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+        ReceiveError::Broken(_) => refused(StatusCode::BAD_REQUEST, error),
+        ReceiveError::Late => refused(StatusCode::REQUEST_TIMEOUT, error),
+        ReceiveError::Full(full) => {
+            let error = RpcError::too_many_requests(full.to_string());
+            let mut response =
+                answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(None, &error).bytes);
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+            response
+        }
+    }))
+}
+
+/// Which forms of answer a client takes.
+#[derive(Clone, Copy)]
+struct Accepts {
+    json: bool,
+    events: bool,
+}
+
+impl Accepts {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepts = Self { json: false, events: false };
+        let mut named = false;
+        for value in headers.get_all(header::ACCEPT) {
+            named = true;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                let range = range.split(';').next().unwrap_or_default().trim();
+                let is = |name: &str| range.eq_ignore_ascii_case(name);
+                if is("*/*") {
+                    return Self { json: true, events: true };
+                }
+                accepts.json |= is("application/json") || is("application/*");
+                accepts.events |= is("text/event-stream") || is("text/*");
+            }
+        }
+        if named { accepts } else { Self { json: true, events: false } }
+    }
+}
+
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let value =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+fn names_stateless_version(headers: &HeaderMap) -> bool {
+    let version = headers.get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
+    version
+        .and_then(|version| version.parse::<Revision>().ok())
+        .is_some_and(|known| known.era() == Era::Stateless)
+}
+
+/// The revision that a request names in its `_meta`; the mark of the stateless era.
+fn version_in_meta(members: &Members<'_>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+        version: Option<String>,
+    }
+    members.read::<Meta>("_meta").ok()??.version
+}
+
+/// A new session id: 128 random bits.
+pub(super) fn session_id() -> Option<Arc<str>> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
+
+/// The stateless era gives some errors a status of their own (2026-07-28, "Streamable HTTP").
+fn stateless_status(error: Option<i32>) -> StatusCode {
+    match error {
+        Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(
+            error_code::HEADER_MISMATCH
+            | error_code::MISSING_CAPABILITY
+            | error_code::UNSUPPORTED_VERSION,
+        ) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// The status of a request that was refused before its method was called.
+fn refused_status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Answer(Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+        Kind::Answer(_) | Kind::Notification | Kind::Close(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// What becomes of a stream whose connection breaks.
+enum Kept {
+    /// Its request is cancelled: the stateless era.
+    Cancelled {
+        on_drop: DropGuard,
+        /// For how long somebody may listen.
+        time_left: Option<Duration>,
+    },
+    /// It goes on, and is kept for a client that comes back: a session.
+    InReplay {
+        replay: Arc<Replay>,
+        /// Whether the stream starts with an event of its own: clients before 2025-11-25 do not expect it.
+        opening: bool,
+    },
+}
+
+fn session_stream(session: &Session) -> Kept {
+    let revision = session.conversation.session.get().map(|facts| facts.revision);
+    let opening = revision.is_some_and(|revision| revision >= Revision::V2025_11_25);
+    Kept::InReplay { replay: session.replay.clone(), opening }
+}
+
+impl Kept {
+    /// The stream of an answer that is already there and has nothing before it.
+    fn whole(self, answer: Outgoing) -> Response {
+        events(match self {
+            Self::Cancelled { .. } => ResponseBody::event(answer, None, false),
+            Self::InReplay { replay, opening } => {
+                ResponseBody::event(answer, Some(&replay.open()), opening)
+            }
+        })
+    }
+
+    fn stream(
+        self,
+        first: Option<Outgoing>,
+        messages: mpsc::Receiver<Outgoing>,
+        client: &Client,
+    ) -> Response {
+        let body = match self {
+            Self::Cancelled { on_drop, time_left } => {
+                let end = BodyEnd { _on_drop: Some(on_drop), until_answered: true };
+                ResponseBody::events(first, messages, end).within(time_left)
+            }
+            Self::InReplay { replay, opening } => {
+                let end = BodyEnd { _on_drop: None, until_answered: true };
+                ResponseBody::events(first, messages, end).logged(replay.open(), opening)
+            }
+        };
+        events(body.probing(client.connection.as_ref()))
+    }
+}
+
+/// The tool that a request calls, if it calls one.
+fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<String>, RpcError> {
+    match &*request.method {
+        "tools/call" => standard_headers::target(request, members),
+        _ => Ok(None),
+    }
+}
+
+/// Refuses a request for load.
+fn overloaded(request: &Request<'_>, full: &Full) -> Response {
+    let error = RpcError::too_many_requests(full.to_string());
+    let json = Outgoing::error(Some(&request.id), &error).bytes;
+    let mut response = answered(StatusCode::SERVICE_UNAVAILABLE, json);
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    response
+}
+
+/// The response of an endpoint that is closed.
+fn closed() -> Response {
+    refused(StatusCode::SERVICE_UNAVAILABLE, "the server is going down")
+}

@@ -1,0 +1,220 @@
+//! Who may talk to a server on loopback: nobody's web page (DNS rebinding).
+
+use http::{HeaderMap, HeaderValue, Request, Version, header};
+
+/// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the user's machine
+/// (2025-11-25, "Transports", "Security Warning").
+#[derive(Clone, Debug, Default)]
+pub struct HostGuard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// Why a request was not let in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The `Host` header is missing or names a host that is not served.
+    #[error("host '{0}' is not served here")]
+    Host(String),
+    /// The `Origin` header names a web page that may not call.
+    #[error("origin '{0}' is not allowed")]
+    Origin(String),
+}
+
+impl HostGuard {
+    /// Allows loopback names (`localhost`, `127.0.0.0/8`, `[::1]`), with any port.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self::default()
+    }
+
+    /// Allows the host names `hosts` (without port, or with the one that must be named) beside loopback.
+    #[must_use]
+    pub fn and_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.hosts.extend(hosts.into_iter().map(|host| host.to_ascii_lowercase()));
+        self
+    }
+
+    /// Allows pages from `origins` (`https://example.com`) beside those on loopback.
+    #[must_use]
+    pub fn and_origins(mut self, origins: impl IntoIterator<Item = String>) -> Self {
+        self.origins.extend(
+            origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()),
+        );
+        self
+    }
+
+    /// Checks a request. Over HTTP/2 the host is what `:authority` says, or `Host` where there is none; the two must not
+    /// differ (RFC 9113, section 8.3.1).
+    ///
+    /// # Errors
+    /// Which header was refused; answer with 403.
+    pub fn check_request<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
+        let Some(authority) = authority else { return self.check(headers) };
+        if headers
+            .get_all(header::HOST)
+            .iter()
+            .any(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()))
+        {
+            let host = text(headers.get(header::HOST));
+            return Err(Refusal::Host(format!(
+                "{}, and another",
+                marquetry_protocol_wire::shortened(&host)
+            )));
+        }
+        self.check_host(authority.as_str())?;
+        self.check_origin(headers)
+    }
+
+    /// Checks the headers of a request over HTTP/1.1; [`Self::check_request`] knows HTTP/2 as well.
+    ///
+    /// # Errors
+    /// Which header was refused; answer with 403.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let host = text(headers.get(header::HOST));
+        // Which of several would count is a matter of taste between us and whoever passed the request on.
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Err(Refusal::Host(format!(
+                "{}, and another",
+                marquetry_protocol_wire::shortened(&host)
+            )));
+        }
+        self.check_host(&host)?;
+        self.check_origin(headers)
+    }
+
+    fn check_host(&self, host: &str) -> Result<(), Refusal> {
+        let lower = host.to_ascii_lowercase();
+        if is_loopback(without_port(&lower)) || self.allows_host(&lower) {
+            return Ok(());
+        }
+        Err(Refusal::Host(marquetry_protocol_wire::shortened(host).to_owned()))
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if headers.get_all(header::ORIGIN).iter().count() > 1 {
+            return Err(Refusal::Origin("several at once".to_owned()));
+        }
+        let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+        let origin = text(Some(origin)).to_ascii_lowercase();
+        let from_loopback = ["http://", "https://"].iter().any(|scheme| {
+            origin.strip_prefix(scheme).is_some_and(|rest| is_loopback(without_port(rest)))
+        });
+        if from_loopback || self.origins.contains(&origin) {
+            return Ok(());
+        }
+        Err(Refusal::Origin(marquetry_protocol_wire::shortened(&origin).to_owned()))
+    }
+
+    fn allows_host(&self, host: &str) -> bool {
+        self.hosts.iter().any(|allowed| allowed == host || allowed == without_port(host))
+    }
+}
+
+fn text(value: Option<&HeaderValue>) -> String {
+    value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() =>
+        {
+            name
+        }
+        _ => host,
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost"
+        || host == "[::1]"
+        || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_and_named_hosts_get_in() {
+        let guard = HostGuard::loopback()
+            .and_hosts(["Tools.example:8443".to_owned(), "any.example".to_owned()])
+            .and_origins(["https://App.example/".to_owned()]);
+        for host in [
+            "localhost",
+            "LOCALHOST:3001",
+            "127.0.0.1:1",
+            "127.8.8.8",
+            "[::1]",
+            "[::1]:80",
+            "tools.example:8443",
+            "any.example:9",
+        ] {
+            assert_eq!(guard.check(&headers(host, None)), Ok(()), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "tools.example",
+            "128.0.0.1",
+            "localhost:x",
+            "::1",
+        ] {
+            assert_eq!(
+                guard.check(&headers(host, None)),
+                Err(Refusal::Host(host.to_owned())),
+                "{host}"
+            );
+        }
+        for origin in ["http://localhost:5173", "https://127.0.0.1", "https://app.example"] {
+            assert_eq!(guard.check(&headers("localhost", Some(origin))), Ok(()), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "https://evil.example",
+            "file://localhost",
+            "http://localhost.evil.example",
+            "https://app.example:1",
+        ] {
+            assert_eq!(
+                guard.check(&headers("localhost", Some(origin))),
+                Err(Refusal::Origin(origin.to_owned())),
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn over_http2_the_authority_is_the_host() {
+        let check = |uri: &str, host: Option<&str>| {
+            let mut request = Request::post(uri).version(Version::HTTP_2).body(()).unwrap();
+            if let Some(host) = host {
+                request.headers_mut().insert(header::HOST, host.parse().unwrap());
+            }
+            HostGuard::loopback().check_request(&request)
+        };
+        assert_eq!(check("http://127.0.0.1:1/mcp", None), Ok(()));
+        assert_eq!(check("http://127.0.0.1:1/mcp", Some("127.0.0.1:1")), Ok(()));
+        let evil = Refusal::Host("evil.example".to_owned());
+        assert_eq!(check("http://evil.example/mcp", None), Err(evil.clone()));
+        assert_eq!(check("/mcp", Some("evil.example")), Err(evil));
+        let both = Refusal::Host("localhost, and another".to_owned());
+        assert_eq!(check("http://evil.example/mcp", Some("localhost")), Err(both));
+    }
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        headers
+    }
+}

@@ -1,0 +1,168 @@
+//! HTTP+SSE, the transport of 2024-11-05: a GET opens a stream, which names the address for messages.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request as HttpRequest, StatusCode, header};
+use http_body::Body;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    authentication::principal,
+    body::{BodyEnd, ResponseBody},
+    connection::Connection,
+    endpoint::{Client, HttpOptions, connection_of, is_json, read_body, session_id},
+    guard::Refusal,
+    response::{RETRY_AFTER, Response, empty, events, not_allowed, refused},
+};
+use crate::{Principal, Server, channel::Channel, conversation::Conversation, principal::is_same};
+
+/// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
+///
+/// Clients of today use Streamable HTTP, which [`HttpEndpoint`](super::HttpEndpoint) serves.
+///
+/// A stream is a session, and counts among the sessions of its caller
+/// ([`Limits::max_sessions_per_caller`](crate::Limits::max_sessions_per_caller)). Where there are too many, a new
+/// one ends the caller's longest idle session of Streamable HTTP. It ends no other stream: a client that keeps one open
+/// is in use. When no session of the caller is idle, it is refused with 503, and the error names the limit.
+#[derive(Clone)]
+pub struct LegacySseEndpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    options: HttpOptions,
+    /// Where messages go: the path that the stream names.
+    messages_path: String,
+    open: Mutex<HashMap<Arc<str>, Arc<Channel>>>,
+}
+
+impl LegacySseEndpoint {
+    /// The endpoints of `server`; messages are posted to `messages_path`, for example `/messages`.
+    #[must_use]
+    pub fn new(server: Server, options: HttpOptions, messages_path: impl Into<String>) -> Self {
+        let messages_path = messages_path.into();
+        Self { inner: Arc::new(Inner { server, options, messages_path, open: Mutex::default() }) }
+    }
+
+    /// Answers a request for a stream.
+    pub fn stream<'a, B>(
+        &'a self,
+        request: &HttpRequest<B>,
+    ) -> impl Future<Output = Response> + Send + use<'a, B> {
+        let (method, headers) = (request.method().clone(), request.headers().clone());
+        let checked = self.inner.options.guard.check_request(request);
+        let connection = connection_of(request.extensions());
+        async move { self.open(&method, &headers, checked, connection).await }
+    }
+
+    async fn open(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        checked: Result<(), Refusal>,
+        connection: Option<Arc<Connection>>,
+    ) -> Response {
+        if let Err(refusal) = checked {
+            return refused(StatusCode::FORBIDDEN, refusal);
+        }
+        let principal = match principal(self.inner.options.authenticator.as_ref(), headers).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
+        if method != Method::GET {
+            return not_allowed("GET");
+        }
+        let Some(id) = session_id() else {
+            return refused(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the system gives no random numbers",
+            );
+        };
+        let limits = self.inner.server.limits();
+        let client = Client::new(principal, connection);
+        let shares = &self.inner.server.shared.shares;
+        let place = match shares.sessions.enter(&client.peer.caller) {
+            Ok(place) => place,
+            Err(full) => {
+                let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, full);
+                response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+                return response;
+            }
+        };
+        let time_left = client.principal().and_then(Principal::time_left);
+        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
+            .of(client.peer.principal.clone());
+        let (stream, messages) =
+            Channel::of(self.inner.server.clone(), conversation, client.peer.clone());
+        let stream = Arc::new(stream);
+        let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(id.clone(), stream.clone());
+        drop(open);
+        let gone = CancellationToken::new();
+        let (endpoint, left, key) = (self.clone(), gone.clone(), id.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            tokio::select! {
+                () = left.cancelled() => {}
+                () = endpoint.inner.server.shared.shutdown.cancelled() => {}
+            }
+            // The stream is the session: without it there is nobody to answer.
+            endpoint.inner.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            stream.conversation.end();
+        });
+        let first =
+            format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.inner.messages_path);
+        let end = BodyEnd { _on_drop: Some(gone.drop_guard()), until_answered: false };
+        let body = ResponseBody::events(None, messages, end).after(first).within(time_left);
+        events(body.probing(client.connection.as_ref()))
+    }
+
+    /// Takes a message.
+    pub async fn message<B>(&self, request: HttpRequest<B>) -> Response
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
+            return refused(StatusCode::FORBIDDEN, refusal);
+        }
+        let authenticator = self.inner.options.authenticator.as_ref();
+        let principal = match principal(authenticator, request.headers()).await {
+            Ok(principal) => principal,
+            Err(denied) => return *denied,
+        };
+        if request.method() != Method::POST {
+            return not_allowed("POST");
+        }
+        if !is_json(request.headers()) {
+            return refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "content-type must be application/json",
+            );
+        }
+        let stream = request.uri().query().and_then(|query| {
+            let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="))?;
+            self.inner.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        });
+        let is_theirs = |stream: &Arc<Channel>| {
+            is_same(stream.conversation.principal.as_deref(), principal.as_deref())
+        };
+        let Some(stream) = stream.filter(is_theirs) else {
+            return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
+        };
+        let client = Client::new(principal, connection_of(request.extensions()));
+        let Inner { server, options, .. } = &*self.inner;
+        let received = match read_body(request.into_body(), server, options, &client.peer).await {
+            Ok(received) => received,
+            Err(response) => return *response,
+        };
+        // Every answer, one to what is no message included, comes on the stream.
+        stream.take_from(&client.peer, received.bytes()).await;
+        empty(StatusCode::ACCEPTED)
+    }
+}

@@ -1,0 +1,109 @@
+//! The body of a request, within limits of size and time, counted among the bytes of all bodies.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+
+use crate::{
+    Peer, Server,
+    fair::{Full, Place},
+};
+
+/// A body that has arrived. Its bytes are counted until this is dropped.
+#[derive(Debug)]
+pub struct Received {
+    bytes: Bytes,
+    _places: Vec<Place>,
+}
+
+impl Received {
+    /// The whole body.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Why a body was not received.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// It is too long.
+    #[error("message is longer than {most} bytes")]
+    TooLong {
+        /// The bound.
+        most: usize,
+    },
+    /// It ended before it was whole, with the reason.
+    #[error("the message did not arrive: {0}")]
+    Broken(String),
+    /// It was too slow.
+    #[error("the message did not arrive in time")]
+    Late,
+    /// The bodies of all clients, or of this one, take all the bytes that they may take.
+    #[error(transparent)]
+    Full(#[from] Full),
+}
+
+impl Server {
+    /// Receives a request's body of at most `most` bytes, which must be there after `timeout`. Its bytes count among those
+    /// that arrive ([`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes)), in total and for `peer`.
+    ///
+    /// # Errors
+    /// Which limit it went beyond, or how it broke.
+    pub async fn receive<B>(
+        &self,
+        peer: &Peer,
+        body: B,
+        most: usize,
+        timeout: Duration,
+    ) -> Result<Received, ReceiveError>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        /// So many bytes of each body are not counted: the number of connections bounds them.
+        const FREE: usize = 64 << 10;
+        if body.size_hint().lower() > most as u64 {
+            return Err(ReceiveError::TooLong { most });
+        }
+        let receiving = &self.shared.shares.receiving;
+        let read = async {
+            let mut body = std::pin::pin!(body);
+            let mut first = Bytes::new();
+            let mut whole = BytesMut::new();
+            let (mut counted, mut places) = (FREE, Vec::new());
+            loop {
+                // The error is made one that may be kept across an await.
+                let frame = body.frame().await.map(|frame| {
+                    frame.map_err(|error| ReceiveError::Broken(error.into().to_string()))
+                });
+                let Some(frame) = frame else { break };
+                let data = frame?.into_data().unwrap_or_default();
+                let length = first.len() + whole.len() + data.len();
+                if length > most {
+                    return Err(ReceiveError::TooLong { most });
+                }
+                if length > counted {
+                    let more = (length - counted).max(FREE);
+                    places.push(receiving.enter(&peer.caller, more).await?);
+                    counted += more;
+                }
+                // Most messages come in one piece, which needs no copy.
+                if first.is_empty() && whole.is_empty() {
+                    first = data;
+                } else {
+                    if whole.is_empty() {
+                        whole.extend_from_slice(&std::mem::take(&mut first));
+                    }
+                    whole.extend_from_slice(&data);
+                }
+            }
+            let bytes = if whole.is_empty() { first } else { whole.freeze() };
+            Ok(Received { bytes, _places: places })
+        };
+        tokio::time::timeout(timeout, read).await.unwrap_or(Err(ReceiveError::Late))
+    }
+}

@@ -1,0 +1,508 @@
+//! What a session's streams have said, for clients whose connection broke (2025-11-25, "Resumability and Redelivery").
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
+
+use crate::{
+    event_id::EventId,
+    limits::Limits,
+    outgoing::{Kind, Outgoing},
+};
+
+/// What all sessions of an endpoint may keep together.
+#[derive(Debug)]
+pub(super) struct ReplayRoom {
+    replays: Mutex<Vec<Weak<Replay>>>,
+    bytes: AtomicUsize,
+    /// With no more bytes than these it is not tried again to make room: the last time there was too little to forget.
+    not_before: AtomicUsize,
+    most_bytes: usize,
+    most_bytes_each: usize,
+    time: Duration,
+}
+
+/// The streams of one session, with the events that may be asked for again. Bounded in bytes, the oldest go first, and
+/// in time from the end of a stream on.
+#[derive(Debug)]
+pub(super) struct Replay {
+    state: Mutex<Streams>,
+    room: Arc<ReplayRoom>,
+}
+
+#[derive(Debug, Default)]
+struct Streams {
+    next: u64,
+    known: BTreeMap<u64, Arc<Log>>,
+    /// Those of them that have ended, and when, the first to end first.
+    ended: VecDeque<(Instant, u64)>,
+    bytes: usize,
+}
+
+/// The events of one stream.
+#[derive(Debug)]
+pub(super) struct Log {
+    stream: u64,
+    replay: Weak<Replay>,
+    state: Mutex<Events>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Events {
+    /// The number of the first event that is still there.
+    first: u64,
+    kept: VecDeque<Bytes>,
+    ended: bool,
+}
+
+/// What a stream costs apart from its events, about. It counts, so that very many short ones are bounded, too.
+const STREAM_BYTES: usize = 256;
+
+impl ReplayRoom {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(Self {
+            replays: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            not_before: AtomicUsize::new(0),
+            most_bytes: limits.replay_total_bytes,
+            most_bytes_each: limits.replay_bytes,
+            time: limits.replay_time,
+        })
+    }
+
+    /// For a new session.
+    pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
+        let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
+        let mut replays = locked(&self.replays);
+        // Whoever is gone is forgotten, now and then, so that it costs little each time.
+        if replays.len() == replays.capacity() {
+            replays.retain(|replay| replay.strong_count() > 0);
+        }
+        replays.push(Arc::downgrade(&replay));
+        replay
+    }
+
+    /// Forgets what is over its time.
+    pub(super) fn forget_old(&self) {
+        for replay in self.all() {
+            replay.forget_old();
+        }
+    }
+
+    /// Makes room for the next eighth: sessions forget what has ended, the one first whose streams ended first; then
+    /// the largest sessions forget the oldest events of what still runs. The newest event of each running stream stays,
+    /// as does its place in the books, so very many running streams may keep more than is wanted.
+    fn make_room(&self) {
+        let enough = self.most_bytes - self.most_bytes / 8;
+        let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
+        let all = self.all();
+        let mut with_ended: Vec<(Instant, &Arc<Replay>)> = all
+            .iter()
+            .filter_map(|replay| Some((locked(&replay.state).ended.front()?.0, replay)))
+            .collect();
+        with_ended.sort_by_key(|(oldest, _)| *oldest);
+        for (_, replay) in with_ended {
+            while !is_enough() && replay.forget_first_ended(&mut locked(&replay.state), None) {}
+        }
+        if !is_enough() {
+            let mut by_size: Vec<(usize, &Arc<Replay>)> =
+                all.iter().map(|replay| (locked(&replay.state).bytes, replay)).collect();
+            by_size.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            for (_, replay) in by_size {
+                replay.trim(&mut locked(&replay.state), |_| is_enough());
+            }
+        }
+        let kept = self.bytes.load(Ordering::Relaxed);
+        let next = if kept <= enough { 0 } else { kept.saturating_add(self.most_bytes / 8) };
+        self.not_before.store(next, Ordering::Relaxed);
+    }
+
+    /// Whether there is too much, and something may be done about it.
+    fn is_full(&self) -> bool {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        bytes > self.most_bytes && bytes > self.not_before.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn all(&self) -> Vec<Arc<Replay>> {
+        locked(&self.replays).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Replay {
+    /// A log for a new stream.
+    pub(super) fn open(self: &Arc<Self>) -> Arc<Log> {
+        let mut state = locked(&self.state);
+        let stream = state.next;
+        state.next += 1;
+        let events = Events { first: 1, ..Events::default() };
+        let log = Arc::new(Log {
+            stream,
+            replay: Arc::downgrade(self),
+            state: Mutex::new(events),
+            changed: Notify::new(),
+        });
+        state.known.insert(stream, log.clone());
+        state.bytes += STREAM_BYTES;
+        self.room.add(STREAM_BYTES);
+        log
+    }
+
+    /// The events after `last`, those still to come included; none when they are no longer known.
+    pub(super) fn resume(
+        &self,
+        last: EventId,
+        most_queued: usize,
+    ) -> Option<mpsc::Receiver<Outgoing>> {
+        self.forget_old();
+        let log = locked(&self.state).known.get(&last.stream).cloned()?;
+        let mut number = last.number.checked_add(1)?;
+        {
+            let events = locked(&log.state);
+            let end = events.first + events.kept.len() as u64;
+            if !(events.first..=end).contains(&number) {
+                return None;
+            }
+        }
+        let (sender, events) = mpsc::channel(most_queued);
+        tokio::spawn(async move {
+            loop {
+                let changed = log.changed.notified();
+                let (event, ended) = log.event(&mut number);
+                match event {
+                    Some(bytes) => {
+                        let event = Outgoing::event(bytes, EventId { stream: log.stream, number });
+                        if sender.send(event).await.is_err() {
+                            return;
+                        }
+                        number += 1;
+                    }
+                    None if ended => return,
+                    None => tokio::select! {
+                        () = changed => {}
+                        () = sender.closed() => return,
+                    },
+                }
+            }
+        });
+        Some(events)
+    }
+
+    /// Makes room: what has ended goes first, then the oldest events of what still runs. The newest event of a stream
+    /// stays while the stream runs, however long: it may be an answer. So does the newest stream.
+    fn make_room(&self, state: &mut Streams) {
+        let most = self.room.most_bytes_each;
+        let newest = state.next.checked_sub(1);
+        while state.bytes > most && self.forget_first_ended(state, newest) {}
+        if state.bytes <= most {
+            return;
+        }
+        self.trim(state, |bytes| bytes <= most);
+    }
+
+    /// Forgets the oldest events of each stream but for its newest, until the session's bytes are few enough.
+    fn trim(&self, state: &mut Streams, is_enough: impl Fn(usize) -> bool) {
+        let Streams { known, bytes, .. } = state;
+        for log in known.values() {
+            let mut events = locked(&log.state);
+            while !is_enough(*bytes) && events.kept.len() > 1 {
+                let gone = events.kept.pop_front().map_or(0, |event| event.len());
+                events.first += 1;
+                *bytes -= gone;
+                self.room.remove(gone);
+            }
+        }
+    }
+
+    /// Forgets the stream that ended first, unless it is the one to `spare`. False when there is none.
+    fn forget_first_ended(&self, state: &mut Streams, spare: Option<u64>) -> bool {
+        let Some((_, stream)) = state.ended.front().copied() else { return false };
+        if spare == Some(stream) {
+            return false;
+        }
+        state.ended.pop_front();
+        if let Some(log) = state.known.remove(&stream) {
+            let bytes = STREAM_BYTES + locked(&log.state).bytes();
+            state.bytes -= bytes;
+            self.room.remove(bytes);
+        }
+        true
+    }
+
+    fn forget_old(&self) {
+        let mut state = locked(&self.state);
+        let Some(oldest) = Instant::now().checked_sub(self.room.time) else { return };
+        while state.ended.front().is_some_and(|(ended, _)| *ended <= oldest) {
+            self.forget_first_ended(&mut state, None);
+        }
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.room.remove(state.bytes);
+    }
+}
+
+impl Log {
+    /// The id of the stream's opening: a client that saw nothing else can come back with it.
+    pub(super) fn opening(&self) -> EventId {
+        EventId { stream: self.stream, number: 0 }
+    }
+
+    /// Keeps an event and gives it its id.
+    pub(super) fn append(&self, bytes: &Bytes) -> EventId {
+        let number = {
+            let mut events = locked(&self.state);
+            events.kept.push_back(bytes.clone());
+            events.first + events.kept.len() as u64 - 1
+        };
+        if let Some(replay) = self.replay.upgrade() {
+            let mut state = locked(&replay.state);
+            // One that was forgotten while it still spoke counts no more.
+            if state.known.contains_key(&self.stream) {
+                state.bytes += bytes.len();
+                replay.room.add(bytes.len());
+            }
+            if state.bytes > replay.room.most_bytes_each {
+                replay.make_room(&mut state);
+            }
+            drop(state);
+            if replay.room.is_full() {
+                replay.room.make_room();
+            }
+        }
+        self.changed.notify_waiters();
+        EventId { stream: self.stream, number }
+    }
+
+    /// The stream has said all. It is kept for a while.
+    pub(super) fn end(&self) {
+        if std::mem::replace(&mut locked(&self.state).ended, true) {
+            return;
+        }
+        self.changed.notify_waiters();
+        if let Some(replay) = self.replay.upgrade() {
+            locked(&replay.state).ended.push_back((Instant::now(), self.stream));
+            // Here is something to forget.
+            replay.room.not_before.store(0, Ordering::Relaxed);
+            replay.forget_old();
+        }
+    }
+
+    /// Goes on where a connection broke: keeps what is still to come, the answer included, with which it ends when it is
+    /// to end with that.
+    pub(super) fn take_over(
+        self: Arc<Self>,
+        mut messages: mpsc::Receiver<Outgoing>,
+        until_answered: bool,
+    ) {
+        tokio::spawn(async move {
+            while let Some(message) = messages.recv().await {
+                // The stream that this would close is closed.
+                if !matches!(message.kind, Kind::Close(_)) {
+                    self.append(&message.bytes);
+                }
+                if until_answered && matches!(message.kind, Kind::Answer(_)) {
+                    break;
+                }
+            }
+            self.end();
+        });
+    }
+
+    /// The event of that number, or the first that is still there after it; and whether there are no more to come.
+    fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
+        let events = locked(&self.state);
+        // What a slow reader did not fetch in time is gone; the rest, the answer above all, is not.
+        *number = (*number).max(events.first);
+        let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
+        (index.and_then(|index| events.kept.get(index).cloned()), events.ended)
+    }
+}
+
+impl Events {
+    fn bytes(&self) -> usize {
+        self.kept.iter().map(Bytes::len).sum()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_after_the_last_one_come_again_and_those_to_come_too() {
+        let replay = room(1_000, Duration::from_secs(60)).replay();
+        let log = replay.open();
+        for text in ["a", "b", "c"] {
+            log.append(&Bytes::from_static(text.as_bytes()));
+        }
+        let mut events = replay.resume("0-1".parse().unwrap(), 4).unwrap();
+        log.append(&Bytes::from_static(b"d"));
+        log.end();
+        let mut seen = Vec::new();
+        while let Some(event) = events.recv().await {
+            seen.push((event.id.unwrap().to_string(), event.bytes));
+        }
+        let want = [("0-2", "b"), ("0-3", "c"), ("0-4", "d")];
+        assert_eq!(
+            seen,
+            want.map(|(id, text)| (id.to_owned(), Bytes::from_static(text.as_bytes())))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_and_time_are_bounded() {
+        let replay = room(STREAM_BYTES + 10, Duration::from_secs(20)).replay();
+        let old = replay.open();
+        for _ in 0..5 {
+            old.append(&Bytes::from_static(b"12345"));
+        }
+        assert!(replay.resume(old.opening(), 4).is_none());
+        assert!(replay.resume("0-4".parse().unwrap(), 4).is_some());
+        old.end();
+        let new = replay.open();
+        new.append(&Bytes::from(vec![b'x'; 50]));
+        // An answer stays, however long; older streams that have ended make room for it.
+        assert!(replay.resume(new.opening(), 4).is_some());
+        assert!(replay.resume("0-4".parse().unwrap(), 4).is_none());
+        new.end();
+        tokio::time::advance(Duration::from_secs(19)).await;
+        assert!(replay.resume(new.opening(), 4).is_some());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        replay.room.forget_old();
+        let state = locked(&replay.state);
+        assert_eq!((state.known.len(), state.ended.len(), state.bytes), (0, 0, 0));
+        assert_eq!(replay.room.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sessions_share_their_room() {
+        let limits = Limits {
+            replay_bytes: 1_000_000,
+            replay_total_bytes: 4 * (STREAM_BYTES + 100),
+            ..Limits::default()
+        };
+        let room = ReplayRoom::new(&limits);
+        let sessions: Vec<_> = (0..5).map(|_| room.replay()).collect();
+        let opened = sessions.iter().map(|session| {
+            let log = session.open();
+            log.append(&Bytes::from(vec![b'x'; 100]));
+            log.end();
+            session.resume(log.opening(), 1).is_some()
+        });
+        assert_eq!(opened.filter(|kept| *kept).count(), 5, "the newest is always there");
+        let opening = EventId { stream: 0, number: 0 };
+        let kept: Vec<bool> =
+            sessions.iter().map(|session| session.resume(opening, 1).is_some()).collect();
+        assert_eq!(kept, [false, false, true, true, true], "an eighth is freed, the oldest first");
+        drop(sessions);
+        // Those who resumed hold the logs, not the sessions.
+        assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn the_largest_session_makes_room_where_nothing_has_ended() {
+        let limits =
+            Limits { replay_bytes: 1_000_000, replay_total_bytes: 8_000, ..Limits::default() };
+        let room = ReplayRoom::new(&limits);
+        let (small, large) = (room.replay(), room.replay());
+        let (quiet, talks) = (small.open(), large.open());
+        for _ in 0..5 {
+            quiet.append(&Bytes::from_static(b"quiet"));
+        }
+        for _ in 0..1_000 {
+            talks.append(&Bytes::from(vec![b'x'; 100]));
+            assert!(room.bytes() <= 8_000, "{}", room.bytes());
+        }
+        assert!(small.resume(quiet.opening(), 1).is_some());
+        assert!(large.resume(talks.opening(), 1).is_none());
+        assert!(large.resume("0-999".parse().unwrap(), 1).is_some());
+        // Nothing is left to forget but newest events: it is not tried each time.
+        let logs: Vec<_> = (0..100).map(|_| small.open()).collect();
+        let mut tries = 0;
+        for log in &logs {
+            let before = room.not_before.load(Ordering::Relaxed);
+            log.append(&Bytes::from_static(b"an answer"));
+            tries += usize::from(room.not_before.load(Ordering::Relaxed) != before);
+        }
+        assert!((1..5).contains(&tries), "{tries}");
+        assert_eq!(locked(&small.state).known.len(), 101);
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_gets_the_answer_though_it_has_missed_some() {
+        let replay = room(STREAM_BYTES + 10, Duration::from_secs(60)).replay();
+        let log = replay.open();
+        let mut events = replay.resume(log.opening(), 1).unwrap();
+        for text in ["11111", "22222", "33333", "44444", "55555"] {
+            log.append(&Bytes::from_static(text.as_bytes()));
+            tokio::task::yield_now().await;
+        }
+        log.end();
+        let mut last = None;
+        let all = async {
+            while let Some(event) = events.recv().await {
+                last = Some((event.id.unwrap().to_string(), event.bytes));
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), all).await.unwrap();
+        assert_eq!(last, Some(("0-5".to_owned(), Bytes::from_static(b"55555"))));
+    }
+
+    fn room(most_bytes_each: usize, time: Duration) -> Arc<ReplayRoom> {
+        ReplayRoom::new(&Limits {
+            replay_bytes: most_bytes_each,
+            replay_time: time,
+            ..Limits::default()
+        })
+    }
+
+    #[test]
+    fn ids_that_are_not_ours_are_refused() {
+        for text in ["", "-", "1", "1-", "-1", "a-b", "1-2-3", "99999999999999999999-1"] {
+            assert!(text.parse::<EventId>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn ids_from_the_future_are_refused() {
+        let replay = room(1_000, Duration::from_secs(60)).replay();
+        replay.open().append(&Bytes::from_static(b"a"));
+        for (id, known) in
+            [("0-0", true), ("0-1", true), ("0-2", false), ("0-18446744073709551615", false)]
+        {
+            assert_eq!(replay.resume(id.parse().unwrap(), 4).is_some(), known, "{id}");
+        }
+    }
+}

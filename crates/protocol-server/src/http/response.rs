@@ -1,0 +1,49 @@
+//! The answers of the endpoints, as HTTP responses.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
+use marquetry_protocol_wire::RpcError;
+
+use super::body::ResponseBody;
+use crate::outgoing::Outgoing;
+
+pub(super) type Response = HttpResponse<ResponseBody>;
+
+pub(super) fn answered(status: StatusCode, json: Bytes) -> Response {
+    HttpResponse::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(ResponseBody::whole(json))
+        .expect("a plain head")
+}
+
+pub(super) fn events(body: ResponseBody) -> Response {
+    HttpResponse::builder()
+        .header(header::CONTENT_TYPE, "text/event-stream")
+        .header(header::CACHE_CONTROL, "no-store")
+        // nginx would collect events before it hands them on.
+        .header("x-accel-buffering", "no")
+        .body(body)
+        .expect("a plain head")
+}
+
+/// A refusal outside of any JSON-RPC request, with its reason as a JSON-RPC error all the same.
+pub(super) fn refused(status: StatusCode, why: impl Display) -> Response {
+    answered(status, Outgoing::error(None, &RpcError::invalid_request(why.to_string())).bytes)
+}
+
+pub(super) fn not_allowed(methods: &'static str) -> Response {
+    let mut response =
+        refused(StatusCode::METHOD_NOT_ALLOWED, format!("method must be one of {methods}"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// How soon a client that was refused for load may try again, in seconds.
+pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+pub(super) fn empty(status: StatusCode) -> Response {
+    HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")
+}

@@ -1,0 +1,252 @@
+//! The sessions of an HTTP endpoint.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::replay::Replay;
+use crate::{
+    Caller, Principal,
+    conversation::Conversation,
+    fair::{Full, Place},
+    principal::is_same,
+    session_places::{IdleSessions, SessionPlaces},
+};
+
+/// The sessions that are open, each for so long without a request.
+pub(super) struct Sessions {
+    open: Mutex<HashMap<Arc<str>, Arc<Session>>>,
+    /// Bounds how many there are, in total and of one caller.
+    places: SessionPlaces,
+    idle: Duration,
+}
+
+/// One session.
+pub(super) struct Session {
+    pub(super) conversation: Arc<Conversation>,
+    /// What its streams have said.
+    pub(super) replay: Arc<Replay>,
+    caller: Caller,
+    /// Its place among the sessions, until it ends.
+    place: Mutex<Option<Place>>,
+    last_used: Mutex<Instant>,
+    /// The GET stream that is open, if one is.
+    stream: Mutex<Option<CancellationToken>>,
+}
+
+impl Sessions {
+    pub(super) fn new(places: SessionPlaces, idle: Duration) -> Arc<Self> {
+        let sessions = Arc::new(Self { open: Mutex::default(), places: places.clone(), idle });
+        let weak = Arc::downgrade(&sessions);
+        places.register(weak);
+        sessions
+    }
+
+    /// Keeps a session.
+    ///
+    /// # Errors
+    /// As [`SessionPlaces::enter`].
+    pub(super) fn insert(
+        &self,
+        id: Arc<str>,
+        conversation: Arc<Conversation>,
+        caller: Caller,
+        replay: Arc<Replay>,
+    ) -> Result<(), Full> {
+        let place = self.places.enter(&caller)?;
+        let session = Session {
+            conversation,
+            replay,
+            caller,
+            place: Mutex::new(Some(place)),
+            last_used: Mutex::new(Instant::now()),
+            stream: Mutex::default(),
+        };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::new(session));
+        Ok(())
+    }
+
+    /// The caller's session that has been idle the longest, and since when.
+    fn longest_idle_of(
+        open: &HashMap<Arc<str>, Arc<Session>>,
+        caller: &Caller,
+    ) -> Option<(Instant, Arc<str>)> {
+        let idle =
+            open.iter().filter(|(_, session)| session.caller == *caller && session.is_idle());
+        idle.map(|(id, session)| (session.last_used(), id.clone())).min()
+    }
+
+    /// Ends them all.
+    pub(super) fn end_all(&self) {
+        let all = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        all.values().for_each(|session| session.end());
+    }
+
+    /// The session of that id, if it is theirs: an id that somebody has seen must not let them in.
+    pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
+        let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
+        if !session.is_of(principal) {
+            return None;
+        }
+        *session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Some(session)
+    }
+
+    /// Ends a session: what is in flight is cancelled, its streams close. False when there is none of that id, or it
+    /// is somebody else's.
+    pub(super) fn end(&self, id: &str, principal: Option<&Principal>) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_theirs = open.get(id).is_some_and(|session| session.is_of(principal));
+        let session = if is_theirs { open.remove(id) } else { None };
+        drop(open);
+        session.as_ref().inspect(|session| session.end()).is_some()
+    }
+}
+
+impl Session {
+    fn is_of(&self, principal: Option<&Principal>) -> bool {
+        is_same(self.conversation.principal.as_deref(), principal)
+    }
+
+    fn end(&self) {
+        self.give_up_place();
+        self.conversation.end();
+    }
+
+    fn give_up_place(&self) {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn last_used(&self) -> Instant {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self) -> bool {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.as_ref().is_none_or(CancellationToken::is_cancelled)
+            && self.conversation.in_flight.is_idle()
+    }
+
+    /// Opens the GET stream. One that is open closes: the client may have lost it long before we notice.
+    pub(super) fn open_stream(&self) -> CancellationToken {
+        let stream = CancellationToken::new();
+        let old =
+            self.stream.lock().unwrap_or_else(PoisonError::into_inner).replace(stream.clone());
+        if let Some(old) = old {
+            old.cancel();
+        }
+        stream
+    }
+}
+
+impl IdleSessions for Sessions {
+    fn end_expired(&self) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_expired = |session: &Arc<Session>| {
+            session.is_idle() && session.last_used().elapsed() >= self.idle
+        };
+        let expired: Vec<_> = open.extract_if(|_, session| is_expired(session)).collect();
+        // What many sessions took must not be kept for few.
+        if open.len() < open.capacity() / 4 {
+            let most = open.len() * 2;
+            open.shrink_to(most);
+        }
+        drop(open);
+        expired.iter().for_each(|(_, session)| session.end());
+        !expired.is_empty()
+    }
+
+    fn longest_idle(&self, caller: &Caller) -> Option<Instant> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Self::longest_idle_of(&open, caller)?.0)
+    }
+
+    fn end_longest_idle(&self, caller: &Caller) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest_idle = Self::longest_idle_of(&open, caller);
+        let session = longest_idle.and_then(|(_, id)| open.remove(&id));
+        drop(open);
+        if let Some(session) = session {
+            session.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, http::replay::ReplayRoom, limits::Shares};
+
+    #[test]
+    fn a_callers_own_longest_idle_session_makes_room() {
+        let sessions = sessions(4, 2, Duration::from_secs(60));
+        let ann = Arc::new(Principal::new(None, "ann"));
+        let insert = |id: &str, of: Option<&Arc<Principal>>| {
+            let conversation = Conversation::new(None, 8).of(of.cloned());
+            let caller = Caller::new(of, None);
+            sessions.insert(id.into(), Arc::new(conversation), caller, replay())
+        };
+        for id in ["a", "b"] {
+            insert(id, None).unwrap();
+        }
+        for id in ["c", "d", "e"] {
+            insert(id, Some(&ann)).unwrap();
+        }
+        let left =
+            |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, of.map(|it| &**it)).is_some();
+        assert_eq!(["c", "d", "e"].map(|id| left(id, Some(&ann))), [false, true, true]);
+        assert_eq!(["b", "a"].map(|id| left(id, None)), [true, true], "others lose nothing");
+        // All together are too many now: still it is one of the caller's own.
+        insert("f", None).unwrap();
+        assert_eq!(["a", "b", "f"].map(|id| left(id, None)), [true, false, true]);
+        assert_eq!(["d", "e"].map(|id| left(id, Some(&ann))), [true, true]);
+        let bob = Arc::new(Principal::new(None, "bob"));
+        let refused = insert("g", Some(&bob)).unwrap_err();
+        assert_eq!(refused.to_string(), "more than 4 sessions are open (max_sessions)");
+    }
+
+    #[test]
+    fn sessions_at_work_are_not_ended_for_others() {
+        let sessions = sessions(1, 1, Duration::ZERO);
+        let busy = conversation();
+        let call = busy.in_flight.enter(&1.into(), None).unwrap();
+        sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();
+        assert!(sessions.insert("b".into(), conversation(), Caller::Local, replay()).is_err());
+        drop(call);
+        assert_eq!(sessions.insert("b".into(), conversation(), Caller::Local, replay()), Ok(()));
+        assert!(sessions.get("a", None).is_none());
+    }
+
+    #[test]
+    fn an_end_cancels_what_is_in_flight() {
+        let sessions = sessions(1, 1, Duration::from_secs(60));
+        let busy = conversation();
+        let call = busy.in_flight.enter(&1.into(), None).unwrap();
+        sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();
+        assert!(sessions.end("a", None));
+        assert!(call.cancel.is_cancelled());
+        assert!(!sessions.end("a", None));
+    }
+
+    fn sessions(most: usize, most_per_caller: usize, idle: Duration) -> Arc<Sessions> {
+        let limits = Limits {
+            max_sessions: most,
+            max_sessions_per_caller: most_per_caller,
+            ..Limits::default()
+        };
+        Sessions::new(Shares::new(&limits).sessions, idle)
+    }
+
+    fn conversation() -> Arc<Conversation> {
+        Arc::new(Conversation::new(None, 8))
+    }
+
+    fn replay() -> Arc<Replay> {
+        ReplayRoom::new(&Limits::default()).replay()
+    }
+}

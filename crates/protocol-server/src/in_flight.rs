@@ -1,0 +1,92 @@
+//! The requests of one client that are being answered.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use marquetry_protocol_wire::{RequestId, RpcError};
+use tokio_util::sync::CancellationToken;
+
+use super::fair::{Place, ReturnablePlace};
+
+/// The requests that are being answered.
+pub(super) struct InFlight {
+    calls: Mutex<HashMap<RequestId, CancellationToken>>,
+    most: usize,
+}
+
+impl InFlight {
+    /// No requests yet, and at most that many.
+    pub(super) fn new(most: usize) -> Self {
+        Self { calls: Mutex::default(), most }
+    }
+
+    /// Enters a request, until the guard is dropped, which holds the request's place among those of all clients.
+    ///
+    /// # Errors
+    /// When the id is already in flight: two answers with one id would leave one caller waiting for ever. When too many
+    /// requests are in flight.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        id: &RequestId,
+        place: Option<Place>,
+    ) -> Result<InFlightGuard, RpcError> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() >= self.most {
+            return Err(RpcError::too_many_requests(format!(
+                "more than {} requests of one connection or session are in flight (max_in_flight)",
+                self.most
+            )));
+        }
+        if calls.contains_key(id) {
+            return Err(RpcError::invalid_request(format!(
+                "a request with the id {id:?} is already in flight"
+            )));
+        }
+        let cancel = CancellationToken::new();
+        calls.insert(id.clone(), cancel.clone());
+        let place = ReturnablePlace::new(place);
+        Ok(InFlightGuard { table: self.clone(), id: id.clone(), cancel, place })
+    }
+
+    /// Cancels a request; one that is unknown or answered is no error (the notification may cross the answer).
+    pub(super) fn cancel(&self, id: &RequestId) {
+        if let Some(cancel) = self.calls.lock().unwrap_or_else(PoisonError::into_inner).get(id) {
+            cancel.cancel();
+        }
+    }
+
+    /// Cancels them all.
+    pub(super) fn cancel_all(&self) {
+        for cancel in self.calls.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            cancel.cancel();
+        }
+    }
+
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// A request's entry among those in flight.
+pub(super) struct InFlightGuard {
+    table: Arc<InFlight>,
+    id: RequestId,
+    pub(super) cancel: CancellationToken,
+    /// Its place among the requests of all clients, once it has one.
+    pub(super) place: Arc<ReturnablePlace>,
+}
+
+impl std::fmt::Debug for InFlightGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "InFlightGuard({:?})", self.id)
+    }
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.table.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}

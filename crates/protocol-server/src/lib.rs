@@ -1,0 +1,204 @@
+#![doc = include_str!("../README.md")]
+
+mod ask;
+mod batch;
+mod call;
+mod channel;
+mod context;
+mod conversation;
+mod direct;
+#[cfg(feature = "http")]
+mod event_id;
+pub mod fair;
+#[cfg(all(any(test, fuzzing), feature = "http"))]
+#[doc(hidden)]
+pub mod fuzz;
+mod handler;
+#[cfg(feature = "http")]
+pub mod http;
+mod in_flight;
+mod limits;
+mod notifier;
+mod outgoing;
+mod page;
+mod peer;
+mod pipe;
+mod principal;
+mod reply;
+mod run_as_task;
+#[cfg(feature = "http")]
+mod session_places;
+mod subscriptions;
+mod table;
+mod task_methods;
+mod tasks;
+#[cfg(feature = "schema")]
+mod tool_schema;
+#[cfg(feature = "typed")]
+mod toolbox;
+
+use std::sync::{Arc, OnceLock};
+
+use jsonrpsee::core::{RegisterMethodError, server::Methods};
+use marquetry_protocol_wire::{
+    RpcError,
+    types::{Implementation, TASKS_EXTENSION},
+};
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+#[cfg(feature = "stdio")]
+pub use self::pipe::serve_stdio;
+#[cfg(feature = "schema")]
+pub use self::tool_schema::{SchemaError, ToolSchema};
+#[cfg(feature = "typed")]
+pub use self::toolbox::{Json, ToolOutput, Toolbox};
+use self::{ask::stateless::Sealer, limits::Shares, table::Tables, tasks::Tasks};
+pub use self::{
+    context::RequestContext,
+    conversation::ConversationId,
+    direct::{DirectCall, Watch},
+    fair::Caller,
+    handler::{Handler, ServerDescription},
+    limits::Limits,
+    notifier::{Announcer, ChangeListener, Notifier},
+    page::page,
+    peer::Peer,
+    pipe::serve_pipe,
+    principal::Principal,
+    reply::Reply,
+    tasks::TaskOptions,
+};
+#[cfg(feature = "http")]
+pub use marquetry_protocol_wire::header_arguments::HeaderArguments;
+
+/// One MCP server, cheap to clone: what it answers with, and to whom it announces changes.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    handler: Arc<dyn Handler>,
+    tables: Tables,
+    limits: Limits,
+    shares: Shares,
+    notifier: Arc<Notifier>,
+    sealer: Sealer,
+    tasks: Arc<Tasks>,
+    shutdown: CancellationToken,
+    /// Who the server is, as every stateless result says; described when the first one is written.
+    server_info: OnceLock<Arc<str>>,
+}
+
+impl Server {
+    /// A server with the default [`Limits`].
+    ///
+    /// # Panics
+    /// When the system gives no random numbers.
+    #[must_use]
+    pub fn new(handler: impl Handler) -> Self {
+        Self::with_limits(handler, Limits::default())
+    }
+
+    /// A server that keeps to `limits`.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn with_limits(handler: impl Handler, limits: Limits) -> Self {
+        Self::from_parts(Arc::new(handler), Tables::new(), limits)
+    }
+
+    /// The same server, which also answers the methods of `extension`, in both eras.
+    ///
+    /// A method finds the [`RequestContext`] of its call in jsonrpsee's `Extensions`.
+    ///
+    /// # Errors
+    /// When a method of the protocol itself bears one of the names.
+    pub fn with_methods(self, extension: impl Into<Methods>) -> Result<Self, RegisterMethodError> {
+        let tables = self.shared.tables.clone().with(extension.into())?;
+        Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
+    }
+
+    /// The same server, which also answers the method `name`, in both eras: for extensions of the protocol. Declare
+    /// them in [`ServerCapabilities::extensions`](marquetry_protocol_wire::types::ServerCapabilities::extensions).
+    ///
+    /// `answer` gets the parameters as the client wrote them. Where the method gives what may be cached, the
+    /// [`Reply`] says so ([`Reply::cached`]).
+    ///
+    /// # Errors
+    /// When a method of the protocol itself, or one added before, bears the name.
+    pub fn with_method<F, Fut>(
+        self,
+        name: &'static str,
+        answer: F,
+    ) -> Result<Self, RegisterMethodError>
+    where
+        F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        self.with_methods(table::method(name, answer)?)
+    }
+
+    /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with
+    /// the same key can go on where this one asked the client something.
+    #[must_use]
+    pub fn with_state_key(self, key: [u8; 32]) -> Self {
+        let sealer = Sealer::new(key, self.shared.limits.request_state_time);
+        Self { shared: Arc::new(Shared { sealer, ..(*self.shared).clone() }) }
+    }
+
+    fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).expect("the system gives random numbers");
+        let notifier = Arc::new(Notifier::new(limits.max_queued_notifications));
+        let sealer = Sealer::new(key, limits.request_state_time);
+        let shutdown = CancellationToken::new();
+        let described = handler.clone();
+        let declared = move || described.describe().capabilities.has_extension(TASKS_EXTENSION);
+        let tasks = Tasks::new(&limits, Box::new(declared));
+        let server_info = OnceLock::new();
+        let shares = Shares::new(&limits);
+        let shared = Shared {
+            handler,
+            tables,
+            limits,
+            shares,
+            notifier,
+            sealer,
+            tasks,
+            shutdown,
+            server_info,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Name, version and title as JSON; what else a server says of itself may be long, and is told by `server/discover`.
+    fn server_info(&self) -> Arc<str> {
+        let describe = || {
+            let Implementation { name, version, title, .. } = self.shared.handler.describe().info;
+            let info = Implementation { title, ..Implementation::new(name, version) };
+            serde_json::to_string(&info).expect("strings serialise").into()
+        };
+        self.shared.server_info.get_or_init(describe).clone()
+    }
+
+    /// Announces changes to every client.
+    #[must_use]
+    pub fn notifier(&self) -> &Notifier {
+        &self.shared.notifier
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Ends every notification stream; requests in flight go on. The transports stop by their own tokens.
+    pub fn close_streams(&self) {
+        self.shared.shutdown.cancel();
+    }
+}

@@ -1,0 +1,285 @@
+//! What a server announces to all of its clients.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use bytes::Bytes;
+use marquetry_protocol_wire::{
+    RequestId,
+    envelope::write_notification,
+    types::{JsonObject, meta_key},
+};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+use tokio::sync::Notify;
+
+use super::subscriptions::Subscriptions;
+
+/// Announces changes to every client that listens: a session, or a `subscriptions/listen` of the stateless era.
+pub struct Notifier {
+    listeners: Mutex<Vec<Weak<Listener>>>,
+    most_queued: usize,
+}
+
+/// Hears that lists or resources of a server have changed, to tell its clients. [`Notifier`] tells them at once; `()` tells
+/// nobody.
+pub trait ChangeListener: Send + Sync + 'static {
+    /// The list of tools has changed.
+    fn tools_changed(&self);
+    /// The list of prompts has changed.
+    fn prompts_changed(&self);
+    /// The list of resources, or of resource templates, has changed.
+    fn resources_changed(&self);
+    /// The resource `uri` has changed.
+    fn resource_updated(&self, uri: &str);
+}
+
+impl ChangeListener for () {
+    fn tools_changed(&self) {}
+    fn prompts_changed(&self) {}
+    fn resources_changed(&self) {}
+    fn resource_updated(&self, _uri: &str) {}
+}
+
+impl ChangeListener for Notifier {
+    fn tools_changed(&self) {
+        Self::tools_changed(self);
+    }
+    fn prompts_changed(&self) {
+        Self::prompts_changed(self);
+    }
+    fn resources_changed(&self) {
+        Self::resources_changed(self);
+    }
+    fn resource_updated(&self, uri: &str) {
+        Self::resource_updated(self, uri);
+    }
+}
+
+/// Announcements that wait for one client. The same one never waits twice: that a list changed is worth saying once.
+pub(super) struct Listener {
+    filter: Filter,
+    queue: Mutex<VecDeque<Bytes>>,
+    ready: Notify,
+    most_queued: usize,
+}
+
+/// Tells one client something that belongs to no request of its own; does not keep the client's session alive. Cheap to
+/// clone.
+#[derive(Clone, Debug)]
+pub struct Announcer {
+    listener: Weak<Listener>,
+}
+
+impl Announcer {
+    pub(super) fn new(listener: &Arc<Listener>) -> Self {
+        Self { listener: Arc::downgrade(listener) }
+    }
+
+    /// Sends a notification; false when the client is gone. When too many announcements wait for it, the oldest is
+    /// dropped.
+    pub fn notify(&self, method: &str, params: &RawValue) -> bool {
+        let Some(listener) = self.listener.upgrade() else { return false };
+        listener.push(write_notification(method, Some(params)));
+        true
+    }
+
+    /// Whether the client is still there.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.listener.strong_count() > 0
+    }
+}
+
+/// Which announcements a client wants.
+pub(super) enum Filter {
+    /// A session gets all that its server's capabilities promise.
+    Session { subscriptions: Arc<Subscriptions> },
+    /// A stateless client names what it wants; each message bears the id of its `subscriptions/listen`.
+    Listen { id: RequestId, methods: Vec<&'static str>, subscriptions: Arc<Subscriptions> },
+}
+
+/// One thing to announce.
+struct Announcement<'a> {
+    method: &'static str,
+    /// The resource that it is about; then it goes to those who are subscribed to it.
+    uri: Option<&'a str>,
+    params: JsonObject,
+}
+
+impl Notifier {
+    pub(super) fn new(most_queued: usize) -> Self {
+        Self { listeners: Mutex::default(), most_queued }
+    }
+
+    /// The list of tools has changed.
+    pub fn tools_changed(&self) {
+        self.announce("notifications/tools/list_changed");
+    }
+
+    /// The list of resources has changed.
+    pub fn resources_changed(&self) {
+        self.announce("notifications/resources/list_changed");
+    }
+
+    /// The list of prompts has changed.
+    pub fn prompts_changed(&self) {
+        self.announce("notifications/prompts/list_changed");
+    }
+
+    /// The resource `uri` has changed; goes to those who are subscribed to it.
+    pub fn resource_updated(&self, uri: &str) {
+        let mut params = JsonObject::new();
+        params.insert("uri".to_owned(), uri.into());
+        self.offer(&Announcement {
+            method: "notifications/resources/updated",
+            uri: Some(uri),
+            params,
+        });
+    }
+
+    fn announce(&self, method: &'static str) {
+        self.offer(&Announcement { method, uri: None, params: JsonObject::new() });
+    }
+
+    fn offer(&self, announcement: &Announcement<'_>) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| {
+            let Some(listener) = listener.upgrade() else { return false };
+            listener.offer(announcement);
+            true
+        });
+    }
+
+    pub(super) fn listen(&self, filter: Filter) -> Arc<Listener> {
+        let listener = Arc::new(Listener {
+            filter,
+            queue: Mutex::default(),
+            ready: Notify::new(),
+            most_queued: self.most_queued,
+        });
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| listener.strong_count() > 0);
+        listeners.push(Arc::downgrade(&listener));
+        listener
+    }
+}
+
+impl Listener {
+    /// The next announcement; waits for one. Safe to drop half-way.
+    pub(super) async fn next(&self) -> Bytes {
+        loop {
+            if let Some(message) =
+                self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+            {
+                return message;
+            }
+            self.ready.notified().await;
+        }
+    }
+
+    fn offer(&self, announcement: &Announcement<'_>) {
+        let Announcement { method, uri, params } = announcement;
+        let message = match &self.filter {
+            Filter::Session { subscriptions } => {
+                if uri.is_some_and(|uri| !subscriptions.contains(uri)) {
+                    return;
+                }
+                let params = to_raw_value(params).expect("a map of JSON values serialises");
+                write_notification(method, (!announcement.params.is_empty()).then_some(&*params))
+            }
+            Filter::Listen { id, methods, subscriptions } => {
+                let wanted = match uri {
+                    Some(uri) => subscriptions.contains(uri),
+                    None => methods.contains(method),
+                };
+                if !wanted {
+                    return;
+                }
+                write_notification(method, Some(&tagged(id, params.clone())))
+            }
+        };
+        self.push(message);
+    }
+
+    fn push(&self, message: Vec<u8>) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.iter().any(|waiting| *waiting == message) {
+            return;
+        }
+        if queue.len() >= self.most_queued {
+            queue.pop_front();
+            tracing::warn!(
+                limit = self.most_queued,
+                "a client fetches no announcements; the oldest is dropped"
+            );
+        }
+        queue.push_back(message.into());
+        drop(queue);
+        self.ready.notify_one();
+    }
+}
+
+/// Parameters with the id of the `subscriptions/listen` that they belong to (2026-07-28).
+pub(super) fn tagged(id: &RequestId, mut params: JsonObject) -> Box<RawValue> {
+    params.insert("_meta".to_owned(), json!({ meta_key::SUBSCRIPTION_ID: id }));
+    to_raw_value(&params).expect("a map of JSON values serialises")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_same_announcement_waits_once() {
+        let notifier = Notifier::new(8);
+        let listener = notifier.listen(session());
+        notifier.tools_changed();
+        notifier.tools_changed();
+        notifier.prompts_changed();
+        assert_eq!(
+            &listener.next().await[..],
+            br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#
+        );
+        assert_eq!(
+            &listener.next().await[..],
+            br#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#
+        );
+        assert!(listener.queue.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn stateless_clients_get_what_they_asked_for_with_their_id() {
+        let notifier = Notifier::new(8);
+        let methods = vec!["notifications/prompts/list_changed"];
+        let listener = notifier.listen(Filter::Listen {
+            id: 7.into(),
+            methods,
+            subscriptions: Subscriptions::none(),
+        });
+        notifier.tools_changed();
+        notifier.prompts_changed();
+        let want = r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#;
+        assert_eq!(&listener.next().await[..], want.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn the_queue_is_bounded_and_the_departed_are_forgotten() {
+        let notifier = Notifier::new(1);
+        let listener = notifier.listen(session());
+        notifier.tools_changed();
+        notifier.resources_changed();
+        assert_eq!(listener.queue.lock().unwrap().len(), 1);
+        drop(listener);
+        notifier.tools_changed();
+        assert!(notifier.listeners.lock().unwrap().is_empty());
+    }
+
+    fn session() -> Filter {
+        Filter::Session { subscriptions: Subscriptions::none() }
+    }
+}

@@ -1,0 +1,237 @@
+//! A server on a pair of pipes: one message a line.
+
+use std::{io, time::Duration};
+
+use bytes::Buf as _;
+use marquetry_protocol_wire::{
+    RequestId, RpcError,
+    line::{Line, read_line},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::mpsc,
+};
+#[cfg(all(feature = "stdio", target_os = "linux"))]
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+#[cfg(feature = "stdio")]
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Server, channel::Channel, outgoing::Outgoing};
+
+/// Serves one client on standard input and output, until the input ends or `stop` is cancelled.
+///
+/// # Errors
+/// As [`serve_pipe`].
+#[cfg(feature = "stdio")]
+pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result<()> {
+    let (input, output) = standard_pipes();
+    let server = server.clone();
+    // On a task of the runtime's own: the thread that only waits for it would have to be woken for every message.
+    let served = tokio::spawn(async move { serve_pipe(&server, input, output, stop).await });
+    AbortOnDropHandle::new(served).await.map_err(io::Error::other)?
+}
+
+/// Standard input and output without a thread in between, where they are pipes: a message through such a thread takes
+/// two wake-ups, and that is most of what a small call costs. They are opened anew, so that whoever shares the old ones
+/// with us does not find them non-blocking.
+#[cfg(all(feature = "stdio", target_os = "linux"))]
+fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+    use tokio::net::unix::pipe::OpenOptions;
+    let input = match OpenOptions::new().open_receiver("/proc/self/fd/0") {
+        Ok(input) => Either::Left(input),
+        Err(_) => Either::Right(tokio::io::stdin()),
+    };
+    let output = match OpenOptions::new().open_sender("/proc/self/fd/1") {
+        Ok(output) => Either::Left(output),
+        Err(_) => Either::Right(tokio::io::stdout()),
+    };
+    (input, output)
+}
+
+#[cfg(all(feature = "stdio", not(target_os = "linux")))]
+fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+    (tokio::io::stdin(), tokio::io::stdout())
+}
+
+/// Serves one client on any pair of pipes, until the input ends or `stop` is cancelled.
+///
+/// Requests run side by side. After the end, those in flight may finish within [`Limits::shutdown_grace`]; after that each
+/// gets an error for its answer.
+///
+/// [`Limits::shutdown_grace`]: super::Limits::shutdown_grace
+///
+/// # Errors
+/// When reading fails. That the client no longer reads is an end like any other.
+pub async fn serve_pipe<R, W>(
+    server: &Server,
+    reader: R,
+    writer: W,
+    stop: CancellationToken,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = server.limits();
+    let (pipe, queue) = Channel::new(server.clone());
+    // Whoever drops this future half-way ends the conversation all the same.
+    let _end = pipe.conversation.ending.clone().drop_guard();
+    let gone = CancellationToken::new();
+    let write = tokio::spawn(write_lines(writer, queue, gone.clone()));
+
+    let ended = tokio::select! {
+        ended = read(&pipe, reader) => ended,
+        () = gone.cancelled() => Ok(()),
+        () = stop.cancelled() => Ok(()),
+    };
+
+    let Channel { conversation, outbound, calls, peer, .. } = pipe;
+    conversation.ending.cancel();
+    drop(outbound);
+    calls.close();
+    if gone.is_cancelled()
+        || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
+    {
+        // Each call in flight gets an error for its answer, as long as somebody reads it.
+        peer.cut.cancel();
+        if !gone.is_cancelled() {
+            _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
+        }
+        conversation.end();
+        if tokio::time::timeout(LAST_WORDS, calls.wait()).await.is_err() {
+            // Answers wait for a client that reads no more. Without the writer they have nowhere to go.
+            write.abort();
+            calls.wait().await;
+        }
+    }
+    // The last sender is gone with the last call, so the writer ends when it has written all, or soon for a client
+    // that reads no more.
+    let abort = write.abort_handle();
+    if tokio::time::timeout(limits.shutdown_grace, write).await.is_err() {
+        abort.abort();
+    }
+    ended
+}
+
+/// How long calls that were cut may take to say so, and cancelled ones to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
+    let most = pipe.server.limits().max_message_bytes;
+    let mut reader = BufReader::with_capacity(64 << 10, reader);
+    let mut buffer = Vec::new();
+    loop {
+        match read_line(&mut reader, &mut buffer, most).await? {
+            Line::End => return Ok(()),
+            Line::Blank => {}
+            Line::TooLong => {
+                let error =
+                    RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+                pipe.send(Outgoing::error(id_of_long(&buffer).as_ref(), &error)).await;
+            }
+            Line::Whole => pipe.take(&buffer).await,
+        }
+        // One large message must not keep its memory for the life of the pipe.
+        if buffer.capacity() > 1 << 20 {
+            buffer = Vec::new();
+        }
+    }
+}
+
+/// The id of a request of which only the start and the end are left, so that whoever waits for its answer gets the error. Clients write it
+/// before or after the parameters, which are what is long.
+fn id_of_long(ends: &[u8]) -> Option<RequestId> {
+    const KEY: &str = r#""id":"#;
+    const VERSION: &str = r#""jsonrpc":"2.0""#;
+    /// The value at the start of a text, and what follows it.
+    fn value(text: &str) -> Option<(RequestId, &str)> {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter();
+        let id = values.next()?.ok()?;
+        Some((id, text[values.byte_offset()..].trim()))
+    }
+    let text = String::from_utf8_lossy(ends);
+    let (start, end) = text.split_once('\0')?;
+    let before = start.split(r#""params""#).next().unwrap_or_default();
+    if let Some(at) = before.find(KEY) {
+        return Some(value(&before[at + KEY.len()..])?.0);
+    }
+    // Behind the parameters, whose last brace stands before it, and with nothing but the message's own brace behind it: an `id` inside the
+    // parameters has two braces behind it.
+    let (members, _) = end.rsplit_once('}')?;
+    let at = members.rfind(KEY)?;
+    let (id, rest) = value(&members[at + KEY.len()..])?;
+    let head = members[..at].trim_end().trim_end_matches(',').trim_end();
+    let head =
+        head.strip_suffix(VERSION).map_or(head, |head| head.trim_end().trim_end_matches(','));
+    let is_last = rest.is_empty() || rest.strip_prefix(',').is_some_and(|it| it.trim() == VERSION);
+    (is_last && head.trim_end().ends_with('}')).then_some(id)
+}
+
+/// Writes message after message, as many at a time as wait; cancels `gone` when the client no longer reads.
+async fn write_lines(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Outgoing>,
+    gone: CancellationToken,
+) {
+    const AT_ONCE: usize = 64 << 10;
+    let mut buffer = Vec::new();
+    while let Some(message) = queue.recv().await {
+        buffer.clear();
+        if message.bytes.len() >= AT_ONCE / 2 {
+            // A long one is not copied.
+            let mut line = message.bytes.chain(&b"\n"[..]);
+            if let Err(error) = writer.write_all_buf(&mut line).await {
+                tracing::debug!(%error, "the client reads no more");
+                gone.cancel();
+                return;
+            }
+            _ = writer.flush().await;
+            continue;
+        }
+        buffer.extend_from_slice(&message.bytes);
+        buffer.push(b'\n');
+        while buffer.len() < AT_ONCE {
+            let Ok(message) = queue.try_recv() else { break };
+            buffer.extend_from_slice(&message.bytes);
+            buffer.push(b'\n');
+        }
+        let written = async {
+            writer.write_all(&buffer).await?;
+            writer.flush().await
+        };
+        if let Err(error) = written.await {
+            tracing::debug!(%error, "the client reads no more");
+            gone.cancel();
+            return;
+        }
+        if buffer.capacity() > 1 << 20 {
+            buffer = Vec::new();
+        }
+    }
+    _ = writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_say_whose_they_are_at_either_end() {
+        for (start, end, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"a","params":{"a":"#, r#""x"}}"#, "7"),
+            (r#"{"method":"a","id": "é","params":{"id":1,"#, r#""}}"#, r#""é""#),
+            (r#"{"method":"a","params":{"a":"#, r#"","id":1},"jsonrpc":"2.0","id":7}"#, "7"),
+            (r#"{"method":"a","params":{"a":"#, r#"","id":1},"id":-7,"jsonrpc":"2.0"}"#, "-7"),
+            (r#"{"method":"a","params":{"id":1,"a":"#, r#"","id":2}}"#, "null"),
+            (r#"{"method":"a","params":{"id":1,"a":"#, r#"","b":{},"id":2}}"#, "null"),
+            (r#"{"method":"a","params":"#, r#"{"b":{},"jsonrpc":"2.0","id":2}}"#, "null"),
+            (r#"{"method":"a","id":{},"params":"#, "}", "null"),
+            ("", "", "null"),
+        ] {
+            let ends = format!("{start}\0{end}");
+            let found = serde_json::to_string(&id_of_long(ends.as_bytes())).unwrap();
+            assert_eq!(found, id, "{ends}");
+        }
+    }
+}

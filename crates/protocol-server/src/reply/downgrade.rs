@@ -1,0 +1,433 @@
+//! Results in the form of the revision that they go to.
+
+use std::borrow::Cow;
+
+use marquetry_protocol_wire::{
+    Feature, Revision, RpcError,
+    object::{ObjectText, may_have},
+    types::{JsonObject, Tool, meta_key},
+};
+use serde::Deserialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::origin::Origin;
+
+/// Handlers speak the last revisions; [`for_session`] has the one difference between the two.
+pub(crate) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
+
+/// Removes from a result what clients in sessions do not know; none when there is no such thing.
+///
+/// Of a result that is complete in the sense of 2026-07-28 that is its type, its hints for caches, and which server gave
+/// it. Data of a tool that is no object goes as well (2025-11-25, "Structured Content"): its text stays, or takes its
+/// place.
+pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
+    let is_complete = origin == Origin::Stateless;
+    let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
+    if !is_complete && !may_have_data {
+        return None;
+    }
+    let mut object = ObjectText::of(result)?;
+    let mut is_changed = false;
+    if is_complete {
+        for member in ["resultType", "ttlMs", "cacheScope"] {
+            is_changed |= object.remove(member);
+        }
+        let meta = object.object("_meta").and_then(|mut meta| {
+            meta.remove(meta_key::SERVER_INFO).then(|| (meta.is_empty(), meta.write()))
+        });
+        if let Some((is_empty, meta)) = meta {
+            is_changed = true;
+            match is_empty {
+                true => _ = object.remove("_meta"),
+                false => object.set("_meta", meta),
+            }
+        }
+    }
+    let data = object.get("structuredContent").filter(|_| method == "tools/call");
+    if let Some(data) = data.filter(|data| !data.starts_with('{')) {
+        let content = match data {
+            "null" => None,
+            data => content_with_text(object.get("content"), data),
+        };
+        object.remove("structuredContent");
+        if let Some(content) = content {
+            object.set("content", content);
+        }
+        is_changed = true;
+    }
+    is_changed.then(|| object.write())
+}
+
+/// The items of a tool's answer with `data` as one more text; none when there is a text already.
+fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let items: Vec<&RawValue> =
+        content.and_then(|content| serde_json::from_str(content).ok()).unwrap_or_default();
+    let is_text = |item: &&RawValue| {
+        serde_json::from_str::<Kind<'_>>(item.get()).is_ok_and(|item| item.kind == "text")
+    };
+    if items.iter().any(is_text) {
+        return None;
+    }
+    let text = text(data.to_owned()).to_string();
+    let items: Vec<&str> = items.iter().map(|item| item.get()).chain([text.as_str()]).collect();
+    Some(format!("[{}]", items.join(",")))
+}
+
+/// Leaves tools without an `outputSchema` that is not one of objects, which clients in sessions do not know.
+pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
+    for tool in tools {
+        let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
+        tool.output_schema = tool.output_schema.take().filter(is_of_objects);
+    }
+}
+
+/// The result of `method` as a client of `revision` knows it. What that revision lacks is left out, with the nearest
+/// text instead.
+///
+/// # Errors
+/// In 2024-10-07 a tool cannot say that it failed but by an error. An internal error, when the result has a number beyond
+/// those that we can hold.
+pub(crate) fn shape(
+    method: &str,
+    revision: Revision,
+    result: Box<RawValue>,
+) -> Result<Box<RawValue>, RpcError> {
+    if revision >= UNSHAPED_SINCE {
+        return Ok(result);
+    }
+    let mut object = match serde_json::from_str::<Value>(result.get()) {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => return Ok(result),
+        // A number that is too large for us, for example. As it is, the result may have what the client does not know.
+        Err(error) => {
+            return Err(RpcError::internal(format!(
+                "the result cannot be given the form of revision {revision}: {error}"
+            )));
+        }
+    };
+    match method {
+        "initialize" => initialize(&mut object, revision),
+        "tools/list" => list(&mut object, "tools", revision),
+        "prompts/list" => list(&mut object, "prompts", revision),
+        "resources/list" => list(&mut object, "resources", revision),
+        "resources/templates/list" => list(&mut object, "resourceTemplates", revision),
+        "tools/call" => return tool_answer(object, revision),
+        "prompts/get" => {
+            for message in
+                object.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                if let Some(content) = message.get_mut("content") {
+                    item(content, revision);
+                }
+            }
+        }
+        _ => return Ok(result),
+    }
+    raw(&Value::Object(object))
+}
+
+fn raw(value: &Value) -> Result<Box<RawValue>, RpcError> {
+    to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))
+}
+
+fn initialize(object: &mut JsonObject, revision: Revision) {
+    if let Some(info) = object.get_mut("serverInfo").and_then(Value::as_object_mut) {
+        described(info, revision);
+        if !revision.has(Feature::Icons) {
+            info.remove("description");
+        }
+    }
+    if let Some(capabilities) = object.get_mut("capabilities").and_then(Value::as_object_mut) {
+        if !revision.has(Feature::CompletionsCapability) {
+            capabilities.remove("completions");
+        }
+        capabilities.remove("tasks");
+        capabilities.remove("extensions");
+    }
+    if revision == Revision::V2024_10_07 {
+        object.remove("instructions");
+    }
+}
+
+fn list(object: &mut JsonObject, member: &str, revision: Revision) {
+    for entry in object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(entry) = entry.as_object_mut() {
+            described(entry, revision);
+            if member == "prompts" && !revision.has(Feature::Titles) {
+                let arguments = entry.get_mut("arguments").and_then(Value::as_array_mut);
+                for argument in arguments.into_iter().flatten().filter_map(Value::as_object_mut) {
+                    argument.remove("title");
+                }
+            }
+            if member == "tools" {
+                entry.remove("execution");
+                if !revision.has(Feature::StructuredContent) {
+                    entry.remove("outputSchema");
+                }
+                if !revision.has(Feature::ToolAnnotations) {
+                    entry.remove("annotations");
+                }
+            }
+        }
+    }
+    if !revision.has(Feature::Pagination) {
+        object.remove("nextCursor");
+    }
+}
+
+/// What people are shown of tools, prompts, resources and servers.
+fn described(entry: &mut JsonObject, revision: Revision) {
+    if !revision.has(Feature::Icons) {
+        entry.remove("icons");
+        entry.remove("websiteUrl");
+    }
+    if !revision.has(Feature::Titles) {
+        entry.remove("title");
+        entry.remove("_meta");
+    }
+}
+
+fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {
+    let structured = match revision.has(Feature::StructuredContent) {
+        true => None,
+        false => object.remove("structuredContent"),
+    };
+    let mut content = match object.remove("content") {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    };
+    content.iter_mut().for_each(|content| item(content, revision));
+    if let (true, Some(structured)) = (content.is_empty(), structured) {
+        content.push(text(structured.to_string()));
+    }
+    if revision.has(Feature::ContentList) {
+        object.insert("content".to_owned(), Value::Array(content));
+        return raw(&Value::Object(object));
+    }
+    let texts: Option<Vec<&str>> = content.iter().map(|item| item["text"].as_str()).collect();
+    let result = match texts {
+        Some(texts) => Value::String(texts.join("\n")),
+        None => Value::Array(content),
+    };
+    if object.get("isError") == Some(&Value::Bool(true)) {
+        let said = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
+        return Err(RpcError::internal(said));
+    }
+    raw(&json!({ "toolResult": result }))
+}
+
+/// One item of a tool answer or a prompt.
+fn item(content: &mut Value, revision: Revision) {
+    let kind = content["type"].as_str().unwrap_or_default();
+    let instead = match kind {
+        "audio" if !revision.has(Feature::Audio) => {
+            let mime_type = content["mimeType"].as_str().unwrap_or("of unknown type");
+            format!("[sound, {mime_type}; revision {revision} of the protocol cannot carry it]")
+        }
+        "resource_link" if !revision.has(Feature::ResourceLinks) => {
+            let part = |name: &str| content[name].as_str().unwrap_or_default();
+            let (name, uri, description) = (part("name"), part("uri"), part("description"));
+            format!(
+                "[resource {name} at {uri}{}]",
+                if description.is_empty() { String::new() } else { format!(": {description}") }
+            )
+        }
+        "resource" if !revision.has(Feature::EmbeddedResources) => {
+            let resource = &content["resource"];
+            match resource["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None => format!("[resource at {}]", resource["uri"].as_str().unwrap_or_default()),
+            }
+        }
+        _ => {
+            if let Some(content) = content.as_object_mut() {
+                if !revision.has(Feature::Titles) {
+                    content.remove("_meta");
+                }
+                if !revision.has(Feature::Icons) {
+                    content.remove("icons");
+                }
+            }
+            return;
+        }
+    };
+    *content = text(instead);
+}
+
+fn text(text: String) -> Value {
+    json!({ "type": "text", "text": text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_revision_lacks_becomes_text() {
+        let answer = json!({
+            "content": [
+                { "type": "text", "text": "a", "_meta": { "x": 1 } },
+                { "type": "audio", "data": "", "mimeType": "audio/wav" },
+                { "type": "resource_link", "uri": "test://one", "name": "one", "description": "first" },
+                { "type": "resource", "resource": { "uri": "test://two", "text": "2" } },
+            ],
+            "structuredContent": { "a": 1 },
+        });
+        check("tools/call", Revision::V2025_11_25, &answer, &answer);
+        check("tools/call", Revision::V2025_06_18, &answer, &answer);
+        let sound = "[sound, audio/wav; revision 2024-11-05 of the protocol cannot carry it]";
+        let link = "[resource one at test://one: first]";
+        let want = json!({ "content": [
+            { "type": "text", "text": "a" },
+            { "type": "audio", "data": "", "mimeType": "audio/wav" },
+            text(link.to_owned()),
+            { "type": "resource", "resource": { "uri": "test://two", "text": "2" } },
+        ] });
+        check("tools/call", Revision::V2025_03_26, &answer, &want);
+        let mut older = want.clone();
+        older["content"][1] = text(sound.to_owned());
+        check("tools/call", Revision::V2024_11_05, &answer, &older);
+        let sound = sound.replace("2024-11-05", "2024-10-07");
+        let first = json!({ "toolResult": format!("a\n{sound}\n{link}\n2") });
+        check("tools/call", Revision::V2024_10_07, &answer, &first);
+    }
+
+    #[test]
+    fn data_alone_becomes_text_and_failures_errors() {
+        let data = json!({ "content": [], "structuredContent": { "a": 1 } });
+        check(
+            "tools/call",
+            Revision::V2024_11_05,
+            &data,
+            &json!({ "content": [text(r#"{"a":1}"#.to_owned())] }),
+        );
+        let picture =
+            json!({ "content": [{ "type": "image", "data": "", "mimeType": "image/png" }] });
+        check(
+            "tools/call",
+            Revision::V2024_10_07,
+            &picture,
+            &json!({ "toolResult": picture["content"] }),
+        );
+        let failed = to_raw_value(
+            &json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }),
+        )
+        .unwrap();
+        let error = shape("tools/call", Revision::V2024_10_07, failed).unwrap_err();
+        assert_eq!(error, RpcError::internal("no"));
+    }
+
+    #[test]
+    fn entries_of_lists_lose_what_is_newer() {
+        let tools = json!({ "nextCursor": "p1", "tools": [{
+            "name": "t", "title": "T", "icons": [], "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
+        }] });
+        let entry = |members: Value| json!({ "nextCursor": "p1", "tools": [members] });
+        check("tools/list", Revision::V2026_07_28, &tools, &tools);
+        check(
+            "tools/list",
+            Revision::V2025_06_18,
+            &tools,
+            &entry(json!({
+                "name": "t", "title": "T", "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
+            })),
+        );
+        let plain = json!({ "name": "t", "annotations": {}, "inputSchema": {} });
+        check("tools/list", Revision::V2025_03_26, &tools, &entry(plain));
+        let plain = json!({ "name": "t", "inputSchema": {} });
+        check("tools/list", Revision::V2024_11_05, &tools, &entry(plain.clone()));
+        check("tools/list", Revision::V2024_10_07, &tools, &json!({ "tools": [plain] }));
+    }
+
+    #[test]
+    fn sessions_get_no_members_of_2026_07_28_and_objects_alone_as_data() {
+        let info = json!({ "name": "upstream" });
+        let check = |method: &str, result: Value, is_complete: bool, want: Option<Value>| {
+            let result = to_raw_value(&result).unwrap();
+            let origin = if is_complete { Origin::Stateless } else { Origin::Handler };
+            let got = for_session(method, &result, origin);
+            let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+            assert_eq!(got, want, "{method} {result}");
+        };
+        let read =
+            json!({ "contents": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "public" });
+        check("resources/read", read.clone(), true, Some(json!({ "contents": [] })));
+        // An older server's own members mean something else.
+        check("resources/read", read, false, None);
+        let result = |meta: Value| json!({ "content": [], "_meta": meta });
+        check(
+            "tools/call",
+            result(json!({ meta_key::SERVER_INFO: info })),
+            true,
+            Some(json!({ "content": [] })),
+        );
+        check(
+            "tools/call",
+            result(json!({ "x": 1, meta_key::SERVER_INFO: info })),
+            true,
+            Some(result(json!({ "x": 1 }))),
+        );
+        check("tools/call", result(json!({ "x": 1 })), true, None);
+        for is_complete in [true, false] {
+            let data = |content: Value, data: Value| json!({ "content": content, "structuredContent": data });
+            let picture = json!({ "type": "image", "data": "", "mimeType": "image/png" });
+            let one = text("[1]".to_owned());
+            check("tools/call", data(json!([one]), json!({ "a": [1] })), is_complete, None);
+            check(
+                "tools/call",
+                data(json!([one]), json!([1])),
+                is_complete,
+                Some(json!({ "content": [one] })),
+            );
+            check(
+                "tools/call",
+                data(json!([picture]), json!([1])),
+                is_complete,
+                Some(json!({ "content": [picture, one] })),
+            );
+            check(
+                "tools/call",
+                data(json!([]), json!(null)),
+                is_complete,
+                Some(json!({ "content": [] })),
+            );
+            check(
+                "tools/call",
+                json!({ "structuredContent": "a" }),
+                is_complete,
+                Some(json!({ "content": [text("\"a\"".to_owned())] })),
+            );
+        }
+    }
+
+    #[test]
+    fn sessions_get_output_schemas_of_objects_alone() {
+        let tool = |schema: &Value| Tool { output_schema: Some(schema.clone()), ..Tool::default() };
+        for (schema, stays) in [
+            (json!({ "type": "object" }), true),
+            (json!({ "type": "array" }), false),
+            (json!({ "type": ["object", "null"] }), false),
+            (json!({}), false),
+            (json!(true), false),
+        ] {
+            let mut tools = [tool(&schema)];
+            keep_object_schemas(&mut tools);
+            assert_eq!(tools[0].output_schema.is_some(), stays, "{schema}");
+        }
+    }
+
+    #[track_caller]
+    fn check(method: &str, revision: Revision, result: &Value, want: &Value) {
+        let shaped = shape(method, revision, to_raw_value(result).unwrap()).unwrap();
+        let got: Value = serde_json::from_str(shaped.get()).unwrap();
+        assert_eq!(got, *want, "{method} in {revision}");
+    }
+}

@@ -1,0 +1,241 @@
+//! The result of a method.
+
+mod downgrade;
+mod origin;
+mod stamp;
+
+use std::sync::OnceLock;
+
+use marquetry_protocol_wire::{
+    Era, RequestId, Revision, RpcError,
+    envelope::{Around, write_result_with, write_text_result},
+    object::may_have,
+    types::{CacheHint, CacheScope, CallToolResult, Content, Task},
+};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+#[cfg(all(any(test, fuzzing), feature = "http"))]
+pub(super) use self::downgrade::shape as downgraded;
+pub(super) use self::{downgrade::keep_object_schemas, stamp::Stamp};
+use self::{
+    downgrade::{UNSHAPED_SINCE, for_session, shape},
+    origin::Origin,
+};
+
+/// A result.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    content: ReplyContent,
+    origin: Origin,
+    cache: Option<CacheHint>,
+    is_private: bool,
+}
+
+#[derive(Clone, Debug)]
+enum ReplyContent {
+    Json(Box<RawValue>),
+    /// A tool's answer of one text and nothing else, as most are: written when the message is.
+    Text {
+        text: String,
+        json: OnceLock<Box<RawValue>>,
+    },
+    /// JSON with some members changed: valid, and not parsed once more to prove it.
+    Edited {
+        text: String,
+        json: OnceLock<Box<RawValue>>,
+    },
+}
+
+impl Reply {
+    /// Serialises `value`, which must give a JSON object.
+    ///
+    /// # Errors
+    /// An internal error when it cannot be serialised.
+    pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
+        let json = to_raw_value(value)
+            .map_err(|error| RpcError::internal(format!("result is no JSON: {error}")))?;
+        Ok(Self::raw(json))
+    }
+
+    /// A JSON object that goes out as it is, but for the members that a revision demands of every result.
+    #[must_use]
+    pub fn raw(json: Box<RawValue>) -> Self {
+        Self::of(ReplyContent::Json(json))
+    }
+
+    /// A complete result that already has the members which 2026-07-28 demands (`resultType`, and for lists and reads
+    /// `ttlMs` and `cacheScope`), as one that came from a server of that revision. Those that are missing or not valid
+    /// are added, and the type is "complete" whatever it says; clients of older revisions get none of them.
+    #[must_use]
+    pub fn complete(json: Box<RawValue>) -> Self {
+        Self { origin: Origin::Stateless, ..Self::raw(json) }
+    }
+
+    /// A question, with its type.
+    pub(crate) fn question(json: Box<RawValue>) -> Self {
+        Self { origin: Origin::Protocol, ..Self::raw(json) }
+    }
+
+    fn of(content: ReplyContent) -> Self {
+        Self { content, origin: Origin::Handler, cache: None, is_private: false }
+    }
+
+    /// The same, for its client alone: caches must not give it to anybody else, whatever it says of itself.
+    #[must_use]
+    pub fn private(self) -> Self {
+        Self { is_private: true, ..self }
+    }
+
+    /// The same, which clients may keep for a while (since 2026-07-28; older revisions are told nothing).
+    ///
+    /// Lists and reads of resources have a hint in any case, [`Handler::cache_hint`](crate::Handler::cache_hint) if none is given here. A
+    /// [complete](Self::complete) reply bears its own.
+    #[must_use]
+    pub fn cached(self, hint: CacheHint) -> Self {
+        Self { cache: Some(hint), ..self }
+    }
+
+    pub(crate) fn cache(&self) -> Option<CacheHint> {
+        self.cache
+    }
+
+    /// The JSON.
+    #[must_use]
+    pub fn get(&self) -> &RawValue {
+        match &self.content {
+            ReplyContent::Json(json) => json,
+            ReplyContent::Text { text, json } => json.get_or_init(|| {
+                to_raw_value(&CallToolResult::text(text)).expect("a text serialises")
+            }),
+            ReplyContent::Edited { text, json } => json.get_or_init(|| {
+                RawValue::from_string(text.clone()).expect("members of valid JSON make valid JSON")
+            }),
+        }
+    }
+
+    /// In the form of the revision that it goes to.
+    pub(crate) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
+        if revision.era() == Era::Stateless {
+            return Ok(self);
+        }
+        let reply = match &self.content {
+            ReplyContent::Json(json) => match for_session(method, json, self.origin) {
+                Some(text) => {
+                    let content = ReplyContent::Edited { text, json: OnceLock::new() };
+                    Self { content, ..self }
+                }
+                None => self,
+            },
+            _ => self,
+        };
+        if revision >= UNSHAPED_SINCE {
+            return Ok(reply);
+        }
+        let json = shape(method, revision, reply.get().to_owned())?;
+        Ok(Self { content: ReplyContent::Json(json), ..reply })
+    }
+
+    /// The answer that creates a task (SEP-2663, "Task Creation").
+    pub(crate) fn task(task: &Task) -> Result<Self, RpcError> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Created<'a> {
+            result_type: &'static str,
+            #[serde(flatten)]
+            task: &'a Task,
+        }
+        let created = Created { result_type: "task", task };
+        Ok(Self { origin: Origin::Protocol, ..Self::json(&created)? })
+    }
+
+    /// With what the stateless era demands of a tool's result, for use inside of another result.
+    pub(crate) fn into_whole(self) -> Box<RawValue> {
+        let json = self.get();
+        if self.origin != Origin::Handler {
+            return json.to_owned();
+        }
+        let members = r#"{"resultType":"complete""#;
+        let rest = json.get().strip_prefix('{').unwrap_or("}");
+        let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+        RawValue::from_string(format!("{members}{comma}{rest}")).unwrap_or_else(|_| json.to_owned())
+    }
+
+    /// The bytes of the answer to a client in a session.
+    pub(crate) fn write(&self, id: &RequestId) -> Vec<u8> {
+        self.write_around(id, Around::default())
+    }
+
+    /// The bytes of the answer to a client without a session, with all that 2026-07-28 wants in every result.
+    pub(crate) fn write_stamped(&self, id: &RequestId, stamp: &Stamp<'_>) -> Vec<u8> {
+        let hint = stamp.hint.map(|hint| match self.is_private {
+            true => CacheHint { cache_scope: CacheScope::Private, ..hint },
+            false => hint,
+        });
+        let stamp = Stamp { hint, ..*stamp };
+        match &self.content {
+            // Most results have none of the members, and are not taken apart.
+            ReplyContent::Json(json)
+                if self.origin != Origin::Handler
+                    || may_have(json, &[r#""_meta""#, r#""resultType""#])
+                    || hint.is_some() && may_have(json, &[r#""ttlMs""#, r#""cacheScope""#]) =>
+            {
+                match stamp.stamped(json, self.origin, self.is_private) {
+                    Some(stamped) => write_result_with(id, Around::default(), &stamped),
+                    None => self.write_around(id, Around::default()),
+                }
+            }
+            _ => {
+                let (before, after) = stamp.members();
+                self.write_around(id, Around { before: &before, after: &after })
+            }
+        }
+    }
+
+    fn write_around(&self, id: &RequestId, around: Around<'_>) -> Vec<u8> {
+        match &self.content {
+            ReplyContent::Json(json) => write_result_with(id, around, json.get()),
+            ReplyContent::Edited { text, .. } => write_result_with(id, around, text),
+            ReplyContent::Text { text, .. } => write_text_result(id, around, text),
+        }
+    }
+}
+
+impl TryFrom<CallToolResult> for Reply {
+    type Error = RpcError;
+
+    fn try_from(mut result: CallToolResult) -> Result<Self, RpcError> {
+        if let CallToolResult { content, structured_content: None, is_error: None, meta: None } =
+            &mut result
+            && let [Content::Text { text, annotations: None, meta: None }] = &mut content[..]
+        {
+            let content = ReplyContent::Text { text: std::mem::take(text), json: OnceLock::new() };
+            return Ok(Self::of(content));
+        }
+        Self::json(&result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_alone_is_written_as_any_result() {
+        let result = CallToolResult::text("a \"b\"\nä");
+        let quick = Reply::try_from(result.clone()).unwrap();
+        assert!(matches!(quick.content, ReplyContent::Text { .. }));
+        let slow = Reply::json(&result).unwrap();
+        assert_eq!(quick.get().get(), slow.get().get());
+        let stamp = Stamp { hint: None, server_info: Some(r#"{"name":"s"}"#) };
+        assert_eq!(quick.write(&1.into()), slow.write(&1.into()));
+        assert_eq!(quick.write_stamped(&1.into(), &stamp), slow.write_stamped(&1.into(), &stamp));
+        for other in [
+            CallToolResult::error("a"),
+            CallToolResult { content: vec![Content::text("a"), Content::text("b")], ..result },
+        ] {
+            let reply = Reply::try_from(other).unwrap();
+            assert!(matches!(reply.content, ReplyContent::Json(_)));
+        }
+    }
+}

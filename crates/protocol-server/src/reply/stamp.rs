@@ -1,0 +1,158 @@
+//! What 2026-07-28 wants in every result beside the answer itself.
+
+use marquetry_protocol_wire::{
+    object::ObjectText,
+    types::{CacheHint, CacheScope, meta_key},
+};
+use serde_json::value::RawValue;
+
+use super::origin::Origin;
+
+/// The members that 2026-07-28 wants in every result: its type, how long it may be kept, and which server gave it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp<'a> {
+    /// For results that may be kept.
+    pub(crate) hint: Option<CacheHint>,
+    /// An `Implementation` as JSON; none where the result says it by itself.
+    pub(crate) server_info: Option<&'a str>,
+}
+
+impl Stamp<'_> {
+    /// The members to put before and after those of a result that has none of them.
+    pub(crate) fn members(&self) -> (String, String) {
+        let mut before = r#""resultType":"complete","#.to_owned();
+        if let Some(hint) = self.hint {
+            before +=
+                &format!(r#""ttlMs":{},"cacheScope":{},"#, hint.ttl_ms, scope(hint.cache_scope));
+        }
+        let after = match self.server_info {
+            Some(info) => format!(r#","_meta":{{"{}":{info}}}"#, meta_key::SERVER_INFO),
+            None => String::new(),
+        };
+        (before, after)
+    }
+
+    /// A result that may have some of the members already; none when it is no object.
+    ///
+    /// Members that its origin does not answer for are replaced. A member that is there twice is there once afterwards:
+    /// parsers do not agree which of the two counts. The server is always this one, whoever made the result.
+    pub(crate) fn stamped(
+        &self,
+        result: &RawValue,
+        origin: Origin,
+        is_private: bool,
+    ) -> Option<String> {
+        let mut object = ObjectText::of(result)?;
+        if origin != Origin::Protocol {
+            object.set("resultType", r#""complete""#);
+        }
+        if let Some(hint) = self.hint.filter(|_| origin != Origin::Protocol) {
+            let own = |name: &str| object.get(name).filter(|_| origin == Origin::Stateless);
+            let ttl_ms = own("ttlMs").and_then(|ttl| ttl.parse().ok()).unwrap_or(hint.ttl_ms);
+            let cache_scope = match own("cacheScope") {
+                Some(r#""public""#) if !is_private => CacheScope::Public,
+                Some(_) => CacheScope::Private,
+                None => hint.cache_scope,
+            };
+            object.set("ttlMs", ttl_ms.to_string());
+            object.set("cacheScope", scope(cache_scope));
+        }
+        if let Some(info) = self.server_info {
+            let meta = object.object("_meta").map(|mut meta| {
+                meta.set(meta_key::SERVER_INFO, info);
+                meta.write()
+            });
+            let alone = || format!(r#"{{"{}":{info}}}"#, meta_key::SERVER_INFO);
+            object.set("_meta", meta.unwrap_or_else(alone));
+        }
+        Some(object.write())
+    }
+}
+
+fn scope(scope: CacheScope) -> &'static str {
+    match scope {
+        CacheScope::Public => r#""public""#,
+        CacheScope::Private => r#""private""#,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json, value::to_raw_value};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(result: Value, origin: Origin, is_private: bool, want: Value) {
+        let hint = CacheHint { ttl_ms: 0, cache_scope: CacheScope::Private };
+        let stamp = Stamp { hint: Some(hint), server_info: Some(r#"{"name":"we"}"#) };
+        let raw = to_raw_value(&result).unwrap();
+        let stamped = stamp.stamped(&raw, origin, is_private).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&stamped).unwrap(), want);
+    }
+
+    #[test]
+    fn a_complete_result_keeps_its_members_but_the_server_is_this_one() {
+        let ours = json!({ meta_key::SERVER_INFO: { "name": "we" } });
+        let theirs = json!({ "x": 1, meta_key::SERVER_INFO: { "name": "they" } });
+        let both = json!({ "x": 1, meta_key::SERVER_INFO: { "name": "we" } });
+        check(
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": theirs }),
+            Origin::Stateless,
+            false,
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public", "_meta": both }),
+        );
+        check(
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "public" }),
+            Origin::Stateless,
+            true,
+            json!({ "resultType": "complete", "ttlMs": 7, "cacheScope": "private", "_meta": ours }),
+        );
+        check(
+            json!({ "a": 1 }),
+            Origin::Stateless,
+            false,
+            json!({ "a": 1, "resultType": "complete", "ttlMs": 0, "cacheScope": "private", "_meta": ours }),
+        );
+        check(
+            json!({ "resultType": "input_required" }),
+            Origin::Protocol,
+            false,
+            json!({ "resultType": "input_required", "_meta": ours }),
+        );
+    }
+
+    #[test]
+    fn what_another_server_says_is_valid_and_said_once() {
+        let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"we"}}"#;
+        for (result, want) in [
+            (
+                r#"{"resultType":"complete","resultType":"input_required","\u0072esultType":1,"a":1}"#,
+                r#"{"resultType":"complete","a":1,"ttlMs":0,"cacheScope":"private","#,
+            ),
+            (
+                r#"{"ttlMs":-5,"cacheScope":"all","cacheScope":"every","resultType":"task"}"#,
+                r#"{"ttlMs":0,"cacheScope":"private","resultType":"complete","#,
+            ),
+        ] {
+            let hint = Some(CacheHint::default());
+            let stamp = Stamp { hint, server_info: Some(r#"{"name":"we"}"#) };
+            let raw: &RawValue = serde_json::from_str(result).unwrap();
+            let stamped = stamp.stamped(raw, Origin::Stateless, false).unwrap();
+            assert_eq!(stamped, format!("{want}{info}}}"));
+        }
+    }
+
+    #[test]
+    fn what_an_older_server_says_by_these_names_is_replaced() {
+        check(
+            json!({ "resultType": "task", "ttlMs": 7, "_meta": null }),
+            Origin::Handler,
+            false,
+            json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "_meta": { meta_key::SERVER_INFO: { "name": "we" } },
+            }),
+        );
+    }
+}

@@ -1,0 +1,528 @@
+//! Which methods exist in which era, as jsonrpsee's method tables.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, PoisonError},
+};
+
+use jsonrpsee::{
+    Extensions,
+    core::{
+        RegisterMethodError,
+        server::{MethodCallback, MethodResponse, Methods},
+    },
+    types::Params,
+};
+use marquetry_protocol_wire::{
+    Era, Feature, Revision, RpcError,
+    envelope::write_notification,
+    members::OwnedMembers,
+    types::{
+        CallToolParams, CallToolResult, DiscoverResult, InitializeParams, InitializeResult,
+        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, LogLevel, TASKS_EXTENSION, meta_key,
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
+
+use super::{
+    Handler, Reply, RequestContext, Server,
+    conversation::{Conversation, SessionFacts},
+    notifier::{Filter, tagged},
+    outgoing::Outgoing,
+    reply::keep_object_schemas,
+    subscriptions::{Subscriptions, Unsubscribing},
+    task_methods, tasks,
+};
+
+/// One table an era.
+#[derive(Clone)]
+pub(super) struct Tables {
+    session: Methods,
+    stateless: Methods,
+    /// Methods of others, in both eras.
+    extension: Methods,
+}
+
+/// A method that was looked up.
+pub(super) struct Found<'a> {
+    pub(super) name: &'static str,
+    pub(super) callback: &'a MethodCallback,
+    /// Whether it takes its parameters from jsonrpsee; ours take them from the [`RequestContext`], without a copy.
+    pub(super) is_extension: bool,
+}
+
+/// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
+#[derive(Clone)]
+pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
+
+/// A call as our own methods see it.
+struct Call {
+    server: Server,
+    conversation: Arc<Conversation>,
+    cx: RequestContext,
+}
+
+/// The parameters of a method about one resource.
+#[derive(Deserialize)]
+struct UriAlone {
+    uri: String,
+}
+
+/// The parameters of every list.
+#[derive(Default, Deserialize)]
+struct ListParams {
+    cursor: Option<String>,
+}
+
+/// A list of the handler's.
+type ListMethod<T> = for<'a> fn(
+    &'a dyn Handler,
+    Option<&'a str>,
+    &'a RequestContext,
+) -> Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send + 'a>>;
+
+/// The most pages to put into one.
+const MOST_PAGES: usize = 1_000;
+
+/// A page of a list, which further pages can be added to.
+trait Pages {
+    fn next_cursor(&mut self) -> &mut Option<String>;
+    fn append(&mut self, page: Self);
+}
+
+macro_rules! pages {
+    ($($list:ident . $items:ident),*) => {
+        $(impl Pages for $list {
+            fn next_cursor(&mut self) -> &mut Option<String> {
+                &mut self.next_cursor
+            }
+
+            fn append(&mut self, page: Self) {
+                self.$items.extend(page.$items);
+            }
+        })*
+    };
+}
+
+pages! {
+    ListToolsResult.tools, ListResourcesResult.resources, ListResourceTemplatesResult.resource_templates,
+    ListPromptsResult.prompts
+}
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        let mut session = common();
+        add(&mut session, "initialize", initialize);
+        add(&mut session, "ping", async |_| Reply::json(&json!({})));
+        add(&mut session, "logging/setLevel", set_level);
+        add(&mut session, "resources/subscribe", async |call: Call| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.conversation.session.get() {
+                let handler = &call.server.shared.handler;
+                facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
+            }
+            Reply::json(&json!({}))
+        });
+        add(&mut session, "resources/unsubscribe", async |call: Call| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.conversation.session.get() {
+                facts.subscriptions.remove(&uri).await;
+            }
+            Reply::json(&json!({}))
+        });
+        let mut stateless = common();
+        add(&mut stateless, "server/discover", discover);
+        add(&mut stateless, "subscriptions/listen", listen);
+        add(&mut stateless, "tasks/get", async |call: Call| {
+            task_methods::get(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        add(&mut stateless, "tasks/update", async |call: Call| {
+            task_methods::update(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        add(&mut stateless, "tasks/cancel", async |call: Call| {
+            task_methods::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        Self { session, stateless, extension: Methods::new() }
+    }
+
+    pub(super) fn with(mut self, extension: Methods) -> Result<Self, RegisterMethodError> {
+        // None may bear the name of a method of ours.
+        self.session.clone().merge(extension.clone())?;
+        self.stateless.clone().merge(extension.clone())?;
+        self.extension.merge(extension)?;
+        Ok(self)
+    }
+
+    pub(super) fn find(&self, era: Era, method: &str) -> Option<Found<'_>> {
+        let ours = match era {
+            Era::Session => &self.session,
+            Era::Stateless => &self.stateless,
+        };
+        match ours.method_with_name(method) {
+            Some((name, callback)) => Some(Found { name, callback, is_extension: false }),
+            None => self.extension.method_with_name(method).map(|(name, callback)| Found {
+                name,
+                callback,
+                is_extension: true,
+            }),
+        }
+    }
+}
+
+/// The methods that both eras have.
+fn common() -> Methods {
+    let mut table = Methods::new();
+    add(&mut table, "tools/list", async |call: Call| {
+        let mut list = call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?;
+        if call.cx.revision().era() == Era::Session {
+            keep_object_schemas(&mut list.tools);
+        }
+        Reply::json(&list)
+    });
+    add(&mut table, "tools/call", async |call: Call| {
+        let params = call.tool_call()?;
+        let handler = &call.server.shared.handler;
+        let tool = Called::of(&**handler, &params);
+        if let Some(refusal) = tool.refusal(&params) {
+            return Reply::json(&refusal);
+        }
+        match handler.task_options(&params.name) {
+            None => tool.checked(handler.call_tool(params, &call.cx).await?),
+            Some(options) => {
+                let handler = handler.clone();
+                let work = async move |cx: RequestContext| {
+                    tool.checked(handler.call_tool(params, &cx).await?)
+                };
+                call.cx.run_as_task(options, work).await
+            }
+        }
+    });
+    add(&mut table, "resources/list", async |call: Call| {
+        let list = call.pages(|handler, cursor, cx| handler.list_resources(cursor, cx)).await?;
+        if call.cx.revision() != Revision::V2024_10_07 {
+            return Reply::json(&list);
+        }
+        // The first revision has no list of templates; they come with the resources.
+        let templates =
+            call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await;
+        let templates = templates.map(|list| list.resource_templates).unwrap_or_default();
+        Reply::json(&json!({ "resources": list.resources, "resourceTemplates": templates }))
+    });
+    add(&mut table, "resources/templates/list", async |call: Call| {
+        Reply::json(
+            &call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await?,
+        )
+    });
+    add(&mut table, "resources/read", async |call: Call| {
+        call.server.shared.handler.read_resource(call.params()?, &call.cx).await
+    });
+    add(&mut table, "completion/complete", async |call: Call| {
+        Reply::json(&call.server.shared.handler.complete(call.params()?, &call.cx).await?)
+    });
+    add(&mut table, "prompts/list", async |call: Call| {
+        Reply::json(&call.pages(|handler, cursor, cx| handler.list_prompts(cursor, cx)).await?)
+    });
+    add(&mut table, "prompts/get", async |call: Call| {
+        call.server.shared.handler.get_prompt(call.params()?, &call.cx).await
+    });
+    table
+}
+
+impl Server {
+    /// The subscriptions of one client, none yet.
+    pub(super) fn subscriptions(&self, most: usize) -> Arc<Subscriptions> {
+        let handler = self.shared.handler.clone();
+        let unsubscribe = move |uri: String| -> Unsubscribing {
+            let handler = handler.clone();
+            Box::pin(async move { handler.unsubscribe(&uri).await })
+        };
+        Subscriptions::new(Arc::new(unsubscribe), most)
+    }
+}
+
+/// A tool that is called, and what the call is checked against.
+struct Called {
+    #[cfg(feature = "schema")]
+    schema: Option<(String, Arc<super::ToolSchema>)>,
+}
+
+#[cfg(feature = "schema")]
+impl Called {
+    fn of(handler: &dyn Handler, params: &CallToolParams) -> Self {
+        let schema = handler.tool_schema(&params.name);
+        Self { schema: schema.map(|schema| (params.name.clone(), schema)) }
+    }
+
+    fn refusal(&self, params: &CallToolParams) -> Option<CallToolResult> {
+        let (name, schema) = self.schema.as_ref()?;
+        schema.refusal_of_raw(name, params.arguments.as_deref())
+    }
+
+    fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
+        match &self.schema {
+            Some((name, schema)) => schema.checked_reply(name, reply),
+            None => Ok(reply),
+        }
+    }
+}
+
+#[cfg(not(feature = "schema"))]
+impl Called {
+    fn of(_: &dyn Handler, _: &CallToolParams) -> Self {
+        Self {}
+    }
+
+    fn refusal(&self, _: &CallToolParams) -> Option<CallToolResult> {
+        None
+    }
+
+    fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
+        Ok(reply)
+    }
+}
+
+impl Call {
+    /// A client's subscriptions, none yet.
+    fn subscriptions(&self) -> Arc<Subscriptions> {
+        self.server.subscriptions(self.server.limits().max_subscriptions)
+    }
+
+    fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
+        self.members()?.parse().map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    fn members(&self) -> Result<&OwnedMembers, RpcError> {
+        self.cx.params().ok_or_else(|| {
+            RpcError::invalid_params(format!("method '{}' needs parameters", self.cx.method()))
+        })
+    }
+
+    /// The parameters of `tools/call`. The arguments may be long, and are known to be JSON: they are not looked through
+    /// once more.
+    fn tool_call(&self) -> Result<CallToolParams, RpcError> {
+        let members = self.members()?;
+        let rest: CallToolParams = members
+            .parse_without("arguments")
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        let arguments = members.get("arguments").filter(|arguments| arguments.get() != "null");
+        Ok(CallToolParams { arguments: arguments.map(ToOwned::to_owned), ..rest })
+    }
+
+    /// The page that was asked for; all pages in one for a revision without them.
+    async fn pages<T: Pages>(&self, list: ListMethod<T>) -> Result<T, RpcError> {
+        let ListParams { cursor } = self.params_or_default()?;
+        let handler = &*self.server.shared.handler;
+        let mut all = list(handler, cursor.as_deref(), &self.cx).await?;
+        if self.cx.revision().has(Feature::Pagination) {
+            return Ok(all);
+        }
+        for _ in 0..MOST_PAGES {
+            let Some(cursor) = all.next_cursor().take() else { return Ok(all) };
+            let mut page = list(handler, Some(&cursor), &self.cx).await?;
+            *all.next_cursor() = page.next_cursor().take();
+            all.append(page);
+        }
+        Err(RpcError::limit_exceeded(format!("the list has more than {MOST_PAGES} pages")))
+    }
+
+    fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {
+        if self.cx.params().is_none() { Ok(T::default()) } else { self.params() }
+    }
+}
+
+fn add<F, Fut>(table: &mut Methods, name: &'static str, method: F)
+where
+    F: Fn(Call) -> Fut + Send + Sync + Copy + 'static,
+    Fut: Future<Output = Result<Reply, RpcError>> + Send,
+{
+    let callback = MethodCallback::Async(Arc::new(
+        move |_id, _params, _connection, _limit, extensions: Extensions| {
+            Box::pin(async move {
+                let outcome = match call_of(&extensions) {
+                    Some(call) => method(call).await,
+                    None => Err(RpcError::internal("call came without its context")),
+                };
+                let mut extensions = Extensions::new();
+                extensions.insert(Outcome(outcome));
+                MethodResponse::notification().with_extensions(extensions)
+            })
+        },
+    ));
+    table.verify_and_insert(name, callback).expect("each name is added once, just above");
+}
+
+/// A table of one method that is not the protocol's own.
+pub(super) fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
+where
+    F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+{
+    let answer = Arc::new(answer);
+    let callback = MethodCallback::Async(Arc::new(
+        move |_id, params: Params<'static>, _connection, _limit, extensions: Extensions| {
+            let answer = answer.clone();
+            Box::pin(async move {
+                let params = params.as_str().map(|text| RawValue::from_string(text.to_owned()));
+                let outcome = match (extensions.get::<RequestContext>(), params.transpose()) {
+                    (Some(cx), Ok(params)) => answer(params, cx.clone()).await,
+                    (None, _) => Err(RpcError::internal("call came without its context")),
+                    (_, Err(error)) => Err(RpcError::invalid_params(error.to_string())),
+                };
+                let mut extensions = Extensions::new();
+                extensions.insert(Outcome(outcome));
+                MethodResponse::notification().with_extensions(extensions)
+            })
+        },
+    ));
+    let mut table = Methods::new();
+    table.verify_and_insert(name, callback)?;
+    Ok(table)
+}
+
+fn call_of(extensions: &Extensions) -> Option<Call> {
+    Some(Call {
+        server: extensions.get::<Server>()?.clone(),
+        conversation: extensions.get::<Arc<Conversation>>()?.clone(),
+        cx: extensions.get::<RequestContext>()?.clone(),
+    })
+}
+
+async fn initialize(call: Call) -> Result<Reply, RpcError> {
+    let params: InitializeParams = call.params()?;
+    let revision = Revision::negotiate(&params.protocol_version);
+    let subscriptions = call.subscriptions();
+    let facts = SessionFacts {
+        revision,
+        client: params.client_info,
+        capabilities: params.capabilities,
+        listener: call
+            .server
+            .notifier()
+            .listen(Filter::Session { subscriptions: subscriptions.clone() }),
+        subscriptions,
+    };
+    if call.conversation.session.set(facts).is_err() {
+        return Err(RpcError::invalid_request("the session is already initialized"));
+    }
+    let mut description = call.server.shared.handler.describe();
+    // Tasks of this form are younger than sessions.
+    description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
+    let reply = Reply::json(&InitializeResult {
+        protocol_version: revision.as_str().to_owned(),
+        capabilities: description.capabilities,
+        server_info: description.info,
+        instructions: description.instructions,
+    })?;
+    // The request itself was of no revision yet.
+    reply.shaped("initialize", revision)
+}
+
+async fn set_level(call: Call) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct LevelAlone {
+        level: LogLevel,
+    }
+    if call.server.shared.handler.describe().capabilities.logging.is_none() {
+        return Err(RpcError::method_not_found(call.cx.method()));
+    }
+    let LevelAlone { level } = call.params()?;
+    *call.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    call.server.shared.handler.set_log_level(level, &call.cx).await;
+    Reply::json(&json!({}))
+}
+
+async fn discover(call: Call) -> Result<Reply, RpcError> {
+    let description = call.server.shared.handler.describe();
+    let mut meta = JsonObject::new();
+    meta.insert(meta_key::SERVER_INFO.to_owned(), json!(description.info));
+    Reply::json(&DiscoverResult {
+        supported_versions: Revision::SERVED.iter().rev().map(ToString::to_string).collect(),
+        capabilities: description.capabilities,
+        instructions: description.instructions,
+        meta,
+    })
+}
+
+/// What a stateless client wants to hear of.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wanted {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    tools_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resources_list_changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resource_subscriptions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    task_ids: Vec<String>,
+}
+
+/// `subscriptions/listen`: the answer comes when the server stops; before it, what the client asked for.
+async fn listen(call: Call) -> Result<Reply, RpcError> {
+    #[derive(Deserialize)]
+    struct ListenParams {
+        notifications: Wanted,
+    }
+    let ListenParams { notifications: mut wanted } = call.params()?;
+    let tasks = &call.server.shared.tasks;
+    if !wanted.task_ids.is_empty() && !call.cx.capabilities().has_extension(TASKS_EXTENSION) {
+        return Err(tasks::needs_tasks("notifications/tasks"));
+    }
+    wanted.task_ids.truncate(call.server.limits().max_tasks);
+    wanted.task_ids.retain(|id| tasks.job(id, call.cx.principal().map(|it| &**it)).is_ok());
+    // Nothing is agreed to that the server does not have.
+    let has = call.server.shared.handler.describe().capabilities;
+    wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
+    wanted.prompts_list_changed &= has.prompts.is_some_and(|prompts| prompts.list_changed);
+    wanted.resources_list_changed &= has.resources.is_some_and(|resources| resources.list_changed);
+    let subscriptions = call.subscriptions();
+    // What cannot be subscribed to is not agreed to; the rest is.
+    let mut agreed_uris = Vec::new();
+    for uri in std::mem::take(&mut wanted.resource_subscriptions) {
+        let subscribe = call.server.shared.handler.subscribe(&uri, &call.cx);
+        if subscriptions.add(&uri, subscribe).await.is_ok() {
+            agreed_uris.push(uri);
+        }
+    }
+    wanted.resource_subscriptions = agreed_uris;
+    let methods = [
+        (wanted.tools_list_changed, "notifications/tools/list_changed"),
+        (wanted.prompts_list_changed, "notifications/prompts/list_changed"),
+        (wanted.resources_list_changed, "notifications/resources/list_changed"),
+    ];
+    let methods =
+        methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
+    let id = call.cx.id();
+    let listener =
+        call.server.notifier().listen(Filter::Listen { id: id.clone(), methods, subscriptions });
+
+    let watch = tasks.watch(wanted.task_ids.iter().cloned());
+
+    let mut agreed = JsonObject::new();
+    agreed.insert("notifications".to_owned(), json!(wanted));
+    let acknowledged =
+        write_notification("notifications/subscriptions/acknowledged", Some(&tagged(id, agreed)));
+    call.cx.send(Outgoing::notification(acknowledged)).await;
+    loop {
+        tokio::select! {
+            message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
+            id = watch.next() => {
+                if let Some(message) = task_methods::notification(tasks, &id, &call.cx) {
+                    call.cx.send(Outgoing::notification(message)).await;
+                }
+            }
+            () = call.server.shared.shutdown.cancelled() => break,
+            () = call.conversation.ending.cancelled() => break,
+        }
+    }
+    let end = json!({ "_meta": { meta_key::SUBSCRIPTION_ID: id } });
+    to_raw_value(&end).map(Reply::raw).map_err(|error| RpcError::internal(error.to_string()))
+}

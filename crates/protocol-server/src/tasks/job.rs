@@ -1,0 +1,302 @@
+//! One task.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use marquetry_protocol_wire::{
+    RpcError,
+    types::{InputRequest, Task, TaskStatus},
+};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::{time::iso8601, watch::Watchers};
+use crate::principal::Principal;
+
+/// One task: how far it is, what it asks, what became of it.
+pub(crate) struct Job {
+    id: Arc<str>,
+    created: SystemTime,
+    time: Duration,
+    poll_interval: Duration,
+    cancel: CancellationToken,
+    watchers: Arc<Watchers>,
+    principal: Option<Arc<Principal>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    updated: SystemTime,
+    message: Option<String>,
+    /// What waits for an answer.
+    questions: BTreeMap<String, Asked>,
+    /// How often each key was used: one key must not name two questions (SEP-2663, "Task Update Requests").
+    used: HashMap<String, u32>,
+    outcome: Option<Outcome>,
+}
+
+struct Asked {
+    request: InputRequest,
+    answer: oneshot::Sender<Box<RawValue>>,
+}
+
+/// What became of a task.
+pub(super) enum Outcome {
+    /// With what the stateless era demands of a result.
+    Completed(Box<RawValue>),
+    Failed(RpcError),
+    Cancelled,
+}
+
+impl Job {
+    pub(super) fn new(
+        id: Arc<str>,
+        time: Duration,
+        poll_interval: Duration,
+        cancel: CancellationToken,
+        watchers: Arc<Watchers>,
+    ) -> Self {
+        let created = SystemTime::now();
+        let state = State {
+            updated: created,
+            message: None,
+            questions: BTreeMap::new(),
+            used: HashMap::new(),
+            outcome: None,
+        };
+        let (principal, state) = (None, Mutex::new(state));
+        Self { id, created, time, poll_interval, cancel, watchers, principal, state }
+    }
+
+    /// The same, which belongs to somebody.
+    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.principal.as_deref()
+    }
+
+    pub(crate) fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    pub(super) fn time(&self) -> Duration {
+        self.time
+    }
+
+    pub(crate) fn cancellation(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// As the client sees it.
+    pub(crate) fn shown(&self) -> Task {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut task = Task {
+            task_id: self.id.to_string(),
+            status: TaskStatus::Working,
+            status_message: state.message.clone(),
+            created_at: iso8601(self.created),
+            last_updated_at: iso8601(state.updated),
+            ttl_ms: Some(millis(self.time)),
+            poll_interval_ms: Some(millis(self.poll_interval).max(1)),
+            input_requests: BTreeMap::new(),
+            result: None,
+            error: None,
+        };
+        match &state.outcome {
+            None if state.questions.is_empty() => {}
+            None => {
+                task.status = TaskStatus::InputRequired;
+                task.input_requests = state
+                    .questions
+                    .iter()
+                    .map(|(key, asked)| (key.clone(), asked.request.clone()))
+                    .collect();
+            }
+            Some(Outcome::Completed(result)) => {
+                task.status = TaskStatus::Completed;
+                task.result = Some(result.clone());
+            }
+            Some(Outcome::Failed(error)) => {
+                task.status = TaskStatus::Failed;
+                task.status_message = Some(error.message.clone());
+                task.error = Some(error.clone());
+            }
+            Some(Outcome::Cancelled) => task.status = TaskStatus::Cancelled,
+        }
+        task
+    }
+
+    /// Says in words how far the task is.
+    pub(crate) fn say(&self, message: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.outcome.is_none() {
+            state.message = Some(message.to_owned());
+            self.changed(state);
+        }
+    }
+
+    /// Asks the client, which finds the question in the task, and waits for the answer.
+    ///
+    /// # Errors
+    /// When the task is at its end.
+    pub(crate) async fn ask(
+        &self,
+        key: &str,
+        method: &str,
+        params: Box<RawValue>,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let (sender, answer) = oneshot::channel();
+        let place = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = state.unused(key);
+            let request = InputRequest { method: method.to_owned(), params: Some(params) };
+            state.questions.insert(key.clone(), Asked { request, answer: sender });
+            self.changed(state);
+            Place { job: self, key }
+        };
+        let answer = answer.await;
+        drop(place);
+        answer.map_err(|_| {
+            RpcError::internal(format!("the task ended before '{method}' was answered"))
+        })
+    }
+
+    /// Takes answers; those to questions that do not wait are no error (SEP-2663, "Task Update Requests").
+    pub(crate) fn answered(&self, answers: BTreeMap<String, Box<RawValue>>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = state.questions.len();
+        for (key, answer) in answers {
+            if let Some(asked) = state.questions.remove(&key) {
+                _ = asked.answer.send(answer);
+            }
+        }
+        if state.questions.len() < waiting {
+            self.changed(state);
+        }
+    }
+
+    /// Cancels the task, if it is not at its end.
+    pub(crate) fn cancel(&self) {
+        _ = self.finish(Outcome::Cancelled);
+        self.cancel.cancel();
+    }
+
+    /// Ends the task; the first end counts. Gives the bytes of the result that does not.
+    pub(super) fn finish(&self, outcome: Outcome) -> usize {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.outcome.is_some() {
+            return outcome.bytes();
+        }
+        state.outcome = Some(outcome);
+        state.questions.clear();
+        self.changed(state);
+        0
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
+    }
+
+    pub(super) fn result_bytes(&self) -> usize {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.outcome.as_ref().map_or(0, Outcome::bytes)
+    }
+
+    fn changed(&self, mut state: std::sync::MutexGuard<'_, State>) {
+        state.updated = SystemTime::now();
+        drop(state);
+        self.watchers.changed(&self.id);
+    }
+}
+
+impl State {
+    /// A key that was not used yet.
+    fn unused(&mut self, key: &str) -> String {
+        let mut name = key.to_owned();
+        loop {
+            let used = self.used.entry(name.clone()).or_default();
+            *used += 1;
+            if *used == 1 {
+                return name;
+            }
+            name = format!("{key}-{used}");
+        }
+    }
+}
+
+impl Outcome {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Completed(result) => result.get().len(),
+            Self::Failed(_) | Self::Cancelled => 0,
+        }
+    }
+}
+
+/// A question's place: given up before the answer came, it is no longer asked.
+struct Place<'a> {
+    job: &'a Job,
+    key: String,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = self.job.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.questions.remove(&self.key).is_some() {
+            self.job.changed(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_key_names_two_questions() {
+        let job = job();
+        let ask = async |key: &str| {
+            let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
+            tokio::select! {
+                biased;
+                _ = question => panic!("nobody answered"),
+                () = std::future::ready(()) => {}
+            }
+        };
+        let mut seen = Vec::new();
+        for key in ["a", "a-2", "a", "a"] {
+            let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
+            tokio::pin!(question);
+            assert!(futures_util::poll!(&mut question).is_pending());
+            seen.extend(job.shown().input_requests.into_keys());
+        }
+        ask("a").await;
+        assert_eq!(job.shown().status, TaskStatus::Working, "given up, it is not asked");
+        let different: std::collections::HashSet<&String> = seen.iter().collect();
+        assert_eq!((seen.len(), different.len()), (4, 4), "{seen:?}");
+    }
+
+    #[test]
+    fn the_first_end_counts() {
+        let job = job();
+        job.cancel();
+        assert_eq!(job.finish(Outcome::Completed(to_raw_value("late").unwrap())), 6);
+        assert_eq!(job.shown().status, TaskStatus::Cancelled);
+        assert_eq!(job.result_bytes(), 0);
+    }
+
+    fn job() -> Job {
+        let second = Duration::from_secs(1);
+        Job::new("id".into(), second, second, CancellationToken::new(), Arc::default())
+    }
+}

@@ -1,0 +1,237 @@
+//! Arguments of tools that an HTTP header repeats (2026-07-28, "Custom Headers from Tool Parameters").
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// The key of a property's schema that names its header.
+const KEY: &str = "x-mcp-header";
+/// Of one tool: each is a header of every call, and servers take about a hundred headers.
+const MOST: usize = 64;
+
+/// An argument that the header `Mcp-Param-…` repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderArgument {
+    /// The whole name of the header, in lower case.
+    pub header: String,
+    /// Where the argument is: the names of the properties, from the outside in.
+    path: Vec<String>,
+}
+
+impl HeaderArgument {
+    /// The argument as text; none if it is missing, `null`, an array or an object.
+    #[must_use]
+    pub fn text(&self, arguments: &Value) -> Option<String> {
+        match self.value(arguments)? {
+            Value::String(text) => Some(text.clone()),
+            value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// The value of the argument, if the call has one.
+    #[must_use]
+    pub fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        self.path.iter().try_fold(arguments, |value, name| value.get(name))
+    }
+}
+
+/// The arguments of a tool that a client over stateless HTTP repeats in the headers `Mcp-Param-…`, found once: make it
+/// when the tool is listed, and return it from the server's `Handler::header_arguments`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderArguments(Vec<HeaderArgument>);
+
+impl HeaderArguments {
+    /// The arguments that `input_schema` marks with `x-mcp-header`; none when it marks none.
+    ///
+    /// # Errors
+    /// What is wrong with a mark. Clients over HTTP do not show such a tool.
+    pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, String> {
+        let marks = header_arguments(input_schema)?;
+        Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
+    }
+
+    /// The arguments, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &HeaderArgument> {
+        self.0.iter()
+    }
+}
+
+/// The marked arguments of a tool with this schema.
+///
+/// # Errors
+/// What is wrong with a mark. A client must not show such a tool.
+pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, String> {
+    let mut found = Vec::new();
+    look(schema, &mut Vec::new(), true, &mut found)?;
+    Ok(found)
+}
+
+/// Looks at a schema and those in it; `reachable` while `properties` alone lead there, so that the argument's place is
+/// known without its value.
+fn look<'a>(
+    schema: &'a Value,
+    path: &mut Vec<&'a str>,
+    reachable: bool,
+    found: &mut Vec<HeaderArgument>,
+) -> Result<(), String> {
+    match schema {
+        Value::Array(schemas) => {
+            for schema in schemas {
+                look(schema, path, false, found)?;
+            }
+        }
+        Value::Object(members) => {
+            if let Some(name) = members.get(KEY) {
+                found.push(mark(name, members.get("type"), path, reachable, found)?);
+            }
+            for (key, inner) in members {
+                match (key.as_str(), inner) {
+                    // Data, not schemas.
+                    (KEY | "default" | "const" | "enum" | "examples", _) => {}
+                    ("properties", Value::Object(properties)) => {
+                        for (name, schema) in properties {
+                            path.push(name);
+                            look(schema, path, reachable, found)?;
+                            path.pop();
+                        }
+                    }
+                    // Names of properties again, but nothing leads to them.
+                    (
+                        "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                        Value::Object(schemas),
+                    ) => {
+                        for schema in schemas.values() {
+                            look(schema, path, false, found)?;
+                        }
+                    }
+                    _ => look(inner, path, false, found)?,
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn mark(
+    name: &Value,
+    kind: Option<&Value>,
+    path: &[&str],
+    reachable: bool,
+    found: &[HeaderArgument],
+) -> Result<HeaderArgument, String> {
+    let name = name.as_str().ok_or_else(|| format!("{KEY} is no string"))?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(format!("{KEY} '{}' is no name of a header", name.escape_debug()));
+    }
+    if !reachable || path.is_empty() {
+        return Err(format!("{KEY} '{name}' is not on a property of the arguments"));
+    }
+    if !is_primitive(kind) {
+        return Err(format!(
+            "{KEY} '{name}' is on a property that is no string, integer or boolean"
+        ));
+    }
+    if found.len() == MOST {
+        return Err(format!("{KEY} is on more than {MOST} properties"));
+    }
+    let header = format!("mcp-param-{}", name.to_ascii_lowercase());
+    if found.iter().any(|other| other.header == header) {
+        return Err(format!("{KEY} '{name}' is there twice"));
+    }
+    Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
+}
+
+/// Whether a header can hold every value of the type; null has none, and needs none.
+fn is_primitive(kind: Option<&Value>) -> bool {
+    let fits = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "boolean"));
+    match kind {
+        Some(Value::Array(kinds)) => {
+            kinds.iter().any(fits) && kinds.iter().all(|kind| fits(kind) || kind == "null")
+        }
+        kind => kind.is_some_and(fits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn marks_are_found_at_any_depth() {
+        let schema = json!({ "type": "object", "properties": {
+            "region": { "type": "string", "x-mcp-header": "Region" },
+            "options": { "type": "object", "properties": {
+                "limit": { "type": "integer", "x-mcp-header": "Limit" },
+                "x-mcp-header": { "type": "string" },
+            } },
+            "text": { "type": ["string", "null"], "default": { "x-mcp-header": "" } },
+        } });
+        let marks = header_arguments(&schema).unwrap();
+        let headers: Vec<&str> = marks.iter().map(|marked| &*marked.header).collect();
+        assert_eq!(headers, ["mcp-param-region", "mcp-param-limit"]);
+        let arguments = json!({ "region": "eu", "options": { "limit": -7 } });
+        let texts: Vec<_> = marks.iter().map(|marked| marked.text(&arguments)).collect();
+        assert_eq!(texts, [Some("eu".to_owned()), Some("-7".to_owned())]);
+        for arguments in [json!({}), json!({ "region": null, "options": 3 }), json!(null)] {
+            assert!(marks.iter().all(|marked| marked.text(&arguments).is_none()), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn marks_are_bounded() {
+        let schema = |count: usize| {
+            let properties: serde_json::Map<_, _> = (0..count)
+                .map(|n| (format!("p{n}"), json!({ "type": "string", KEY: format!("P{n}") })))
+                .collect();
+            json!({ "properties": properties })
+        };
+        assert_eq!(header_arguments(&schema(64)).unwrap().len(), 64);
+        let why = header_arguments(&schema(100_000)).unwrap_err();
+        assert_eq!(why, "x-mcp-header is on more than 64 properties");
+    }
+
+    #[test]
+    fn wrong_marks_are_refused() {
+        let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
+        let string = |name: &str| json!({ "type": "string", "x-mcp-header": name });
+        for (schema, why) in [
+            (property(string("")), "x-mcp-header '' is no name of a header"),
+            (property(string("My Region")), "x-mcp-header 'My Region' is no name of a header"),
+            (property(string("A\tB")), "x-mcp-header 'A\\tB' is no name of a header"),
+            (property(string("Région")), "x-mcp-header 'Région' is no name of a header"),
+            (property(json!({ "type": "string", "x-mcp-header": 1 })), "x-mcp-header is no string"),
+            (
+                property(json!({ "type": "number", "x-mcp-header": "A" })),
+                "x-mcp-header 'A' is on a property that is no string, integer or boolean",
+            ),
+            (
+                property(json!({ "type": ["string", "array"], "x-mcp-header": "A" })),
+                "x-mcp-header 'A' is on a property that is no string, integer or boolean",
+            ),
+            (
+                json!({ "properties": { "a": string("One"), "b": string("oNE") } }),
+                "x-mcp-header 'oNE' is there twice",
+            ),
+            (
+                property(json!({ "type": "array", "items": string("A") })),
+                "x-mcp-header 'A' is not on a property of the arguments",
+            ),
+            (
+                json!({ "anyOf": [property(string("A"))] }),
+                "x-mcp-header 'A' is not on a property of the arguments",
+            ),
+            (
+                json!({ "$defs": { "properties": string("A") } }),
+                "x-mcp-header 'A' is not on a property of the arguments",
+            ),
+            (string("A"), "x-mcp-header 'A' is not on a property of the arguments"),
+        ] {
+            assert_eq!(header_arguments(&schema).unwrap_err(), why, "{schema}");
+        }
+    }
+}

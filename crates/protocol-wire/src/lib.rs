@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+pub mod auth;
+pub mod envelope;
+mod error;
+mod feature;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
+pub mod header_arguments;
+#[cfg(feature = "line")]
+pub mod line;
+pub mod members;
+mod nesting;
+pub mod object;
+mod revision;
+mod scan;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod types;
+
+pub use crate::{
+    envelope::{
+        Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,
+        RequestId, Response, write_error, write_notification, write_request, write_result,
+    },
+    error::{RpcError, error_code, shortened},
+    feature::Feature,
+    nesting::nested_deeper_than,
+    revision::{Era, Revision, UnknownRevision},
+};

@@ -1,0 +1,163 @@
+//! The members of a request's parameters, found in one pass.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IntoDeserializer, MapAccess, Visitor, value::MapDeserializer},
+};
+use serde_json::value::RawValue;
+
+/// The members of a JSON object, whose values are not parsed yet.
+///
+/// Parameters may be large, and several parts of a program need one member each: one pass finds all of them.
+#[derive(Debug, Default)]
+pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// The members of `params`; none if `params` is not an object.
+    #[must_use]
+    pub fn of(params: Option<&'a RawValue>) -> Self {
+        params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
+    }
+
+    /// The value of the member `name`; of several with that name, the last.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+
+    /// The value of the member `name`, parsed; none if the member is missing or `null`.
+    ///
+    /// # Errors
+    /// When the value is not a `T`.
+    pub fn read<T: Deserialize<'a>>(&self, name: &str) -> serde_json::Result<Option<T>> {
+        self.get(name).map_or(Ok(None), |value| serde_json::from_str(value.get()))
+    }
+}
+
+impl Members<'_> {
+    /// Names and values, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (&**name, *value))
+    }
+
+    /// The same members, which no longer borrow from the message.
+    #[must_use]
+    pub fn to_owned(&self) -> OwnedMembers {
+        OwnedMembers(self.iter().map(|(name, value)| (name.into(), value.to_owned())).collect())
+    }
+}
+
+/// [`Members`] that own their names and values.
+#[derive(Debug)]
+pub struct OwnedMembers(Vec<(Box<str>, Box<RawValue>)>);
+
+impl OwnedMembers {
+    /// Names and values, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The value of the member `name`; of several with that name, the last.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// All members as one value.
+    ///
+    /// # Errors
+    /// When they are not a `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        self.parse_without("")
+    }
+
+    /// All members except `left_out` as one value.
+    ///
+    /// # Errors
+    /// When they are not a `T`.
+    pub fn parse_without<T: DeserializeOwned>(&self, left_out: &str) -> serde_json::Result<T> {
+        let members = self.iter().filter(|(name, _)| left_out.is_empty() || *name != left_out);
+        T::deserialize(MapDeserializer::new(members.map(|(name, value)| (name, Value(value)))))
+    }
+}
+
+/// A member's value on its way into a struct.
+struct Value<'a>(&'a RawValue);
+
+impl<'de> IntoDeserializer<'de, serde_json::Error> for Value<'de> {
+    type Deserializer = &'de RawValue;
+
+    fn into_deserializer(self) -> &'de RawValue {
+        self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        struct Found;
+
+        impl<'de> Visitor<'de> for Found {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    members.push((name, value));
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Found).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_name() {
+        let params: &RawValue =
+            serde_json::from_str(r#"{"n\u0061me":"t","n":null,"a":[1],"a":[2]}"#).unwrap();
+        let members = Members::of(Some(params));
+        assert_eq!(members.read::<String>("name").unwrap().as_deref(), Some("t"));
+        assert_eq!(members.read::<String>("n").unwrap(), None);
+        assert_eq!(members.read::<String>("x").unwrap(), None);
+        assert_eq!(members.get("a").unwrap().get(), "[2]");
+        assert!(members.read::<String>("a").is_err());
+        assert!(Members::of(None).get("a").is_none());
+    }
+
+    #[test]
+    fn members_that_are_kept_are_parsed_together() {
+        #[derive(Debug, Deserialize)]
+        struct Params {
+            name: String,
+            arguments: Option<Box<RawValue>>,
+        }
+        let parse = |json: &str| -> serde_json::Result<Params> {
+            Members::of(Some(serde_json::from_str(json).unwrap())).to_owned().parse()
+        };
+        let params = parse(r#"{"arguments":{"a":[1, "b"]},"other":1,"name":"t"}"#).unwrap();
+        assert_eq!(params.name, "t");
+        assert_eq!(params.arguments.unwrap().get(), r#"{"a":[1, "b"]}"#);
+        assert!(parse(r#"{"name":"t","arguments":null}"#).unwrap().arguments.is_none());
+        for (json, why) in [
+            ("{}", "missing field `name`"),
+            (r#"{"name":"a","name":"b"}"#, "duplicate field `name`"),
+            (r#"{"name":1}"#, "invalid type: integer `1`, expected a string"),
+        ] {
+            assert!(parse(json).unwrap_err().to_string().starts_with(why), "{json}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The members of a JSON object as text: found, removed and replaced without parsing their values.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::{nesting::after_string, scan::position};
+
+/// The members of a JSON object, each value as it is written.
+///
+/// Results pass through this program as text. To change one member, the others need not be parsed, and stay as they are
+/// to the last digit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> ObjectText<'a> {
+    /// The members of `json`; none if it is not an object.
+    #[must_use]
+    pub fn of(json: &'a RawValue) -> Option<Self> {
+        Self::of_valid(json.get())
+    }
+
+    /// As [`Self::of`], for text that is known to be valid JSON.
+    fn of_valid(json: &'a str) -> Option<Self> {
+        let mut rest = json.trim_ascii_start().strip_prefix('{')?;
+        let mut members = Vec::new();
+        loop {
+            rest = rest.trim_ascii_start();
+            rest = rest.strip_prefix(',').unwrap_or(rest).trim_ascii_start();
+            if rest.starts_with('}') || rest.is_empty() {
+                return Some(Self(members));
+            }
+            let (name, after) = rest.split_at_checked(value_len(rest))?;
+            let value = after.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+            let (value, after) = value.split_at_checked(value_len(value))?;
+            members.push((unquoted(name)?, value.into()));
+            rest = after;
+        }
+    }
+
+    /// The value of a member; of several with that name the last, as parsers do.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// The members of the object that is the value of `name`.
+    #[must_use]
+    pub fn object(&self, name: &str) -> Option<ObjectText<'_>> {
+        ObjectText::of_valid(self.get(name)?)
+    }
+
+    /// Removes every member of that name. Returns whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(known, _)| known != name);
+        self.0.len() < before
+    }
+
+    /// Sets the value of a member to `json`: in its place, or at the end if the member is new.
+    pub fn set(&mut self, name: &'a str, json: impl Into<Cow<'a, str>>) {
+        let json = json.into();
+        match self.0.iter().position(|(known, _)| known == name) {
+            Some(at) => {
+                let mut found = 0;
+                self.0[at].1 = json;
+                self.0.retain(|(known, _)| {
+                    found += usize::from(known == name);
+                    known != name || found == 1
+                });
+            }
+            None => self.0.push((name.into(), json)),
+        }
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object as JSON.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let bytes: usize = self.0.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let mut out = String::with_capacity(bytes + 2);
+        for (name, value) in &self.0 {
+            out.push(if out.is_empty() { '{' } else { ',' });
+            out.push_str(&serde_json::Value::from(&**name).to_string());
+            out.push(':');
+            out.push_str(value);
+        }
+        if out.is_empty() {
+            out.push('{');
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// Whether a JSON object may have a member with one of these names, each given in its quotes. Few objects do, and looking
+/// for a few bytes is much faster than taking an object apart. A name can also be written with escapes.
+#[must_use]
+pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
+    names.iter().chain(&["\\u00"]).any(|name| json.get().contains(name))
+}
+
+/// The length of the JSON value that `json` begins with.
+fn value_len(json: &str) -> usize {
+    let bytes = json.as_bytes();
+    let len_before = |rest: &[u8]| bytes.len() - rest.len();
+    match bytes.first() {
+        Some(b'"') => len_before(after_string(&bytes[1..])),
+        Some(b'{' | b'[') => {
+            let mut depth = 0_usize;
+            let mut rest = bytes;
+            while let Some(at) = position(rest, |byte| {
+                (byte == b'"') | (byte == b'{') | (byte == b'}') | (byte == b'[') | (byte == b']')
+            }) {
+                let byte = rest[at];
+                rest = &rest[at + 1..];
+                match byte {
+                    b'"' => rest = after_string(rest),
+                    b'{' | b'[' => depth += 1,
+                    _ => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return len_before(rest);
+                        }
+                    }
+                }
+            }
+            bytes.len()
+        }
+        _ => {
+            let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",]}:".contains(byte);
+            bytes.iter().position(is_end).unwrap_or(bytes.len())
+        }
+    }
+}
+
+fn unquoted(json: &str) -> Option<Cow<'_, str>> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    match inner.contains('\\') {
+        true => serde_json::from_str(json).ok().map(Cow::Owned),
+        false => Some(Cow::Borrowed(inner)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, edit: impl FnOnce(&mut ObjectText<'_>), want: &str) {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        let mut object = ObjectText::of(raw).unwrap();
+        edit(&mut object);
+        assert_eq!(object.write(), want);
+        let _: &RawValue = serde_json::from_str(&object.write()).unwrap();
+    }
+
+    #[test]
+    fn values_stay_as_they_are_written() {
+        let json = r#" { "a" : 1e999 , "b\u0022" : [ {"}": "\"]" }, [] ], "c":"\\", "d":{},"e":-0.10,"f":null }"#;
+        let want = r#"{"a":1e999,"b\"":[ {"}": "\"]" }, [] ],"c":"\\","d":{},"e":-0.10,"f":null}"#;
+        check(json, |_| (), want);
+        check("{}", |_| (), "{}");
+        check(" {\n} ", |_| (), "{}");
+    }
+
+    #[test]
+    fn members_are_found_removed_and_replaced() {
+        let json = r#"{"a":1,"b":{"c":[2]},"a":3}"#;
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        let object = ObjectText::of(raw).unwrap();
+        assert_eq!((object.get("a"), object.get("x")), (Some("3"), None));
+        assert_eq!(object.object("b").unwrap().get("c"), Some("[2]"));
+        assert_eq!(object.object("a"), None);
+        check(json, |object| assert!(object.remove("a")), r#"{"b":{"c":[2]}}"#);
+        check(json, |object| object.set("a", "4"), r#"{"a":4,"b":{"c":[2]}}"#);
+        check(json, |object| object.set("d", "5"), r#"{"a":1,"b":{"c":[2]},"a":3,"d":5}"#);
+        check(r#"{"n\u0061me":1}"#, |object| assert!(object.remove("name")), "{}");
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_members() {
+        for json in ["[]", "1", r#""{}""#, "null", "[{}]"] {
+            assert_eq!(ObjectText::of(serde_json::from_str(json).unwrap()), None, "{json}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! JSON Schemas, compiled once: of draft 2020-12, where they name no other.
+
+use std::borrow::Cow;
+
+use jsonschema::PatternOptions;
+use jsonschema::Validator;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::error::shortened;
+
+/// A compiled JSON Schema.
+#[derive(Debug)]
+pub struct Schema(Validator);
+
+impl Schema {
+    /// Compiles a schema that this program wrote itself.
+    ///
+    /// # Errors
+    /// What is wrong with the schema.
+    pub fn new(schema: &Value) -> Result<Self, String> {
+        jsonschema::validator_for(schema)
+            .map(Self)
+            .map_err(|error| shortened(&error.to_string()).to_owned())
+    }
+
+    /// Compiles a schema that another program sent. Patterns that could take more than linear time, or much memory, are
+    /// refused.
+    ///
+    /// # Errors
+    /// What is wrong with the schema.
+    pub fn untrusted(schema: &Value) -> Result<Self, String> {
+        const MOST_BYTES: usize = 1 << 20;
+        let patterns = PatternOptions::regex().size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES);
+        jsonschema::options()
+            .with_pattern_options(patterns)
+            .build(schema)
+            .map(Self)
+            .map_err(|error| shortened(&error.to_string()).to_owned())
+    }
+
+    /// What is wrong with `value`: its first few faults, each with its place; none if it is valid.
+    #[must_use]
+    pub fn faults(&self, value: &Value) -> Option<String> {
+        const MOST: usize = 5;
+        let faults: Vec<String> = self
+            .0
+            .iter_errors(value)
+            .take(MOST)
+            .map(|error| match error.instance_path().as_str() {
+                "" => error.to_string(),
+                place => format!("{place}: {error}"),
+            })
+            .collect();
+        // Errors quote what is wrong, and that may be long.
+        (!faults.is_empty()).then(|| shortened(&faults.join("; ")).to_owned())
+    }
+
+    /// What is wrong with the `structuredContent` of a tool's result, if this is its output schema. The result of a tool
+    /// that failed, and a result that is not the last, need not be valid (2025-06-18, "Output Schema").
+    #[must_use]
+    pub fn faults_of_result(&self, result: &RawValue) -> Option<String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            result_type: Option<Cow<'a, str>>,
+            is_error: Option<bool>,
+            structured_content: Option<Value>,
+        }
+        let parts: Parts<'_> = match serde_json::from_str(result.get()) {
+            Ok(parts) => parts,
+            Err(error) => return Some(error.to_string()),
+        };
+        let is_last = parts.result_type.is_none_or(|kind| kind == "complete");
+        if !is_last || parts.is_error == Some(true) {
+            return None;
+        }
+        match parts.structured_content {
+            Some(content) => self.faults(&content),
+            None => Some("structuredContent is missing".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::to_raw_value};
+
+    use super::*;
+
+    #[test]
+    fn faults_have_a_place() {
+        let schema = Schema::new(&json!({
+            "type": "object",
+            "properties": { "a": { "prefixItems": [{ "type": "integer" }] } },
+            "unevaluatedProperties": false,
+        }));
+        let schema = schema.unwrap();
+        assert_eq!(schema.faults(&json!({ "a": [1] })), None);
+        // What older drafts have not.
+        let faults = schema.faults(&json!({ "a": ["x"], "b": 1 })).unwrap();
+        assert!(faults.contains(r#"/a/0: "x" is not of type "integer""#), "{faults}");
+        assert!(faults.contains("Unevaluated properties"), "{faults}");
+    }
+
+    #[test]
+    fn a_result_has_to_keep_what_its_schema_promises() {
+        let schema = Schema::new(&json!({ "required": ["n"] })).unwrap();
+        for (result, faults) in [
+            (json!({ "structuredContent": { "n": 1 } }), None),
+            (json!({ "structuredContent": {} }), Some(r#""n" is a required property"#)),
+            (json!({ "content": [] }), Some("structuredContent is missing")),
+            (json!({ "content": [], "isError": true }), None),
+            (json!({ "resultType": "input_required" }), None),
+            (json!({ "resultType": "complete" }), Some("structuredContent is missing")),
+        ] {
+            let got = schema.faults_of_result(&to_raw_value(&result).unwrap());
+            assert_eq!(got.as_deref(), faults, "{result}");
+        }
+    }
+
+    #[test]
+    fn patterns_of_untrusted_schemas_take_linear_time() {
+        for pattern in ["^(a+)+$", "(?=a)b", "a{1000000}"] {
+            let schema = json!({ "pattern": pattern });
+            let Ok(schema) = Schema::untrusted(&schema) else { continue };
+            let started = std::time::Instant::now();
+            _ = schema.faults(&json!("a".repeat(50_000) + "!"));
+            assert!(started.elapsed() < std::time::Duration::from_secs(5), "{pattern}");
+        }
+        assert!(Schema::untrusted(&json!({ "$ref": "https://example.com/s.json" })).is_err());
+    }
+}
