@@ -318,7 +318,7 @@ fn differences(path: &str, direct: &Value, through: &Value, found: &mut Vec<Stri
 
 async fn call(client: &Client, tool: &str, arguments: &Value) -> Result<Value, String> {
     let params = CallToolParams::new(tool, arguments).unwrap();
-    let call = client.call_tool(&params, CallOptions::default());
+    let call = client.call_tool_raw(&params, CallOptions::default());
     let answer = tokio::time::timeout(Duration::from_secs(30), call).await.expect("an answer");
     let answer = answer.map_err(|error| error.to_string())?;
     Ok(serde_json::from_str(answer.get()).unwrap())

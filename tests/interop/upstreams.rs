@@ -15,7 +15,7 @@ use marquetry_protocol::{
     },
     types::{
         CallToolParams, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,
-        ElicitResult, ListRootsResult, Role, Root,
+        ElicitResult, ListRootsResult, Role, Root, SamplingContent,
     },
 };
 use serde_json::{Value, json};
@@ -197,10 +197,10 @@ impl ClientHandler for Person {
     }
 
     async fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
-        let asked = params.messages[0].content["text"].as_str().unwrap_or_default().to_uppercase();
+        let asked = params.messages[0].content[0].as_text().unwrap_or_default().to_uppercase();
         Ok(CreateMessageResult {
             role: Role::Assistant,
-            content: json!({ "type": "text", "text": asked }),
+            content: vec![SamplingContent::text(asked)],
             model: "shouts".to_owned(),
             stop_reason: None,
         })
@@ -255,7 +255,7 @@ async fn connect(served: &Served) -> Client {
 async fn call(client: &Client, tool: &str, arguments: Value) -> Result<Value, String> {
     let params = CallToolParams::new(tool, &arguments).unwrap();
     let answer = client
-        .call_tool(&params, CallOptions::default())
+        .call_tool_raw(&params, CallOptions::default())
         .await
         .map_err(|error| error.to_string())?;
     Ok(serde_json::from_str(answer.get()).unwrap())

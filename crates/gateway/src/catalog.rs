@@ -219,7 +219,7 @@ impl Catalog {
 fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
     HeaderArguments::of(&tool.input_schema)
         .inspect_err(|why| {
-            tracing::debug!(upstream = upstream.name(), tool = tool.name, why, "no usable header");
+            tracing::debug!(upstream = upstream.name(), tool = tool.name, %why, "no usable header");
         })
         .ok()
         .flatten()

@@ -141,7 +141,7 @@ impl fmt::Display for Refusal {
 #[non_exhaustive]
 pub enum AuthorizationError {
     /// A user has to log in, and none can be asked.
-    #[error("somebody has to log in at {issuer}")]
+    #[error("a login at {issuer} is needed")]
     LoginRequired {
         /// The authorization server.
         issuer: String,
@@ -206,7 +206,7 @@ pub enum AuthorizationError {
     #[error("credentials: {0}")]
     Credentials(String),
     /// The user did not come back in time.
-    #[error("nobody logged in within {} s", .0.as_secs())]
+    #[error("login was not completed within {} s", .0.as_secs())]
     LoginTimeout(std::time::Duration),
     /// Credentials could not be stored or read, or a listener failed.
     #[error("{what}: {source}")]

@@ -184,7 +184,7 @@ fn signal(group: Option<u32>, signal: Signal) {
         Signal::Kill => UnixSignal::KILL,
     };
     if let Some(group) = group.and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-        // That nobody is left is what we want.
+        // An error means that the group has no process left.
         _ = kill_process_group(group, signal);
     }
 }
@@ -214,7 +214,7 @@ fn descendants(_process: Option<u32>) -> Vec<u32> {
 fn kill_each(processes: &[u32]) {
     use rustix::process::{Pid, Signal, kill_process};
     for id in processes.iter().filter_map(|&id| Pid::from_raw(id.try_into().ok()?)) {
-        // That nobody is left is what we want.
+        // An error means that the group has no process left.
         _ = kill_process(id, Signal::KILL);
     }
 }

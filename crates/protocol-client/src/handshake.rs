@@ -16,7 +16,7 @@ use super::{
     error::ClientError,
     link::Link,
     options::{ClientOptions, RevisionChoice, ServerPeer},
-    shared::Own,
+    shared::RequestState,
 };
 
 /// Introduces this client: with `server/discover`, and where the server does not understand that, with `initialize`.
@@ -124,7 +124,7 @@ async fn discover_once(
         capabilities: ServerCapabilities::default(),
         instructions: None,
     };
-    let own = Own::default();
+    let own = RequestState::default();
     let request = link.request(&unknown, options, "server/discover", None, &own);
     let result = match request.await {
         Ok(result) => result,
@@ -170,7 +170,7 @@ async fn initialize(
         capabilities: ServerCapabilities::default(),
         instructions: None,
     };
-    let own = Own::default();
+    let own = RequestState::default();
     let request = link.request(&server, options, "initialize", Some(&params), &own);
     let result = request.await?;
     let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;

@@ -67,7 +67,7 @@ use self::{
     link::Link,
     params::ResultKind,
     questions::InputRequired,
-    shared::{Own, Shared},
+    shared::{RequestState, Shared},
     tasks::CancelOnDrop,
 };
 
@@ -166,14 +166,14 @@ impl Client {
         &self.inner.server
     }
 
-    /// Calls a tool; the answer is the result object as the server wrote it. Where the server goes on with the call as
-    /// a task, this follows it to its end ([`Self::start_tool`] gives the task instead).
+    /// Calls a tool; the answer is the result object as the server wrote it, for programs that pass it on.
+    /// [`Self::call_tool`] and [`Self::call_tool_as`] read it. Where the server goes on with the call as a task, this follows it to its end ([`Self::start_tool`] gives the task instead).
     ///
     /// # Errors
     /// As [`Self::request`]. A tool that failed is a result, not an error. [`ClientError::OutputSchema`], which has the
     /// result all the same, when it is not what the tool's `outputSchema` promises: for tools that this client has
     /// [listed](Self::list_tools), unless the [options](ClientOptions::check_results) say otherwise.
-    pub async fn call_tool(
+    pub async fn call_tool_raw(
         &self,
         call: &CallToolParams,
         options: CallOptions,
@@ -203,14 +203,14 @@ impl Client {
             timeout, progress, handler, capabilities, log_level, pass_questions, ..
         } = options;
         let over = CancellationToken::new();
-        let own = Own { progress, handler, capabilities, log_level, pass_questions, over };
+        let own = RequestState { progress, handler, capabilities, log_level, pass_questions, over };
         let work = async {
             let result = self.rounds(method, params, timeout, &own).await?;
             if !self.is_task(&result) {
                 return Ok(result);
             }
             let task = TaskHandle::created(self, method, &result, &own)?;
-            // However this ends before the task does: nobody will ask for it.
+            // If this ends before the task, nothing asks for its result.
             let cancel = CancelOnDrop::new(task.clone());
             let timeout = timeout.unwrap_or(self.inner.options.task_timeout);
             let result = tokio::time::timeout(timeout, task.follow(own.progress.clone()))
@@ -258,7 +258,7 @@ impl Client {
         method: &str,
         params: Option<&RawValue>,
         timeout: Option<Duration>,
-        own: &Own,
+        own: &RequestState,
     ) -> Result<Box<RawValue>, ClientError> {
         let defaults = &self.inner.options;
         let mut next: Option<Box<RawValue>> = None;
@@ -296,7 +296,7 @@ impl Client {
         method: &str,
         params: Option<&RawValue>,
         timeout: Option<Duration>,
-        own: &Own,
+        own: &RequestState,
         authorizations: &mut usize,
     ) -> Result<Box<RawValue>, ClientError> {
         let Inner { link, server, options: defaults, .. } = &*self.inner;

@@ -13,7 +13,7 @@ use super::{
     options::{ClientOptions, ServerPeer},
     params::{self, Asks},
     pipe::PipeLink,
-    shared::{Outgoing, Own, Shared},
+    shared::{Outgoing, RequestState, Shared},
     upgrade,
 };
 
@@ -40,7 +40,7 @@ impl Link {
         options: &ClientOptions,
         method: &str,
         params: Option<&RawValue>,
-        own: &Own,
+        own: &RequestState,
     ) -> Result<Box<RawValue>, ClientError> {
         let shared = self.shared();
         let id = shared.next_id();

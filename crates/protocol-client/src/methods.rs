@@ -10,8 +10,20 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::{Client, error::ClientError, options::CallOptions};
 
 impl Client {
+    /// Calls a tool. A tool that failed is a result ([`CallToolResult::is_error`]).
+    ///
+    /// # Errors
+    /// As [`Self::call_tool_raw`]; [`ClientError::Protocol`] when the answer is not a result of a tool.
+    pub async fn call_tool(
+        &self,
+        call: &CallToolParams,
+        options: CallOptions,
+    ) -> Result<CallToolResult, ClientError> {
+        read("tools/call", self.call_tool_raw(call, options).await?.get())
+    }
+
     /// Calls a tool and reads its answer as `T`: from `structuredContent`, otherwise from its only text, as JSON or as it
-    /// is. [`Self::call_tool`] gives the whole answer, and takes options.
+    /// is. [`Self::call_tool`] returns the whole answer, and takes options.
     ///
     /// ```no_run
     /// # async fn run(client: marquetry_protocol_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +45,6 @@ impl Client {
         let arguments = Some(to_raw_value(arguments).map_err(unwritable)?);
         let params = CallToolParams { name: name.to_owned(), arguments, meta: None };
         let answer = self.call_tool(&params, CallOptions::default()).await?;
-        let answer: CallToolResult = read("tools/call", answer.get())?;
         let text = match &answer.content[..] {
             [Content::Text { text, .. }] => Some(text),
             _ => None,
@@ -46,7 +57,9 @@ impl Client {
             ClientError::Protocol(format!("answer of tool '{name}' cannot be read: {error}"))
         };
         match (answer.structured_content, text) {
-            (Some(data), _) => T::deserialize(data).map_err(unreadable),
+            (Some(data), _) => T::deserialize(&data)
+                .or_else(|error| wrapped(&data).map_or(Err(error), T::deserialize))
+                .map_err(unreadable),
             (None, Some(text)) => serde_json::from_str(text).or_else(|error| {
                 T::deserialize(Value::String(text.clone())).map_err(|_| unreadable(error))
             }),
@@ -102,6 +115,12 @@ impl Client {
         let result = self.request(method, Some(&params), CallOptions::default()).await?;
         read(method, result.get())
     }
+}
+
+/// The value in data that is an object only because the revision wants one (`{"result": value}`).
+fn wrapped(data: &Value) -> Option<&Value> {
+    let members = data.as_object().filter(|members| members.len() == 1)?;
+    members.get("result")
 }
 
 fn read<T: DeserializeOwned>(method: &str, result: &str) -> Result<T, ClientError> {

@@ -111,7 +111,7 @@ impl PipeLink {
                 () = ended.ended().cancelled() => ended.reason(),
             };
             ended.end(reason);
-            // Whoever waits learns of it: the other ends of their channels go.
+            // Waiting callers get an error, because their channels close.
             reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
         });
         let guard = stop.clone().drop_guard();
@@ -195,7 +195,7 @@ impl PipeLink {
                 () = stop.cancelled() => {}
                 () = shared.ended().cancelled() => return,
             }
-            let params = json!({ "requestId": id, "reason": "nobody listens any more" });
+            let params = json!({ "requestId": id, "reason": "the caller no longer waits" });
             let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
             let message = envelope::write_notification("notifications/cancelled", Some(&params));
             let Some(outbound) = outbound.upgrade() else { return };
@@ -293,7 +293,7 @@ impl Reading {
                     let why = self.too_long();
                     let Some(waiting) = id_of_long(&buffer).and_then(|id| self.pending.take(&id))
                     else {
-                        // Whose answer it was is lost with it, so somebody would wait for ever.
+                        // The id of the answer is unknown, so its caller would wait without end.
                         return CloseReason::Broken(why);
                     };
                     _ = waiting.answer.send(Err(ClientError::Protocol(why)));
@@ -340,7 +340,7 @@ impl Reading {
                     tracing::warn!(error = ?response.outcome.err(), "server could not read a message of ours");
                     return;
                 };
-                // One that nobody waits for any more was cancelled, or is late.
+                // The request was cancelled, or the answer is late.
                 let Some(waiting) = self.pending.take(&id) else { return };
                 _ = waiting
                     .answer

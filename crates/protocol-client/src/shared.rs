@@ -45,12 +45,12 @@ pub(super) struct Outgoing<'a> {
     pub(super) id: RequestId,
     pub(super) method: &'a str,
     pub(super) params: Option<&'a RawValue>,
-    pub(super) own: &'a Own,
+    pub(super) own: &'a RequestState,
 }
 
 /// What belongs to one call alone; see [`CallOptions`](super::CallOptions).
 #[derive(Default)]
-pub(super) struct Own {
+pub(super) struct RequestState {
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     pub(super) handler: Option<Arc<dyn ClientHandler>>,
     pub(super) capabilities: Option<ClientCapabilities>,
@@ -60,7 +60,7 @@ pub(super) struct Own {
     pub(super) over: CancellationToken,
 }
 
-impl Drop for Own {
+impl Drop for RequestState {
     fn drop(&mut self) {
         self.over.cancel();
     }
@@ -114,7 +114,7 @@ impl Shared {
     pub(super) fn notified(
         &self,
         notification: &Notification<'_>,
-        own: Option<&Own>,
+        own: Option<&RequestState>,
         progress: impl FnOnce(&RequestId, Progress),
     ) {
         #[derive(Deserialize)]
@@ -148,7 +148,7 @@ impl Shared {
             params: notification.params.map(|params| params.to_owned().into()),
         };
         self.handler_of(own).notified(&told);
-        // Nobody may be listening, and that is fine.
+        // No receiver is not an error.
         _ = self.notifications.send(told);
     }
 
@@ -160,7 +160,7 @@ impl Shared {
         _ = self.notifications.send(told);
     }
 
-    fn handler_of<'a>(&'a self, own: Option<&'a Own>) -> &'a Arc<dyn ClientHandler> {
+    fn handler_of<'a>(&'a self, own: Option<&'a RequestState>) -> &'a Arc<dyn ClientHandler> {
         own.and_then(|own| own.handler.as_ref()).unwrap_or(&self.handler)
     }
 
@@ -188,7 +188,7 @@ impl Shared {
     pub(super) fn answer<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
-        own: Option<&Own>,
+        own: Option<&RequestState>,
         send: impl FnOnce(Vec<u8>) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send,

@@ -18,7 +18,9 @@ use serde_json::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallOptions, Client, ClientError, ClientHandler, Progress, questions, shared::Own};
+use super::{
+    CallOptions, Client, ClientError, ClientHandler, Progress, questions, shared::RequestState,
+};
 
 /// What a server makes of a call.
 pub enum StartedCall {
@@ -67,7 +69,7 @@ impl Client {
             timeout, progress, handler, capabilities, log_level, pass_questions, ..
         } = options;
         let over = CancellationToken::new();
-        let own = Own { progress, handler, capabilities, log_level, pass_questions, over };
+        let own = RequestState { progress, handler, capabilities, log_level, pass_questions, over };
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ClientError::Cancelled),
@@ -102,7 +104,7 @@ impl TaskHandle {
         client: &Client,
         method: &str,
         answer: &RawValue,
-        own: &Own,
+        own: &RequestState,
     ) -> Result<Self, ClientError> {
         if method != "tools/call" {
             return Err(ClientError::Protocol(format!("'{method}' was answered with a task")));
@@ -259,13 +261,13 @@ impl TaskHandle {
         params: &impl serde::Serialize,
     ) -> Result<Box<RawValue>, ClientError> {
         let params = to_raw_value(params).map_err(protocol)?;
-        let mut own = Own::default();
+        let mut own = RequestState::default();
         own.capabilities = self.capabilities.as_deref().cloned();
         self.client.once(method, Some(&params), None, &own, &mut 0).await
     }
 }
 
-/// Cancels a task that nobody waits for any more.
+/// Cancels a task when its caller no longer waits for it.
 pub(super) struct CancelOnDrop(Option<TaskHandle>);
 
 impl CancelOnDrop {

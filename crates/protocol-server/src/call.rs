@@ -125,6 +125,9 @@ impl Server {
             log_level: meta.log_level,
             conversation: conversation.clone(),
             principal: principal.cloned(),
+            #[cfg(feature = "http")]
+            http: peer.http.clone(),
+            notifier: self.shared.notifier.clone(),
             caller: peer.caller.clone(),
             place: Arc::downgrade(&in_flight.place),
             sending: Some(self.shared.shares.sending.clone()),

@@ -24,13 +24,15 @@ use serde_json::{
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
+#[cfg(feature = "typed")]
+use super::states::States;
 use super::{
+    Caller, Principal,
     ask::{question::Question, stateless::Rounds},
     conversation::{Conversation, ConversationId},
-    fair::{Caller, FairLimiter, ReturnablePlace},
-    notifier::Announcer,
+    fair::{FairLimiter, ReturnablePlace},
+    notifier::{Announcer, Notifier},
     outgoing::{Outgoing, nowhere},
-    principal::Principal,
     tasks::{Job, Tasks},
 };
 
@@ -38,6 +40,9 @@ use super::{
 #[derive(Clone)]
 pub struct RequestContext {
     inner: Arc<Inner>,
+    /// What the handler gave its own requests.
+    #[cfg(feature = "typed")]
+    states: Option<Arc<States>>,
 }
 
 struct Inner {
@@ -61,6 +66,10 @@ pub(super) struct Parts {
     pub(super) log_level: Option<LogLevel>,
     pub(super) conversation: Arc<Conversation>,
     pub(super) principal: Option<Arc<Principal>>,
+    /// The HTTP request that brought it.
+    #[cfg(feature = "http")]
+    pub(super) http: Option<Arc<http::request::Parts>>,
+    pub(super) notifier: Arc<Notifier>,
     /// The caller that limits count it for.
     pub(super) caller: Caller,
     /// Its place among the requests in flight.
@@ -74,13 +83,23 @@ pub(super) struct Parts {
     pub(super) tasks: Option<Arc<Tasks>>,
 }
 
+impl From<Inner> for RequestContext {
+    fn from(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+            #[cfg(feature = "typed")]
+            states: None,
+        }
+    }
+}
+
 impl RequestContext {
     pub(super) fn new(
         parts: Parts,
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
-        Self { inner: Arc::new(Inner { parts, outbound, cancel, job: None }) }
+        Self::from(Inner { parts, outbound, cancel, job: None })
     }
 
     /// The context of work that goes on as a task: it belongs to no request, so that nothing can be sent but by the
@@ -98,6 +117,9 @@ impl RequestContext {
             log_level: None,
             conversation: parts.conversation.clone(),
             principal: parts.principal.clone(),
+            #[cfg(feature = "http")]
+            http: parts.http.clone(),
+            notifier: parts.notifier.clone(),
             caller: parts.caller.clone(),
             place: Weak::new(),
             sending: None,
@@ -106,7 +128,12 @@ impl RequestContext {
             tasks: None,
         };
         let cancel = job.cancellation().clone();
-        Self { inner: Arc::new(Inner { parts, outbound: nowhere(), cancel, job: Some(job) }) }
+        let inner = Inner { parts, outbound: nowhere(), cancel, job: Some(job) };
+        Self {
+            #[cfg(feature = "typed")]
+            states: self.states.clone(),
+            ..Self::from(inner)
+        }
     }
 
     pub(super) fn job(&self) -> Option<&Arc<Job>> {
@@ -150,6 +177,57 @@ impl RequestContext {
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.inner.parts.principal.as_ref()
+    }
+
+    /// Returns the head of the HTTP request that brought this request: headers, URI, and the extensions that the HTTP
+    /// server and its middleware set. `None` on a pipe and in [`Server::direct_call`](super::Server::direct_call).
+    ///
+    /// The headers may hold secrets, such as the client's token.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http(&self) -> Option<&http::request::Parts> {
+        self.inner.parts.http.as_deref()
+    }
+
+    /// Returns a header of the HTTP request that brought this request, if it is there and is text.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.http()?.headers.get(name)?.to_str().ok()
+    }
+
+    /// Returns an extension of the HTTP request that brought this request: what middleware or the authenticator's
+    /// server has put there.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.http()?.extensions.get()
+    }
+
+    /// Returns the state that the [`Toolbox`](super::Toolbox) was given for its functions
+    /// ([`Toolbox::with_state`](super::Toolbox::with_state)).
+    ///
+    /// # Panics
+    /// When the `Toolbox` has no state of this type. The request is then answered with an internal error.
+    #[cfg(feature = "typed")]
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(&self) -> &T {
+        let state = self.states.as_ref().and_then(|states| states.get::<T>());
+        state.unwrap_or_else(|| {
+            let name = std::any::type_name::<T>();
+            panic!("no state of type {name}: Toolbox::with_state was not called with one")
+        })
+    }
+
+    #[cfg(feature = "typed")]
+    pub(super) fn with_states(&self, states: &Arc<States>) -> Self {
+        Self { states: Some(states.clone()), ..self.clone() }
+    }
+
+    /// Announces changes to every client of the server: lists that have changed, resources that have been updated.
+    #[must_use]
+    pub fn notifier(&self) -> &Notifier {
+        &self.inner.parts.notifier
     }
 
     /// Returns the caller that limits count this request for: its principal, otherwise its address.

@@ -12,7 +12,7 @@ use marquetry_protocol_wire::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ask::session::Questions, in_flight::InFlight, notifier::Listener, principal::Principal,
+    Principal, ask::session::Questions, in_flight::InFlight, notifier::Listener,
     subscriptions::Subscriptions,
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Conversation {
     /// Set by `initialize`, once.
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
-    /// Whose it is, where somebody looks.
+    /// The owner. Only HTTP asks for it.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "pipes do not ask"))]
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) number: ConversationId,
@@ -72,7 +72,7 @@ impl Conversation {
 }
 
 impl Conversation {
-    /// The same, which belongs to somebody.
+    /// Sets the owner.
     #[cfg(feature = "http")]
     pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
         self.principal = principal;

@@ -94,6 +94,9 @@ impl Server {
             progress_token: None,
             log_level: None,
             principal: peer.principal.clone(),
+            #[cfg(feature = "http")]
+            http: peer.http.clone(),
+            notifier: self.shared.notifier.clone(),
             caller: peer.caller.clone(),
             place,
             // Nothing is sent before the answer, which `DirectCall::answer` counts.

@@ -16,7 +16,7 @@ use marquetry_protocol_wire::{
 use serde_json::Value;
 
 #[cfg(feature = "http")]
-use super::fair::{Caller, Full};
+use super::{Caller, fair::Full};
 use super::{context::RequestContext, reply::Reply, tasks::TaskOptions};
 
 /// The server's name, capabilities and instructions.

@@ -9,7 +9,6 @@ mod conversation;
 mod direct;
 #[cfg(feature = "http")]
 mod event_id;
-pub mod fair;
 #[cfg(all(any(test, fuzzing), feature = "http"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -23,11 +22,12 @@ mod outgoing;
 mod page;
 mod peer;
 mod pipe;
-mod principal;
 mod reply;
 mod run_as_task;
 #[cfg(feature = "http")]
 mod session_places;
+#[cfg(feature = "typed")]
+mod states;
 mod subscriptions;
 mod table;
 mod task_methods;
@@ -39,7 +39,6 @@ mod toolbox;
 
 use std::sync::{Arc, OnceLock};
 
-use jsonrpsee::core::{RegisterMethodError, server::Methods};
 use marquetry_protocol_wire::{
     RpcError,
     types::{Implementation, TASKS_EXTENSION},
@@ -54,19 +53,21 @@ pub use self::tool_schema::{SchemaError, ToolSchema};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 use self::{ask::stateless::Sealer, limits::Shares, table::Tables, tasks::Tasks};
+#[doc(inline)]
+pub use marquetry_protocol_callers::{Caller, Principal, fair};
+
 pub use self::{
     context::RequestContext,
     conversation::ConversationId,
     direct::{DirectCall, Watch},
-    fair::Caller,
     handler::{Handler, ServerDescription},
     limits::Limits,
     notifier::{Announcer, ChangeListener, Notifier},
     page::page,
     peer::Peer,
     pipe::serve_pipe,
-    principal::Principal,
     reply::Reply,
+    table::MethodExists,
     tasks::TaskOptions,
 };
 #[cfg(feature = "http")]
@@ -111,17 +112,6 @@ impl Server {
         Self::from_parts(Arc::new(handler), Tables::new(), limits)
     }
 
-    /// The same server, which also answers the methods of `extension`, in both eras.
-    ///
-    /// A method finds the [`RequestContext`] of its call in jsonrpsee's `Extensions`.
-    ///
-    /// # Errors
-    /// When a method of the protocol itself bears one of the names.
-    pub fn with_methods(self, extension: impl Into<Methods>) -> Result<Self, RegisterMethodError> {
-        let tables = self.shared.tables.clone().with(extension.into())?;
-        Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
-    }
-
     /// The same server, which also answers the method `name`, in both eras: for extensions of the protocol. Declare
     /// them in [`ServerCapabilities::extensions`](marquetry_protocol_wire::types::ServerCapabilities::extensions).
     ///
@@ -130,16 +120,13 @@ impl Server {
     ///
     /// # Errors
     /// When a method of the protocol itself, or one added before, bears the name.
-    pub fn with_method<F, Fut>(
-        self,
-        name: &'static str,
-        answer: F,
-    ) -> Result<Self, RegisterMethodError>
+    pub fn with_method<F, Fut>(self, name: &'static str, answer: F) -> Result<Self, MethodExists>
     where
         F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
     {
-        self.with_methods(table::method(name, answer)?)
+        let tables = self.shared.tables.clone().with(name, answer)?;
+        Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
     }
 
     /// The same server, which seals `requestState` with `key` instead of one of its own, so that another server with

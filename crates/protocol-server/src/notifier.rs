@@ -26,7 +26,7 @@ pub struct Notifier {
 }
 
 /// Hears that lists or resources of a server have changed, to tell its clients. [`Notifier`] tells them at once; `()` tells
-/// nobody.
+/// none.
 pub trait ChangeListener: Send + Sync + 'static {
     /// The list of tools has changed.
     fn tools_changed(&self);

@@ -7,7 +7,8 @@ use marquetry_protocol_wire::{RequestId, RpcError, envelope::write_error};
 use tokio::sync::mpsc;
 
 use super::{
-    fair::{Caller, FairLimiter, Full, Place},
+    Caller,
+    fair::{FairLimiter, Full, Place},
     in_flight::InFlightGuard,
 };
 
@@ -121,7 +122,7 @@ pub(super) fn counted(bytes: Bytes, charged: Vec<Place>) -> Bytes {
     Bytes::from_owner(Counted { bytes, _charged: charged })
 }
 
-/// Where messages go that nobody will read: every send fails at once, and nobody waits.
+/// A channel without a receiver: every send fails at once.
 pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

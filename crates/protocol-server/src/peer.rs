@@ -14,6 +14,9 @@ pub struct Peer {
     pub(super) caller: Caller,
     /// Cancelled when a shutdown no longer waits for calls: each then gets an error for its answer.
     pub(super) cut: CancellationToken,
+    /// The HTTP request that brought the message.
+    #[cfg(feature = "http")]
+    pub(super) http: Option<Arc<http::request::Parts>>,
 }
 
 impl Peer {
@@ -21,7 +24,13 @@ impl Peer {
     #[must_use]
     pub fn new(principal: Option<Arc<Principal>>, address: Option<IpAddr>) -> Self {
         let caller = Caller::new(principal.as_ref(), address);
-        Self { principal, caller, cut: CancellationToken::new() }
+        Self {
+            principal,
+            caller,
+            cut: CancellationToken::new(),
+            #[cfg(feature = "http")]
+            http: None,
+        }
     }
 
     /// The client of a pipe.

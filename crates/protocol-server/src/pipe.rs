@@ -33,7 +33,7 @@ pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result
 }
 
 /// Standard input and output without a thread in between, where they are pipes: a message through such a thread takes
-/// two wake-ups, and that is most of what a small call costs. They are opened anew, so that whoever shares the old ones
+/// two wake-ups, and that is most of what a small call costs. They are opened anew, so that programs that share the old ones
 /// with us does not find them non-blocking.
 #[cfg(all(feature = "stdio", target_os = "linux"))]
 fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
@@ -75,7 +75,7 @@ where
 {
     let limits = server.limits();
     let (pipe, queue) = Channel::new(server.clone());
-    // Whoever drops this future half-way ends the conversation all the same.
+    // Dropping this future half-way ends the conversation, too.
     let _end = pipe.conversation.ending.clone().drop_guard();
     let gone = CancellationToken::new();
     let write = tokio::spawn(write_lines(writer, queue, gone.clone()));
@@ -93,7 +93,7 @@ where
     if gone.is_cancelled()
         || tokio::time::timeout(limits.shutdown_grace, calls.wait()).await.is_err()
     {
-        // Each call in flight gets an error for its answer, as long as somebody reads it.
+        // Each call in flight is answered with an error, if the client still reads.
         peer.cut.cancel();
         if !gone.is_cancelled() {
             _ = tokio::time::timeout(LAST_WORDS, calls.wait()).await;
@@ -139,7 +139,7 @@ async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> 
     }
 }
 
-/// The id of a request of which only the start and the end are left, so that whoever waits for its answer gets the error. Clients write it
+/// The id of a request of which only the start and the end are left, so that its caller gets the error. Clients write it
 /// before or after the parameters, which are what is long.
 fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     const KEY: &str = r#""id":"#;

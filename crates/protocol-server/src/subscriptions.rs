@@ -78,7 +78,7 @@ impl Drop for Subscriptions {
     fn drop(&mut self) {
         let uris = std::mem::take(self.uris.get_mut().unwrap_or_else(PoisonError::into_inner));
         let (Some(unsubscribe), false) = (self.unsubscribe.take(), uris.is_empty()) else { return };
-        // Without a runtime there is nobody left to tell.
+        // Without a runtime there is no client left to tell.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 for uri in uris {

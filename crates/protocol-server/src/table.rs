@@ -57,6 +57,14 @@ pub(super) struct Found<'a> {
     pub(super) is_extension: bool,
 }
 
+/// A server has a method of that name already, its own or one that was added before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server has a method '{name}' already; give the new one another name")]
+pub struct MethodExists {
+    /// The name.
+    pub name: &'static str,
+}
+
 /// What a method of ours leaves in the extensions of its response, so that a large result is not serialised anew.
 #[derive(Clone)]
 pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
@@ -151,11 +159,24 @@ impl Tables {
         Self { session, stateless, extension: Methods::new() }
     }
 
-    pub(super) fn with(mut self, extension: Methods) -> Result<Self, RegisterMethodError> {
-        // None may bear the name of a method of ours.
-        self.session.clone().merge(extension.clone())?;
-        self.stateless.clone().merge(extension.clone())?;
-        self.extension.merge(extension)?;
+    /// Adds a method of an extension.
+    ///
+    /// # Errors
+    /// When a method has that name.
+    pub(super) fn with<F, Fut>(
+        mut self,
+        name: &'static str,
+        answer: F,
+    ) -> Result<Self, MethodExists>
+    where
+        F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        let exists = |_: RegisterMethodError| MethodExists { name };
+        let extension = method(name, answer).map_err(exists)?;
+        self.session.clone().merge(extension.clone()).map_err(exists)?;
+        self.stateless.clone().merge(extension.clone()).map_err(exists)?;
+        self.extension.merge(extension).map_err(exists)?;
         Ok(self)
     }
 
@@ -358,7 +379,7 @@ where
 }
 
 /// A table of one method that is not the protocol's own.
-pub(super) fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
+fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
 where
     F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,

@@ -86,7 +86,7 @@ impl ToolSchema {
     }
 }
 
-/// A fault of the server, which whoever runs it and whoever calls it shall hear of.
+/// The error for a result that breaks its schema: a fault of the server, which is logged and told to the caller.
 fn broken(tool: &str, faults: &str) -> CallToolResult {
     tracing::error!(tool, faults, "a tool's result breaks its outputSchema");
     CallToolResult::error(format!("the result of '{tool}' breaks its outputSchema: {faults}"))

@@ -434,7 +434,7 @@ fn refused(id: Option<RequestId>, why: impl Into<String>) -> EnvelopeError {
     EnvelopeError { id, answers: None, error: RpcError::invalid_request(why) }
 }
 
-/// As [`refused`], with the id of the request or answer that `text` is, so that whoever waits for it learns of it.
+/// As [`refused`], with the id of the request or answer that `text` is, so that its caller gets the error.
 fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
     #[derive(Deserialize)]
     struct Outline {

@@ -9,7 +9,7 @@ pub mod error_code {
     pub const PARSE_ERROR: i32 = -32700;
     /// The message is JSON, but no JSON-RPC message.
     pub const INVALID_REQUEST: i32 = -32600;
-    /// Nobody answers to that method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i32 = -32601;
     /// The parameters do not fit the method.
     pub const INVALID_PARAMS: i32 = -32602;
@@ -114,7 +114,7 @@ impl PartialEq for RpcError {
     }
 }
 
-/// The start of a text that somebody else sent, at most 200 bytes: short enough for a message or a log line.
+/// The start of a text from another program, at most 200 bytes: short enough for a message or a log line.
 #[must_use]
 pub fn shortened(text: &str) -> &str {
     const MOST: usize = 200;

@@ -9,6 +9,45 @@ const KEY: &str = "x-mcp-header";
 /// Of one tool: each is a header of every call, and servers take about a hundred headers.
 const MOST: usize = 64;
 
+/// Why a schema marks its arguments wrongly. Clients over HTTP must not show such a tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderArgumentError {
+    /// The value of `x-mcp-header` is not a string.
+    #[error("{KEY} is no string")]
+    NotAString,
+    /// HTTP has no header of that name.
+    #[error("{KEY} '{name}' is no name of a header")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// The mark is in a place that is not one argument, such as the items of a list.
+    #[error("{KEY} '{name}' is not on a property of the arguments")]
+    NotOnAProperty {
+        /// The name.
+        name: String,
+    },
+    /// The argument has a type that a header cannot hold.
+    #[error("{KEY} '{name}' is on a property that is no string, integer or boolean")]
+    NotPrimitive {
+        /// The name.
+        name: String,
+    },
+    /// More arguments are marked than a call can repeat.
+    #[error("{KEY} is on more than {most} properties")]
+    TooMany {
+        /// The limit.
+        most: usize,
+    },
+    /// Two arguments are marked with the same name.
+    #[error("{KEY} '{name}' is there twice")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+}
+
 /// An argument that the header `Mcp-Param-…` repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderArgument {
@@ -46,7 +85,7 @@ impl HeaderArguments {
     ///
     /// # Errors
     /// What is wrong with a mark. Clients over HTTP do not show such a tool.
-    pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, String> {
+    pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, HeaderArgumentError> {
         let marks = header_arguments(input_schema)?;
         Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
     }
@@ -61,7 +100,7 @@ impl HeaderArguments {
 ///
 /// # Errors
 /// What is wrong with a mark. A client must not show such a tool.
-pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, String> {
+pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, HeaderArgumentError> {
     let mut found = Vec::new();
     look(schema, &mut Vec::new(), true, &mut found)?;
     Ok(found)
@@ -74,7 +113,7 @@ fn look<'a>(
     path: &mut Vec<&'a str>,
     reachable: bool,
     found: &mut Vec<HeaderArgument>,
-) -> Result<(), String> {
+) -> Result<(), HeaderArgumentError> {
     match schema {
         Value::Array(schemas) => {
             for schema in schemas {
@@ -120,26 +159,25 @@ fn mark(
     path: &[&str],
     reachable: bool,
     found: &[HeaderArgument],
-) -> Result<HeaderArgument, String> {
-    let name = name.as_str().ok_or_else(|| format!("{KEY} is no string"))?;
+) -> Result<HeaderArgument, HeaderArgumentError> {
+    let name = name.as_str().ok_or(HeaderArgumentError::NotAString)?;
+    let owned = || name.escape_debug().to_string();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("{KEY} '{}' is no name of a header", name.escape_debug()));
+        return Err(HeaderArgumentError::InvalidName { name: owned() });
     }
     if !reachable || path.is_empty() {
-        return Err(format!("{KEY} '{name}' is not on a property of the arguments"));
+        return Err(HeaderArgumentError::NotOnAProperty { name: owned() });
     }
     if !is_primitive(kind) {
-        return Err(format!(
-            "{KEY} '{name}' is on a property that is no string, integer or boolean"
-        ));
+        return Err(HeaderArgumentError::NotPrimitive { name: owned() });
     }
     if found.len() == MOST {
-        return Err(format!("{KEY} is on more than {MOST} properties"));
+        return Err(HeaderArgumentError::TooMany { most: MOST });
     }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase());
     if found.iter().any(|other| other.header == header) {
-        return Err(format!("{KEY} '{name}' is there twice"));
+        return Err(HeaderArgumentError::Duplicate { name: owned() });
     }
     Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
 }
@@ -192,7 +230,7 @@ mod tests {
         };
         assert_eq!(header_arguments(&schema(64)).unwrap().len(), 64);
         let why = header_arguments(&schema(100_000)).unwrap_err();
-        assert_eq!(why, "x-mcp-header is on more than 64 properties");
+        assert_eq!(why, HeaderArgumentError::TooMany { most: 64 });
     }
 
     #[test]
@@ -231,7 +269,7 @@ mod tests {
             ),
             (string("A"), "x-mcp-header 'A' is not on a property of the arguments"),
         ] {
-            assert_eq!(header_arguments(&schema).unwrap_err(), why, "{schema}");
+            assert_eq!(header_arguments(&schema).unwrap_err().to_string(), why, "{schema}");
         }
     }
 }

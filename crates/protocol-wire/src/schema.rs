@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jsonschema::PatternOptions;
 use jsonschema::Validator;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, value::RawValue};
 
 use crate::error::shortened;
@@ -66,7 +66,12 @@ impl Schema {
             #[serde(borrow)]
             result_type: Option<Cow<'a, str>>,
             is_error: Option<bool>,
+            #[serde(default, deserialize_with = "present")]
             structured_content: Option<Value>,
+        }
+        /// `null` is a value, too.
+        fn present<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Value>, D::Error> {
+            Value::deserialize(json).map(Some)
         }
         let parts: Parts<'_> = match serde_json::from_str(result.get()) {
             Ok(parts) => parts,
@@ -111,6 +116,7 @@ mod tests {
             (json!({ "structuredContent": { "n": 1 } }), None),
             (json!({ "structuredContent": {} }), Some(r#""n" is a required property"#)),
             (json!({ "content": [] }), Some("structuredContent is missing")),
+            (json!({ "structuredContent": null }), None),
             (json!({ "content": [], "isError": true }), None),
             (json!({ "resultType": "input_required" }), None),
             (json!({ "resultType": "complete" }), Some("structuredContent is missing")),

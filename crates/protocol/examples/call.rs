@@ -22,8 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("- {}: {}", tool.name, tool.description.unwrap_or_default());
     }
     let arguments: Value = serde_json::from_str(arguments)?;
-    let answer =
-        client.call_tool(&CallToolParams::new(tool, &arguments)?, CallOptions::default()).await?;
+    let answer = client
+        .call_tool_raw(&CallToolParams::new(tool, &arguments)?, CallOptions::default())
+        .await?;
     println!("{answer}");
     client.close().await;
     Ok(())

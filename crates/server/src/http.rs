@@ -14,9 +14,7 @@ use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
-    server::http::{
-        Authenticator as _, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal,
-    },
+    server::http::{Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
 };
 use serde_json::json;
 use tracing::Instrument as _;
@@ -160,7 +158,7 @@ async fn may_know_more(
     if !headers.contains_key(header::AUTHORIZATION) {
         return Ok(false);
     }
-    Ok(auth.authenticate(headers).await?.has_scope(ADMIN))
+    Ok(auth.check(headers).await?.has_scope(ADMIN))
 }
 
 /// A refusal in the form that the path's own errors have.
@@ -190,7 +188,7 @@ async fn authenticate(
 ) -> Response<Body> {
     let Some(auth) = auth else { return next.run(request).await };
     let headers = request.headers().clone();
-    match auth.authenticate(&headers).await {
+    match auth.check(&headers).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await

@@ -12,7 +12,7 @@ use marquetry_protocol::{
     },
     types::{
         CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
-        ElicitParams, ElicitResult, ListRootsResult, LogLevel, Role, Root,
+        ElicitParams, ElicitResult, ListRootsResult, LogLevel, Role, Root, SamplingContent,
     },
 };
 use serde_json::{Value, json, value::to_raw_value};
@@ -151,7 +151,7 @@ impl ClientHandler for Person {
     async fn sample(&self, _: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
         Ok(CreateMessageResult {
             role: Role::Assistant,
-            content: json!({ "type": "text", "text": "Paris 🗼" }),
+            content: vec![SamplingContent::text("Paris 🗼")],
             model: "test".to_owned(),
             stop_reason: Some("endTurn".to_owned()),
         })
@@ -251,7 +251,7 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
             let cancel = CancellationToken::new();
             let options = CallOptions { cancel: Some(cancel.clone()), ..CallOptions::default() };
             let params = CallToolParams::new("wait", &json!({})).map_err(|it| it.to_string())?;
-            let (outcome, ()) = tokio::join!(client.call_tool(&params, options), async {
+            let (outcome, ()) = tokio::join!(client.call_tool_raw(&params, options), async {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 cancel.cancel();
             });
@@ -288,7 +288,7 @@ async fn call_with(
     options: CallOptions,
 ) -> Result<Value, String> {
     let params = CallToolParams::new(tool, &arguments).map_err(|error| error.to_string())?;
-    let result = client.call_tool(&params, options).await.map_err(text_of_error)?;
+    let result = client.call_tool_raw(&params, options).await.map_err(text_of_error)?;
     serde_json::from_str(result.get()).map_err(|error| error.to_string())
 }
 

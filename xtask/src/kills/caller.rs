@@ -106,7 +106,7 @@ impl Caller {
 async fn call(client: &Client, tool: &Tool) -> bool {
     tell(&Told::Begun(tool.name.clone()));
     let Ok(params) = CallToolParams::new(&tool.name, &tool.arguments) else { return false };
-    let outcome = client.call_tool(&params, CallOptions::default()).await;
+    let outcome = client.call_tool_raw(&params, CallOptions::default()).await;
     let failed = |how: String| tell(&Told::Failed { tool: tool.name.clone(), how });
     match outcome {
         Ok(answer) if answer.get().contains(r#""isError":true"#) => failed(answer.get().to_owned()),

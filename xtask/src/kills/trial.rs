@@ -290,7 +290,7 @@ async fn another_client(url: String, revision: Revision, world: &World) -> Resul
         let tool = world.busy(upstream);
         let params =
             CallToolParams::new(&tool.name, &tool.arguments).map_err(|it| it.to_string())?;
-        let answer = client.call_tool(&params, CallOptions::default()).await;
+        let answer = client.call_tool_raw(&params, CallOptions::default()).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.get().contains(r#""isError":true"#) {
             return Err(format!("another client gets {answer}"));

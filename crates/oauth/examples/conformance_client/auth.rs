@@ -29,7 +29,7 @@ pub(crate) async fn run(assignment: &Assignment) -> Result<(), Failed> {
     let client = assignment.connect(options).await?;
     for tool in client.list_tools().await? {
         let call = CallToolParams::new(&tool.name, &json!({}))?;
-        client.call_tool(&call, CallOptions::default()).await?;
+        client.call_tool_raw(&call, CallOptions::default()).await?;
     }
     client.close().await;
     Ok(())

@@ -82,7 +82,7 @@ pub(crate) async fn call_as_told(assignment: &Assignment) -> Result<(), Failed> 
 
 async fn call(client: &Client, tool: &str, arguments: &Value) -> Result<(), Failed> {
     let call = CallToolParams::new(tool, arguments)?;
-    client.call_tool(&call, CallOptions::default()).await?;
+    client.call_tool_raw(&call, CallOptions::default()).await?;
     Ok(())
 }
 

@@ -41,7 +41,7 @@ mod token_error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use marquetry_protocol::{
     auth::Challenge,
     server::{
@@ -214,7 +214,17 @@ impl ResourceServer {
 
 #[async_trait]
 impl Authenticator for ResourceServer {
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
+    async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial> {
+        self.check(&request.headers).await
+    }
+}
+
+impl ResourceServer {
+    /// Returns the sender of a request with these headers, for HTTP servers beside MCP.
+    ///
+    /// # Errors
+    /// The refusal to answer with.
+    pub async fn check(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         let Some(value) = shown.next() else { return Err(self.unauthorized(None)) };
         if shown.next().is_some() {

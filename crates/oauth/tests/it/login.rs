@@ -81,7 +81,8 @@ async fn connect(url: &str, oauth: OAuthOptions) -> Result<Client, ClientError> 
 
 async fn whoami(client: &Client) -> String {
     let call = CallToolParams::new("whoami", &json!({})).unwrap();
-    let answer = soon("an answer", client.call_tool(&call, CallOptions::default())).await.unwrap();
+    let answer =
+        soon("an answer", client.call_tool_raw(&call, CallOptions::default())).await.unwrap();
     let answer: Value = serde_json::from_str(answer.get()).unwrap();
     answer["content"][0]["text"].as_str().unwrap().to_owned()
 }
@@ -135,10 +136,7 @@ async fn a_login_outlives_the_process() {
         options
     };
     let error = connect(&site.url, stored(None)).await.map(|_| ()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("no authorization: somebody has to log in at {}", issuer.url)
-    );
+    assert_eq!(error.to_string(), format!("no authorization: a login at {} is needed", issuer.url));
     connect(&site.url, stored(Some(Arc::new(Headless)))).await.unwrap();
     let again = connect(&site.url, stored(None)).await.unwrap();
     assert_eq!(whoami(&again).await, "ann extra+tools");
@@ -151,7 +149,7 @@ async fn a_login_outlives_the_process() {
         state.instead.insert("/token".to_owned(), (StatusCode::BAD_REQUEST, vec![], denied));
     });
     let error = connect(&site.url, stored(None)).await.map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("somebody has to log in"), "{error}");
+    assert!(error.to_string().contains("a login at "), "{error}");
     issuer.set(|state| state.instead.clear());
     connect(&site.url, stored(Some(Arc::new(Headless)))).await.unwrap();
     assert_eq!((issuer.count("/register"), issuer.count("/authorize")), (1, 2));
@@ -169,7 +167,7 @@ async fn a_failure_ends_no_login() {
             state.instead.insert("/token".to_owned(), denied);
         });
         let call = CallToolParams::new("whoami", &json!({})).unwrap();
-        let failed = client.call_tool(&call, CallOptions::default()).await.unwrap_err();
+        let failed = client.call_tool_raw(&call, CallOptions::default()).await.unwrap_err();
         assert!(failed.to_string().contains(error), "{failed}");
     }
     issuer.set(|state| state.instead.clear());
@@ -286,7 +284,7 @@ async fn nobody_waits_for_ever_for_a_login() {
     options.user_agent = Some(Arc::new(Asleep));
     options.login_timeout = Duration::from_millis(50);
     let error = connect(&site.url, options).await.map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "no authorization: nobody logged in within 0 s");
+    assert_eq!(error.to_string(), "no authorization: login was not completed within 0 s");
 }
 
 /// What comes of a server at `/mcp` of `issuer`, which answers some paths in its own way.

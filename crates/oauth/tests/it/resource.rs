@@ -17,8 +17,8 @@ use marquetry_protocol::{
     server::{
         Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
         http::{
-            Authenticator, HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody,
-            ServeOptions, serve,
+            HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody, ServeOptions,
+            serve,
         },
     },
     types::{
@@ -461,8 +461,8 @@ async fn whoever_goes_away_takes_no_keys_along() {
     let token = format!("Bearer {}", issuer.token(url));
     let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
     let gone = Duration::from_millis(50);
-    assert!(tokio::time::timeout(gone, resource.authenticate(&headers)).await.is_err());
-    assert!(resource.authenticate(&headers).await.is_ok());
+    assert!(tokio::time::timeout(gone, resource.check(&headers)).await.is_err());
+    assert!(resource.check(&headers).await.is_ok());
     assert_eq!(issuer.count("/jwks"), 1);
 }
 
@@ -479,11 +479,11 @@ async fn old_keys_do_for_a_while() {
     let token = format!("Bearer {}", issuer.token(url));
     let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, token.parse().unwrap())]);
     issuer.set(|state| state.delay = Duration::from_secs(60));
-    let principal = resource.authenticate(&headers).await.unwrap();
+    let principal = resource.check(&headers).await.unwrap();
     let left = principal.time_left().expect("its token has an end").as_secs();
     assert!((590..=605).contains(&left), "ten minutes and five seconds of skew: {left}");
     tokio::time::sleep(Duration::from_millis(650)).await;
-    let denial = resource.authenticate(&headers).await.unwrap_err();
+    let denial = resource.check(&headers).await.unwrap_err();
     assert_eq!(denial.status, StatusCode::SERVICE_UNAVAILABLE);
 }
 
@@ -659,7 +659,7 @@ async fn nothing_shows_a_token() {
     let resource = ResourceServer::new(options).unwrap();
     let mut headers = HeaderMap::new();
     headers.insert("authorization", "Bearer hush-hush".parse().unwrap());
-    let denial = resource.authenticate(&headers).await.unwrap_err();
+    let denial = resource.check(&headers).await.unwrap_err();
     assert!(!format!("{denial:?}").contains("hush"));
     assert_eq!(
         denial.www_authenticate(),

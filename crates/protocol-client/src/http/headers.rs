@@ -31,7 +31,7 @@ impl Marks {
                 true
             }
             Err(why) => {
-                tracing::warn!(tool = tool.name, why, "a tool is left out");
+                tracing::warn!(tool = tool.name, %why, "a tool is left out");
                 false
             }
         });

@@ -222,7 +222,7 @@ impl HttpLink {
     }
 }
 
-/// The session ends with the last client, in the background; sessions that nobody uses cost the server memory.
+/// Ends the session in the background when the last client is dropped, because an open session costs the server memory.
 impl Drop for HttpLink {
     fn drop(&mut self) {
         if let (Some(farewell), Ok(runtime)) =

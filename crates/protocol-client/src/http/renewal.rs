@@ -10,12 +10,12 @@ use super::{endpoint::Endpoint, session::Kept};
 use crate::{
     error::ClientError,
     events::CloseReason,
-    shared::{Outgoing, Own},
+    shared::{Outgoing, RequestState},
 };
 
 impl Endpoint {
     /// Opens another session in place of one that the server has forgotten (2025-11-25, "Session Management"), and
-    /// brings it to where the old one was: log level and subscriptions. Whoever listens is told that all lists may have
+    /// brings it to where the old one was: log level and subscriptions. Listeners are told that all lists may have
     /// changed.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Endpoint {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Box<RawValue>, ClientError> {
-        let own = &Own::default();
+        let own = &RequestState::default();
         let outgoing = Outgoing { id: self.shared.next_id(), method, params, own };
         let response = self.send(self.request(revision, &outgoing)?).await?;
         self.answer(revision, response, &outgoing).await

@@ -15,7 +15,7 @@ use crate::{
     error::ClientError,
     events::Progress,
     log_rate::LogRate,
-    shared::{Outgoing, Own, each},
+    shared::{Outgoing, RequestState, each},
     sse::{Event, SseParser, TooLong},
 };
 
@@ -123,7 +123,7 @@ impl Endpoint {
     }
 
     /// Asks for the rest of a stream; gets authorization for that if it is wanted by now. A refusal is never handed out
-    /// as [`ClientError::Unauthorized`]: whoever sees that sends the call again, and this one is still running.
+    /// as [`ClientError::Unauthorized`]: the caller would send the call again while this one still runs.
     async fn resume(
         &self,
         revision: Revision,
@@ -202,7 +202,7 @@ impl Endpoint {
     ) {
         let own = of.map(|outgoing| outgoing.own);
         let progress = |token: &RequestId, told: Progress| {
-            if let Some(Outgoing { id, own: Own { progress: Some(sender), .. }, .. }) = of
+            if let Some(Outgoing { id, own: RequestState { progress: Some(sender), .. }, .. }) = of
                 && token == id
             {
                 _ = sender.try_send(told);
@@ -248,14 +248,14 @@ impl Endpoint {
                 request
             }
             Era::Stateless => {
-                let own = &Own::default();
+                let own = &RequestState::default();
                 let outgoing = Outgoing { id, method: "subscriptions/listen", params, own };
                 self.request(revision, &outgoing)?
             }
         };
         let response = self.send(request).await;
         if let Some(first) = announcements.first.take() {
-            // Whoever waited may have given up.
+            // The caller may have given up.
             _ = first.send(());
         }
         let response = response?;

@@ -64,18 +64,18 @@ impl Questions {
         answer.map_err(|_| gone())?
     }
 
-    /// Takes an answer; one to a question that nobody asks any more is no error.
+    /// Takes an answer. An answer to a question that has been given up is ignored.
     pub(crate) fn answered(&self, response: Response<'_>) {
         let waiting = response
             .id
             .and_then(|id| self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id));
         match waiting {
             Some(waiting) => _ = waiting.send(response.outcome.map(ToOwned::to_owned)),
-            None => tracing::debug!("an answer came to a question that nobody asks"),
+            None => tracing::debug!("an answer to an unknown question was ignored"),
         }
     }
 
-    /// Nobody will answer any more.
+    /// Ends all questions: no answer can come any more.
     pub(crate) fn give_up(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

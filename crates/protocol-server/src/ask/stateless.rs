@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
-use crate::principal::Principal;
+use crate::Principal;
 
 pub(crate) type Answers = BTreeMap<String, Box<RawValue>>;
 
@@ -48,7 +48,7 @@ struct Question {
     params: Box<RawValue>,
 }
 
-/// Seals and opens `requestState`: nobody but we can have written what comes back.
+/// Seals and opens `requestState`, so that a client can neither change nor invent it.
 #[derive(Clone)]
 pub(crate) struct Sealer {
     key: [u8; 32],
@@ -178,7 +178,7 @@ pub(crate) fn about<'a>(
         })
         .collect();
     let mut hasher = blake3::Hasher::new();
-    // What somebody answered is nobody else's answer.
+    // The answer of one principal must not be used for another.
     hasher.update(principal.map(Principal::id).unwrap_or_default().as_bytes());
     hasher.update(b"\0");
     hasher.update(method.as_bytes());

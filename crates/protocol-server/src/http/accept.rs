@@ -307,7 +307,7 @@ async fn begins_with_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// The service of one connection: what every request and every answer needs, whoever answers.
+/// The service of one connection: it adds what every request and every answer needs.
 fn answering<S, B>(
     service: S,
     connection: Arc<Connection>,

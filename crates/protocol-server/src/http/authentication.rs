@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, header, request::Parts};
 use marquetry_protocol_wire::auth::Challenge;
 
 use super::response::{Response, refused};
@@ -14,11 +14,12 @@ use crate::Principal;
 /// `ResourceServer` of the crate `marquetry-oauth` is one.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// Returns the sender of the request with these headers.
+    /// Returns the sender of a request with this head. Its extensions are those that the HTTP server and its middleware
+    /// set, for example [`ConnectionInfo`](super::ConnectionInfo).
     ///
     /// # Errors
     /// The refusal to answer with.
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial>;
+    async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial>;
 }
 
 /// The refusal of a request that is not authorized.
@@ -57,11 +58,11 @@ impl fmt::Debug for dyn Authenticator {
 /// Authenticates a request. Returns `None` without an authenticator.
 pub(super) async fn principal(
     authenticator: Option<&Arc<dyn Authenticator>>,
-    headers: &HeaderMap,
+    request: &Parts,
 ) -> Result<Option<Arc<Principal>>, Box<Response>> {
     match authenticator {
         None => Ok(None),
-        Some(authenticator) => match authenticator.authenticate(headers).await {
+        Some(authenticator) => match authenticator.authenticate(request).await {
             Ok(principal) => Ok(Some(principal)),
             Err(denial) => {
                 tracing::debug!(status = denial.status.as_u16(), denial.message, "denied");

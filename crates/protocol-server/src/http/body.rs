@@ -53,9 +53,9 @@ struct Events {
 /// How a stream ends.
 #[derive(Default)]
 pub(super) struct BodyEnd {
-    /// Tells those who produce that nobody reads any more.
+    /// Tells the producers that the reader is gone.
     pub(super) _on_drop: Option<DropGuard>,
-    /// It ends with the first answer, whoever still holds on to its request.
+    /// It ends with the first answer, even if the request is still referenced.
     pub(super) until_answered: bool,
 }
 
@@ -322,7 +322,7 @@ impl Drop for Events {
                 self.end();
             }
         }
-        // Without a runtime nobody will come back.
+        // Without a runtime no client can come back.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.hand_over();
         }

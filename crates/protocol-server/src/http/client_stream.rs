@@ -231,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Whoever flushes has written all there was.
+        // After a flush everything has been written.
         self.backlog = None;
         Pin::new(&mut self.stream).poll_flush(cx)
     }

@@ -7,7 +7,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode, header};
+use http::{
+    HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode, header, request::Parts,
+};
 use http_body::Body;
 use marquetry_protocol_wire::{
     Era, Incoming, Message, Request, Revision, RpcError, error_code, members::Members,
@@ -89,11 +91,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(
-        principal: Option<Arc<Principal>>,
-        connection: Option<Arc<Connection>>,
-    ) -> Self {
-        Self { peer: Peer::of_connection(principal, connection.as_ref()), connection }
+    /// The sender of a request with this head, which its handler will see.
+    pub(super) fn new(principal: Option<Arc<Principal>>, head: &Arc<Parts>) -> Self {
+        let connection = connection_of(&head.extensions);
+        let peer = Peer::of_connection(principal, connection.as_ref());
+        Self { peer: Peer { http: Some(head.clone()), ..peer }, connection }
     }
 
     pub(super) fn principal(&self) -> Option<&Principal> {
@@ -164,27 +166,27 @@ impl HttpEndpoint {
         if self.inner.closed.is_cancelled() {
             return closed();
         }
+        let (head, body) = request.into_parts();
         let authenticator = self.inner.options.authenticator.as_ref();
-        let principal = match principal(authenticator, request.headers()).await {
+        let principal = match principal(authenticator, &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
         };
-        let client = Client::new(principal, connection_of(request.extensions()));
-        match *request.method() {
-            Method::POST => self.post(client, request).await,
-            Method::GET => self.get(&client, request.headers()),
-            Method::DELETE => self.delete(client.principal(), request.headers()),
+        let head = Arc::new(head);
+        let client = Client::new(principal, &head);
+        match head.method {
+            Method::POST => self.post(client, &head.headers, body).await,
+            Method::GET => self.get(&client, &head.headers),
+            Method::DELETE => self.delete(client.principal(), &head.headers),
             _ => not_allowed("GET, POST, DELETE"),
         }
     }
 
-    async fn post<B>(&self, client: Client, request: HttpRequest<B>) -> Response
+    async fn post<B>(&self, client: Client, headers: &HeaderMap, body: B) -> Response
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (head, body) = request.into_parts();
-        let headers = &head.headers;
         if !is_json(headers) {
             return refused(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -279,8 +281,8 @@ impl HttpEndpoint {
             Ok(batch) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (batch.run(before).await, held).0 };
-                let kept = session_stream(session);
-                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
+                let on_disconnect = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, on_disconnect).await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
@@ -335,9 +337,10 @@ impl HttpEndpoint {
                 // The end of the connection is the cancellation of its request.
                 let time_left =
                     client.principal().filter(|_| listens).and_then(Principal::time_left);
-                let kept = Kept::Cancelled { on_drop: call.cancellation().drop_guard(), time_left };
+                let on_disconnect =
+                    OnDisconnect::Cancel { on_drop: call.cancellation().drop_guard(), time_left };
                 let work = move |before| call.run(before);
-                self.run(work, client, accepts, stateless_status, kept).await
+                self.run(work, client, accepts, stateless_status, on_disconnect).await
             }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
@@ -437,8 +440,8 @@ impl HttpEndpoint {
             Ok(call) => {
                 let held = conversation.clone();
                 let work = move |before| async move { (call.run_in_turn(before).await, held).0 };
-                let kept = session_stream(session);
-                self.run(work, client, accepts, |_| StatusCode::OK, kept).await
+                let on_disconnect = session_stream(session);
+                self.run(work, client, accepts, |_| StatusCode::OK, on_disconnect).await
             }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
@@ -451,7 +454,7 @@ impl HttpEndpoint {
         client: &Client,
         accepts: Accepts,
         status: fn(Option<i32>) -> StatusCode,
-        kept: Kept,
+        on_disconnect: OnDisconnect,
     ) -> Response
     where
         F: Future<Output = Option<Outgoing>> + Send + 'static,
@@ -467,13 +470,15 @@ impl HttpEndpoint {
                     if let Err(TrySendError::Full(answer)) = sender.try_send(answer) {
                         tokio::spawn(async move { sender.send(answer).await });
                     }
-                    return kept.stream(Some(first), messages, client);
+                    return on_disconnect.stream(Some(first), messages, client);
                 }
                 Err(_) if accepts.json => {
-                    let Kind::Answer(error) = answer.kind else { return kept.whole(answer) };
+                    let Kind::Answer(error) = answer.kind else {
+                        return on_disconnect.whole(answer);
+                    };
                     return answered(status(error), answer.into_counted_bytes());
                 }
-                Err(_) => return kept.whole(answer),
+                Err(_) => return on_disconnect.whole(answer),
             },
             Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
             Poll::Pending => {}
@@ -493,15 +498,15 @@ impl HttpEndpoint {
         let first = tokio::select! {
             first = messages.recv() => first,
             () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
-                return kept.stream(None, messages, client);
+                return on_disconnect.stream(None, messages, client);
             }
-            () = half_closed, if accepts.events => return kept.stream(None, messages, client),
+            () = half_closed, if accepts.events => return on_disconnect.stream(None, messages, client),
         };
         match first {
             Some(answer @ Outgoing { kind: Kind::Answer(error), .. }) if accepts.json => {
                 answered(status(error), answer.into_counted_bytes())
             }
-            Some(first) => kept.stream(Some(first), messages, client),
+            Some(first) => on_disconnect.stream(Some(first), messages, client),
             None if self.inner.closed.is_cancelled() => closed(),
             // Cancelled: there is nothing to say, but HTTP wants an answer.
             None => empty(StatusCode::ACCEPTED),
@@ -729,33 +734,33 @@ fn refused_status(kind: Kind) -> StatusCode {
 }
 
 /// What becomes of a stream whose connection breaks.
-enum Kept {
+enum OnDisconnect {
     /// Its request is cancelled: the stateless era.
-    Cancelled {
+    Cancel {
         on_drop: DropGuard,
-        /// For how long somebody may listen.
+        /// How long the stream may stay open.
         time_left: Option<Duration>,
     },
     /// It goes on, and is kept for a client that comes back: a session.
-    InReplay {
+    Replay {
         replay: Arc<Replay>,
         /// Whether the stream starts with an event of its own: clients before 2025-11-25 do not expect it.
         opening: bool,
     },
 }
 
-fn session_stream(session: &Session) -> Kept {
+fn session_stream(session: &Session) -> OnDisconnect {
     let revision = session.conversation.session.get().map(|facts| facts.revision);
     let opening = revision.is_some_and(|revision| revision >= Revision::V2025_11_25);
-    Kept::InReplay { replay: session.replay.clone(), opening }
+    OnDisconnect::Replay { replay: session.replay.clone(), opening }
 }
 
-impl Kept {
+impl OnDisconnect {
     /// The stream of an answer that is already there and has nothing before it.
     fn whole(self, answer: Outgoing) -> Response {
         events(match self {
-            Self::Cancelled { .. } => ResponseBody::event(answer, None, false),
-            Self::InReplay { replay, opening } => {
+            Self::Cancel { .. } => ResponseBody::event(answer, None, false),
+            Self::Replay { replay, opening } => {
                 ResponseBody::event(answer, Some(&replay.open()), opening)
             }
         })
@@ -768,11 +773,11 @@ impl Kept {
         client: &Client,
     ) -> Response {
         let body = match self {
-            Self::Cancelled { on_drop, time_left } => {
+            Self::Cancel { on_drop, time_left } => {
                 let end = BodyEnd { _on_drop: Some(on_drop), until_answered: true };
                 ResponseBody::events(first, messages, end).within(time_left)
             }
-            Self::InReplay { replay, opening } => {
+            Self::Replay { replay, opening } => {
                 let end = BodyEnd { _on_drop: None, until_answered: true };
                 ResponseBody::events(first, messages, end).logged(replay.open(), opening)
             }

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use marquetry_protocol_wire::{
     RpcError,
@@ -74,13 +74,13 @@ async fn an_idle_session_goes_by_itself_and_one_at_work_stays() {
     tokio::time::sleep(IDLE / 2).await;
     assert!(idle_session.upgrade().is_some());
     tokio::time::sleep(IDLE).await;
-    assert!(idle_session.upgrade().is_none(), "nobody else had to come");
+    assert!(idle_session.upgrade().is_none(), "no other request was needed");
     assert!(busy_session.upgrade().is_some());
     assert_eq!(call(&endpoint, &idle, "echo").await.status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_endpoint_has_ended_everything_and_answers_nobody() {
+async fn a_closed_endpoint_has_ended_everything_and_answers_503() {
     let endpoint = endpoint();
     let (id, session) = open(&endpoint).await;
     let mut stream = get(&endpoint, &id).await;
@@ -97,13 +97,13 @@ async fn a_closed_endpoint_has_ended_everything_and_answers_nobody() {
     assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// Whoever listens does so no longer than the token holds; what was asked in its time is answered.
+/// A stream ends when its token expires; a call that began before is answered.
 #[tokio::test(start_paused = true)]
 async fn streams_without_end_end_with_their_token() {
     struct Visitor;
     #[async_trait]
     impl Authenticator for Visitor {
-        async fn authenticate(&self, _: &HeaderMap) -> Result<Arc<Principal>, Denial> {
+        async fn authenticate(&self, _: &http::request::Parts) -> Result<Arc<Principal>, Denial> {
             let expires = SystemTime::now() + Duration::from_secs(30);
             Ok(Arc::new(Principal::new(None, "visitor").until(expires)))
         }
@@ -130,7 +130,7 @@ async fn streams_without_end_end_with_their_token() {
     let server = Server::new(Subject);
     let watch = server.watch(Peer::new(Some(Arc::new(soon)), None), "test://one").await.unwrap();
     let left = tokio::time::timeout(Duration::from_secs(60), watch.changed()).await;
-    assert_eq!(left, Ok(false), "whoever watches through a facade listens as well");
+    assert_eq!(left, Ok(false), "a watch of a facade ends with its token, too");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let body = call.body_mut().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("xxx"), "the call was let in in time");
@@ -200,6 +200,6 @@ async fn ends(response: &mut Response) -> bool {
 async fn is_gone(endpoint: &HttpEndpoint, session: &Weak<Session>) {
     // Tasks that were cancelled have to be polled once more.
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert!(session.upgrade().is_none(), "somebody holds the session");
+    assert!(session.upgrade().is_none(), "the session is still referenced");
     assert_eq!(endpoint.replay_bytes(), 0, "what it kept is still kept");
 }

@@ -1,4 +1,4 @@
-//! Who may talk to a server on loopback: nobody's web page (DNS rebinding).
+//! Checks `Host` and `Origin`, so that no web page reaches a server on loopback (DNS rebinding).
 
 use http::{HeaderMap, HeaderValue, Request, Version, header};
 
@@ -75,7 +75,7 @@ impl HostGuard {
     /// Which header was refused; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
-        // Which of several would count is a matter of taste between us and whoever passed the request on.
+        // With several, a proxy in front of us might check another one than we do.
         if headers.get_all(header::HOST).iter().count() > 1 {
             return Err(Refusal::Host(format!(
                 "{}, and another",

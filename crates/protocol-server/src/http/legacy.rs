@@ -6,19 +6,18 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request as HttpRequest, StatusCode, header};
+use http::{Method, Request as HttpRequest, StatusCode, header, request::Parts};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     authentication::principal,
     body::{BodyEnd, ResponseBody},
-    connection::Connection,
-    endpoint::{Client, HttpOptions, connection_of, is_json, read_body, session_id},
+    endpoint::{Client, HttpOptions, is_json, read_body, session_id},
     guard::Refusal,
     response::{RETRY_AFTER, Response, empty, events, not_allowed, refused},
 };
-use crate::{Principal, Server, channel::Channel, conversation::Conversation, principal::is_same};
+use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversation};
 
 /// A server's endpoints for HTTP+SSE, cheap to clone: one for streams, one for messages.
 ///
@@ -54,27 +53,25 @@ impl LegacySseEndpoint {
         &'a self,
         request: &HttpRequest<B>,
     ) -> impl Future<Output = Response> + Send + use<'a, B> {
-        let (method, headers) = (request.method().clone(), request.headers().clone());
+        let (mut head, ()) = HttpRequest::new(()).into_parts();
+        head.method.clone_from(request.method());
+        head.uri.clone_from(request.uri());
+        head.version = request.version();
+        head.headers.clone_from(request.headers());
+        head.extensions.clone_from(request.extensions());
         let checked = self.inner.options.guard.check_request(request);
-        let connection = connection_of(request.extensions());
-        async move { self.open(&method, &headers, checked, connection).await }
+        async move { self.open(head, checked).await }
     }
 
-    async fn open(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-        checked: Result<(), Refusal>,
-        connection: Option<Arc<Connection>>,
-    ) -> Response {
+    async fn open(&self, head: Parts, checked: Result<(), Refusal>) -> Response {
         if let Err(refusal) = checked {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
-        let principal = match principal(self.inner.options.authenticator.as_ref(), headers).await {
+        let principal = match principal(self.inner.options.authenticator.as_ref(), &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
         };
-        if method != Method::GET {
+        if head.method != Method::GET {
             return not_allowed("GET");
         }
         let Some(id) = session_id() else {
@@ -84,7 +81,7 @@ impl LegacySseEndpoint {
             );
         };
         let limits = self.inner.server.limits();
-        let client = Client::new(principal, connection);
+        let client = Client::new(principal, &Arc::new(head));
         let shares = &self.inner.server.shared.shares;
         let place = match shares.sessions.enter(&client.peer.caller) {
             Ok(place) => place,
@@ -97,8 +94,9 @@ impl LegacySseEndpoint {
         let time_left = client.principal().and_then(Principal::time_left);
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
             .of(client.peer.principal.clone());
-        let (stream, messages) =
-            Channel::of(self.inner.server.clone(), conversation, client.peer.clone());
+        // Each message has a head of its own; that of the stream must not be kept as long as the stream.
+        let peer = Peer { http: None, ..client.peer.clone() };
+        let (stream, messages) = Channel::of(self.inner.server.clone(), conversation, peer);
         let stream = Arc::new(stream);
         let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(id.clone(), stream.clone());
@@ -111,7 +109,7 @@ impl LegacySseEndpoint {
                 () = left.cancelled() => {}
                 () = endpoint.inner.server.shared.shutdown.cancelled() => {}
             }
-            // The stream is the session: without it there is nobody to answer.
+            // The stream is the session: without it, answers have no receiver.
             endpoint.inner.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             stream.conversation.end();
         });
@@ -131,33 +129,34 @@ impl LegacySseEndpoint {
         if let Err(refusal) = self.inner.options.guard.check_request(&request) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
+        let (head, body) = request.into_parts();
         let authenticator = self.inner.options.authenticator.as_ref();
-        let principal = match principal(authenticator, request.headers()).await {
+        let principal = match principal(authenticator, &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
         };
-        if request.method() != Method::POST {
+        if head.method != Method::POST {
             return not_allowed("POST");
         }
-        if !is_json(request.headers()) {
+        if !is_json(&head.headers) {
             return refused(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content-type must be application/json",
             );
         }
-        let stream = request.uri().query().and_then(|query| {
+        let stream = head.uri.query().and_then(|query| {
             let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="))?;
             self.inner.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
         });
         let is_theirs = |stream: &Arc<Channel>| {
-            is_same(stream.conversation.principal.as_deref(), principal.as_deref())
+            Principal::is_same(stream.conversation.principal.as_deref(), principal.as_deref())
         };
         let Some(stream) = stream.filter(is_theirs) else {
             return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
         };
-        let client = Client::new(principal, connection_of(request.extensions()));
+        let client = Client::new(principal, &Arc::new(head));
         let Inner { server, options, .. } = &*self.inner;
-        let received = match read_body(request.into_body(), server, options, &client.peer).await {
+        let received = match read_body(body, server, options, &client.peer).await {
             Ok(received) => received,
             Err(response) => return *response,
         };

@@ -86,7 +86,7 @@ impl ReplayRoom {
     pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
         let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
         let mut replays = locked(&self.replays);
-        // Whoever is gone is forgotten, now and then, so that it costs little each time.
+        // Entries that are gone are removed now and then, so that it costs little each time.
         if replays.len() == replays.capacity() {
             replays.retain(|replay| replay.strong_count() > 0);
         }

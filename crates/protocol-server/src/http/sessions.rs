@@ -14,7 +14,6 @@ use crate::{
     Caller, Principal,
     conversation::Conversation,
     fair::{Full, Place},
-    principal::is_same,
     session_places::{IdleSessions, SessionPlaces},
 };
 
@@ -87,7 +86,7 @@ impl Sessions {
         all.values().for_each(|session| session.end());
     }
 
-    /// The session of that id, if it is theirs: an id that somebody has seen must not let them in.
+    /// The session with that id, if it belongs to the principal: to know an id is not enough.
     pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
         if !session.is_of(principal) {
@@ -110,7 +109,7 @@ impl Sessions {
 
 impl Session {
     fn is_of(&self, principal: Option<&Principal>) -> bool {
-        is_same(self.conversation.principal.as_deref(), principal)
+        Principal::is_same(self.conversation.principal.as_deref(), principal)
     }
 
     fn end(&self) {

@@ -35,7 +35,7 @@ impl Stamp<'_> {
     /// A result that may have some of the members already; none when it is no object.
     ///
     /// Members that its origin does not answer for are replaced. A member that is there twice is there once afterwards:
-    /// parsers do not agree which of the two counts. The server is always this one, whoever made the result.
+    /// parsers do not agree which of the two counts. The server is always this one, even if another made the result.
     pub(crate) fn stamped(
         &self,
         result: &RawValue,

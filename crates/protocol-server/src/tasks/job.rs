@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{time::iso8601, watch::Watchers};
-use crate::principal::Principal;
+use crate::Principal;
 
 /// One task: how far it is, what it asks, what became of it.
 pub(crate) struct Job {
@@ -72,7 +72,7 @@ impl Job {
         Self { id, created, time, poll_interval, cancel, watchers, principal, state }
     }
 
-    /// The same, which belongs to somebody.
+    /// Sets the owner.
     pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
         self.principal = principal;
         self

@@ -24,9 +24,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) use self::{job::Job, watch::Watch};
 use self::{job::Outcome, watch::Watchers};
 use super::{
-    fair::{Caller, FairBounds, FairLimiter, Full, Place},
+    Caller, Principal,
+    fair::{FairBounds, FairLimiter, Full, Place},
     limits::Limits,
-    principal::{Principal, is_same},
     reply::Reply,
 };
 
@@ -147,7 +147,7 @@ impl Tasks {
     /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
     pub(super) fn job(&self, id: &str, asks: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
         let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
-        job.filter(|job| is_same(job.principal(), asks)).ok_or_else(|| {
+        job.filter(|job| Principal::is_same(job.principal(), asks)).ok_or_else(|| {
             RpcError::invalid_params("there is no such task; its time may have run out")
         })
     }
@@ -181,7 +181,7 @@ impl Tasks {
         );
         let job = Arc::new(job.of(principal));
         let expires = Instant::now() + time;
-        // Before the task has its place, which nobody would give back after a panic here.
+        // Before the task has its place, which would be lost if this panicked.
         let work = work(job.clone());
         let forgotten = CancellationToken::new();
         self.keep(&job, caller, forgotten.clone().drop_guard())?;
@@ -350,7 +350,7 @@ pub(super) fn needs_tasks(method: &str) -> RpcError {
         .with_data(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))
 }
 
-/// 128 random bits: the id is all that a client needs to have the result, so nobody may guess it (SEP-2663, "Security
+/// 128 random bits: a client that knows the id gets the result, so it must not be guessable (SEP-2663, "Security
 /// Considerations").
 fn random_id() -> Result<Arc<str>, RpcError> {
     let mut bytes = [0; 16];

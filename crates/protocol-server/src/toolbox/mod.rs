@@ -8,7 +8,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use async_trait::async_trait;
 use marquetry_protocol_wire::{
-    RpcError,
+    Era, Revision, RpcError,
     types::{
         CallToolParams, CallToolResult, GetPromptParams, GetPromptResult, Implementation,
         JsonObject, ListChanged, ListPromptsResult, ListResourcesResult, ListToolsResult, Prompt,
@@ -23,9 +23,12 @@ use serde_json::{Value, json, value::RawValue};
 pub use self::output::{Json, ToolOutput};
 use self::{
     listed::{ListedPrompt, ListedResource},
-    schema::{object_schema_of, takes_nothing},
+    schema::{object_schema_of, takes_nothing, wrap, wrapped},
 };
-use super::{Handler, Reply, RequestContext, ServerDescription, TaskOptions, ToolSchema, page};
+use super::{
+    Handler, Reply, RequestContext, ServerDescription, TaskOptions, ToolSchema, page,
+    states::States,
+};
 
 /// A server made of typed tools, resources and prompts.
 ///
@@ -46,12 +49,15 @@ pub struct Toolbox {
     tools: Vec<TypedTool>,
     resources: Vec<ListedResource>,
     prompts: Vec<ListedPrompt>,
+    states: Arc<States>,
     page_size: usize,
 }
 
 struct TypedTool {
     tool: Tool,
     schema: ToolSchema,
+    /// The output schema for clients whose revision knows only objects, if it differs.
+    wrapped_output: Option<Value>,
     /// The arguments that HTTP headers repeat.
     #[cfg(feature = "http")]
     headers: Option<Arc<super::HeaderArguments>>,
@@ -79,6 +85,7 @@ impl TypedTool {
             schema: ToolSchema::of(&tool).expect("the schema of a type is a valid JSON Schema"),
             #[cfg(feature = "http")]
             headers: super::HeaderArguments::of(&tool.input_schema).ok().flatten(),
+            wrapped_output: tool.output_schema.as_ref().and_then(wrapped),
             tool,
             task: None,
             call: Box::new(move |arguments, cx| {
@@ -98,6 +105,22 @@ impl TypedTool {
     }
 }
 
+impl TypedTool {
+    /// Whether clients of `revision` get data only as objects.
+    fn wraps(&self, revision: Revision) -> bool {
+        self.wrapped_output.is_some() && revision.era() == Era::Session
+    }
+
+    /// The tool as clients of `revision` see it.
+    fn listed_for(&self, revision: Revision) -> Tool {
+        let mut tool = self.tool.clone();
+        if self.wraps(revision) {
+            tool.output_schema.clone_from(&self.wrapped_output);
+        }
+        tool
+    }
+}
+
 type CallFuture = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
 impl Toolbox {
@@ -112,6 +135,7 @@ impl Toolbox {
             tools: Vec::new(),
             resources: Vec::new(),
             prompts: Vec::new(),
+            states: Arc::default(),
             page_size: 100,
         }
     }
@@ -142,6 +166,24 @@ impl Toolbox {
         let (input_schema, output_schema) = (tool.input_schema.clone(), tool.output_schema.clone());
         change(tool);
         *tool = Tool { name: name.to_owned(), input_schema, output_schema, ..std::mem::take(tool) };
+        self
+    }
+
+    /// Gives the functions of tools, resources and prompts a value, which they reach by
+    /// [`RequestContext::state`]. There is one value of each type; a second one replaces the first.
+    ///
+    /// ```
+    /// # use std::sync::atomic::{AtomicU64, Ordering};
+    /// # use marquetry_protocol_server::{RequestContext, Toolbox};
+    /// let counter = Toolbox::new("counter", "1.0.0")
+    ///     .with_state(AtomicU64::new(0))
+    ///     .tool("count", "Counts its calls.", async |(), cx: RequestContext| {
+    ///         cx.state::<AtomicU64>().fetch_add(1, Ordering::Relaxed).to_string()
+    ///     });
+    /// ```
+    #[must_use]
+    pub fn with_state<T: Send + Sync + 'static>(mut self, state: T) -> Self {
+        Arc::make_mut(&mut self.states).insert(state);
         self
     }
 
@@ -270,7 +312,12 @@ impl Toolbox {
         if let Some(refusal) = typed.schema.refusal(name, &arguments) {
             return Some(refusal);
         }
-        Some(typed.schema.checked(name, (typed.call)(arguments, cx.clone()).await))
+        let called = (typed.call)(arguments, cx.with_states(&self.states)).await;
+        let mut result = typed.schema.checked(name, called);
+        if typed.wraps(cx.revision()) {
+            result.structured_content = result.structured_content.map(wrap);
+        }
+        Some(result)
     }
 }
 
@@ -292,13 +339,11 @@ impl Handler for Toolbox {
     async fn list_tools(
         &self,
         cursor: Option<&str>,
-        _cx: &RequestContext,
+        cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
         let (range, next_cursor) = page(self.tools.len(), cursor, self.page_size)?;
-        Ok(ListToolsResult {
-            tools: self.tools().skip(range.start).take(range.len()).cloned().collect(),
-            next_cursor,
-        })
+        let tools = self.tools[range].iter().map(|it| it.listed_for(cx.revision())).collect();
+        Ok(ListToolsResult { tools, next_cursor })
     }
 
     async fn call_tool(
@@ -339,7 +384,7 @@ impl Handler for Toolbox {
             true => RpcError::method_not_found(cx.method()),
             false => RpcError::resource_not_found(&params.uri),
         })?;
-        let contents = known.read(cx.clone()).await?;
+        let contents = known.read(cx.with_states(&self.states)).await?;
         Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
     }
 
@@ -369,7 +414,9 @@ impl Handler for Toolbox {
                 marquetry_protocol_wire::shortened(&params.name)
             )),
         })?;
-        Reply::json(&known.get(params.arguments.unwrap_or_default(), cx.clone()).await?)
+        Reply::json(
+            &known.get(params.arguments.unwrap_or_default(), cx.with_states(&self.states)).await?,
+        )
     }
 }
 
@@ -396,7 +443,7 @@ mod tests {
         for tool in &listed {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
         }
-        assert_eq!(listed[1].output_schema, None);
+        assert_eq!(listed[1].output_schema.as_ref().unwrap()["type"], "array");
         assert!(!listed[1].input_schema.to_string().contains("uint32"));
     }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::schema::object_schema_of;
+use super::schema::output_schema_of;
 
 /// A result type of typed tools.
 pub trait ToolOutput {
@@ -60,20 +60,21 @@ impl<R: ToolOutput, E: Display> ToolOutput for Result<R, E> {
 }
 
 /// An answer as data: its type's schema is listed with the tool.
+///
+/// Clients of 2026-07-28 get any value as it is. Until then data is an object: clients in sessions get a value that is
+/// none as `{"result": value}`, with the schema of that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
     fn output_schema() -> Option<Value> {
-        object_schema_of::<T>()
+        Some(output_schema_of::<T>())
     }
 
     fn into_result(self) -> CallToolResult {
         match serde_json::to_value(&self.0) {
-            Ok(value @ Value::Object(_)) => CallToolResult::structured(value),
-            // Only objects are structured content in every revision.
-            Ok(value) => CallToolResult::text(value.to_string()),
-            Err(error) => CallToolResult::error(format!("result is no JSON: {error}")),
+            Ok(value) => CallToolResult::structured(value),
+            Err(error) => CallToolResult::error(format!("the result is not JSON: {error}")),
         }
     }
 }

@@ -10,12 +10,7 @@ pub(super) fn object_schema_of<T: JsonSchema>() -> Option<Value> {
     if takes_nothing::<T>() {
         return Some(json!({ "type": "object", "additionalProperties": false }));
     }
-    let mut schema =
-        SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
-    // A title is the type's name, which means nothing to a model.
-    schema.remove("title");
-    let mut schema = schema.to_value();
-    remove_integer_formats(&mut schema);
+    let mut schema = schema_of::<T>();
     let members = schema.as_object_mut()?;
     match members.get("type") {
         Some(kind) if kind == "object" => {}
@@ -24,6 +19,83 @@ pub(super) fn object_schema_of<T: JsonSchema>() -> Option<Value> {
         None => _ = members.insert("type".to_owned(), json!("object")),
     }
     Some(schema)
+}
+
+/// The JSON Schema (2020-12) of a type.
+pub(super) fn schema_of<T: JsonSchema>() -> Value {
+    let mut schema =
+        SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
+    // A title is the type's name, which means nothing to a model.
+    schema.remove("title");
+    let mut schema = schema.to_value();
+    remove_integer_formats(&mut schema);
+    schema
+}
+
+/// The member that holds a value which is not an object, for clients whose revision knows only objects.
+const WRAPPER: &str = "result";
+
+/// The JSON Schema of a type of results. That all values are objects is said at its top, where clients look.
+pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
+    let mut schema = schema_of::<T>();
+    if schema.get("type").is_none() && may_be_of_objects(&schema) {
+        schema["type"] = json!("object");
+    }
+    schema
+}
+
+/// Whether a schema that names no type itself is a choice between schemas of objects, or leaves the type open.
+fn may_be_of_objects(root: &Value) -> bool {
+    let choice = ["oneOf", "anyOf"].iter().find_map(|name| root.get(name)?.as_array());
+    let is_of_objects = |branch: &Value| {
+        let target = branch.get("$ref").and_then(Value::as_str);
+        let target = target.and_then(|it| root.pointer(it.strip_prefix('#')?));
+        target.unwrap_or(branch).get("type") == Some(&json!("object"))
+    };
+    choice.is_none_or(|branches| branches.iter().all(is_of_objects))
+}
+
+/// The schema of `{"result": value}` for values of `schema`; none if those are objects already.
+pub(super) fn wrapped(schema: &Value) -> Option<Value> {
+    if schema.get("type") == Some(&json!("object")) {
+        return None;
+    }
+    let mut inner = schema.clone();
+    move_root(&mut inner);
+    let mut outer = json!({ "type": "object", "required": [WRAPPER] });
+    if let Some(members) = inner.as_object_mut() {
+        // References are to the root of the whole schema.
+        for name in ["$schema", "$defs"] {
+            if let Some(value) = members.remove(name) {
+                outer[name] = value;
+            }
+        }
+    }
+    outer["properties"] = json!({ WRAPPER: inner });
+    Some(outer)
+}
+
+/// Lets references to the root of a schema point to the place that the schema gets in [`wrapped`].
+fn move_root(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value {
+                    Value::String(target) if name == "$ref" && target == "#" => {
+                        *target = format!("#/properties/{WRAPPER}");
+                    }
+                    value => move_root(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(move_root),
+        _ => {}
+    }
+}
+
+/// A value as [`wrapped`] says.
+pub(super) fn wrap(value: Value) -> Value {
+    json!({ WRAPPER: value })
 }
 
 pub(super) fn takes_nothing<T: JsonSchema>() -> bool {

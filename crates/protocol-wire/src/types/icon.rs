@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::JsonObject;
 
-/// A picture for people. Whoever shows it should fetch it from the place alone where the server is, and take no more
+/// A picture for people. A program that shows it should fetch it only from the server's own origin, and take no more
 /// than pictures from there (2025-11-25, "Icons").
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Content, JsonObject, Role};
+use super::JsonObject;
 
 /// How much a log message matters (RFC 5424), least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,73 +133,6 @@ impl ElicitResult {
     #[must_use]
     pub fn decline() -> Self {
         Self { action: ElicitAction::Decline, content: None }
-    }
-}
-
-/// `sampling/createMessage`: asks the client's model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateMessageParams {
-    /// The conversation so far.
-    pub messages: Vec<SamplingMessage>,
-    /// The longest answer, in tokens.
-    pub max_tokens: u64,
-    /// What the model is told before all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system_prompt: Option<String>,
-    /// How freely it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// Tools that it may call (since 2025-11-25).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tools: Option<Vec<Value>>,
-    /// Members that this crate does not act on: model preferences, stop sequences, `toolChoice`, metadata.
-    #[serde(flatten)]
-    pub extra: JsonObject,
-}
-
-/// One message of a conversation with a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SamplingMessage {
-    /// Who says it.
-    pub role: Role,
-    /// What is said: one item or several, tool uses and results among them.
-    pub content: Value,
-}
-
-impl SamplingMessage {
-    /// Text of the user's.
-    #[must_use]
-    pub fn user(text: impl Into<String>) -> Self {
-        let content = serde_json::to_value(Content::text(text)).unwrap_or_default();
-        Self { role: Role::User, content }
-    }
-}
-
-/// The answer to `sampling/createMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateMessageResult {
-    /// Who says it.
-    pub role: Role,
-    /// What is said: one item or several.
-    pub content: Value,
-    /// The model that said it.
-    pub model: String,
-    /// Why it stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop_reason: Option<String>,
-}
-
-impl CreateMessageResult {
-    /// The text of the answer, from all its text items.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let items = match &self.content {
-            Value::Array(items) => items.as_slice(),
-            item => std::slice::from_ref(item),
-        };
-        items.iter().filter_map(|item| item["text"].as_str()).collect()
     }
 }
 

@@ -12,6 +12,7 @@ mod interaction;
 mod lifecycle;
 mod prompt;
 mod resource;
+mod sampling;
 mod task;
 mod tool;
 
@@ -23,8 +24,7 @@ pub use self::{
     icon::Icon,
     interaction::{
         CompleteArgument, CompleteContext, CompleteParams, CompleteReference, CompleteResult,
-        Completion, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitParams,
-        ElicitResult, ListRootsResult, LogLevel, Root, SamplingMessage,
+        Completion, ElicitAction, ElicitParams, ElicitResult, ListRootsResult, LogLevel, Root,
     },
     lifecycle::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, RequestMeta, meta_key,
@@ -37,8 +37,11 @@ pub use self::{
         ListResourceTemplatesResult, ListResourcesResult, ReadResourceParams, ReadResourceResult,
         Resource, ResourceContents, ResourceTemplate,
     },
+    sampling::{
+        CreateMessageParams, CreateMessageResult, SamplingContent, SamplingMessage, SamplingTool,
+    },
     task::{InputRequest, TASKS_EXTENSION, Task, TaskStatus},
-    tool::{CallToolParams, CallToolResult, ListToolsResult, Tool},
+    tool::{CallToolParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations},
 };
 
 /// A JSON object, in the order in which it was written.

@@ -15,7 +15,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Names the task; nobody can guess it.
+    /// The id of the task; it cannot be guessed.
     pub task_id: String,
     /// How far it is.
     pub status: TaskStatus,

@@ -22,9 +22,9 @@ pub struct Tool {
     /// The JSON Schema of `structuredContent` in its answers (since 2025-06-18).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Hints: read-only, destructive, idempotent, open world.
+    /// Hints on what it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<JsonObject>,
+    pub annotations: Option<ToolAnnotations>,
     /// More about the tool, for programs.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
@@ -38,6 +38,66 @@ pub struct Tool {
     /// Members that this crate does not act on.
     #[serde(flatten)]
     pub extra: JsonObject,
+}
+
+/// Hints on what a tool does (since 2025-03-26). A server may be wrong or may lie, so decide nothing about safety by the
+/// hints of a server that you do not trust.
+///
+/// ```
+/// use marquetry_protocol_wire::types::{Tool, ToolAnnotations};
+///
+/// let reads = ToolAnnotations { read_only: Some(true), ..ToolAnnotations::default() };
+/// let tool = Tool { name: "read".into(), annotations: Some(reads), ..Tool::default() };
+/// assert_eq!(serde_json::to_value(tool)?["annotations"]["readOnlyHint"], true);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "JsonObject")]
+pub struct ToolAnnotations {
+    /// The tool's name for people; [`Tool::title`] comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The tool changes nothing; false if not said.
+    #[serde(rename = "readOnlyHint", skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// The tool may overwrite or delete; true if not said.
+    #[serde(rename = "destructiveHint", skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more; false if not said.
+    #[serde(rename = "idempotentHint", skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// The tool reaches beyond its server, for example into the web; true if not said.
+    #[serde(rename = "openWorldHint", skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+    /// Members that this crate does not know, and hints of a wrong type.
+    #[serde(flatten)]
+    pub extra: JsonObject,
+}
+
+/// A hint of a wrong type stays in [`ToolAnnotations::extra`]: it must not hide the tool.
+impl From<JsonObject> for ToolAnnotations {
+    fn from(mut members: JsonObject) -> Self {
+        let title = match members.get("title") {
+            Some(Value::String(title)) => Some(title.clone()),
+            _ => None,
+        };
+        if title.is_some() {
+            members.shift_remove("title");
+        }
+        let mut hint = |name: &str| {
+            let value = members.get(name).and_then(Value::as_bool)?;
+            members.shift_remove(name);
+            Some(value)
+        };
+        Self {
+            title,
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+            extra: members,
+        }
+    }
 }
 
 /// The parameters of `tools/call`.
@@ -117,4 +177,19 @@ pub struct ListToolsResult {
     /// Where the next page starts, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hints_of_a_wrong_type_stay_as_they_are() {
+        let hints = json!({ "readOnlyHint": "yes", "destructiveHint": false, "title": 1, "x": 2 });
+        let parsed: ToolAnnotations = serde_json::from_value(hints.clone()).unwrap();
+        assert_eq!((parsed.read_only, parsed.destructive), (None, Some(false)));
+        assert_eq!(serde_json::to_value(parsed).unwrap(), hints);
+    }
 }

@@ -194,7 +194,7 @@ async fn a_question_that_is_taken_back_is_asked_no_more() {
         let (_world, client) = connected_with(transport, revision, options).await;
         let params = CallToolParams::new("ask", &json!({})).unwrap();
         tokio::select! {
-            answer = client.call_tool(&params, CallOptions::default()) => panic!("{answer:?}"),
+            answer = client.call_tool_raw(&params, CallOptions::default()) => panic!("{answer:?}"),
             asked = soon("the question", told.recv()) => assert_eq!(asked, Some("asked")),
         }
         // The call is cancelled with its future, and with the call the server's question.
@@ -232,6 +232,6 @@ fn everything() -> ClientCapabilities {
 
 async fn call(client: &Client, tool: &str) -> Result<Value, ClientError> {
     let params = CallToolParams::new(tool, &json!({})).unwrap();
-    let answer = client.call_tool(&params, CallOptions::default()).await?;
+    let answer = client.call_tool_raw(&params, CallOptions::default()).await?;
     Ok(serde_json::from_str(answer.get()).unwrap())
 }

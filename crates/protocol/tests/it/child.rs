@@ -40,7 +40,7 @@ async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
     let client = Client::spawn(shell("exit 3"), ClientOptions::default()).await.unwrap();
     let call = CallToolParams::new("t", &json!({})).unwrap();
     let error =
-        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+        soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err();
     assert!(matches!(error, ClientError::Closed(CloseReason::Ended(_))), "{error}");
     assert!(client.is_closed());
 }
@@ -51,7 +51,7 @@ async fn the_last_answer_of_a_server_that_ends_is_an_answer() {
         let then = r#"echo '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'; exit 0"#;
         let client = Client::spawn(shell(then), ClientOptions::default()).await.unwrap();
         let call = CallToolParams::new("t", &json!({})).unwrap();
-        let answer = soon("the answer", client.call_tool(&call, CallOptions::default())).await;
+        let answer = soon("the answer", client.call_tool_raw(&call, CallOptions::default())).await;
         assert_eq!(answer.unwrap().get(), r#"{"content":[]}"#);
     }
 }
@@ -66,8 +66,9 @@ async fn an_answer_without_end_fails_its_call_at_the_limit() {
         let client = Client::spawn(shell(&then), options).await.unwrap();
         let call = CallToolParams::new("t", &json!({})).unwrap();
         let started = Instant::now();
-        let error =
-            soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+        let error = soon("the error", client.call_tool_raw(&call, CallOptions::default()))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
         assert!(started.elapsed() < Duration::from_secs(10));
         client.close().await;
@@ -80,7 +81,7 @@ async fn a_line_without_end_closes_the_connection_in_the_end() {
     let client = Client::spawn(shell("yes | tr -d '\\n'"), options).await.unwrap();
     let call = CallToolParams::new("t", &json!({})).unwrap();
     let error =
-        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+        soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err();
     assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
     assert!(client.is_closed());
     client.close().await;
@@ -94,9 +95,9 @@ async fn a_server_that_reads_no_more_is_an_error_at_once() {
     let options =
         CallOptions { timeout: Some(Duration::from_millis(300)), ..CallOptions::default() };
     // The first closes the server's input; the second finds it closed.
-    assert!(client.call_tool(&call, options).await.is_err());
+    assert!(client.call_tool_raw(&call, options).await.is_err());
     let error =
-        soon("the error", client.call_tool(&call, CallOptions::default())).await.unwrap_err();
+        soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err();
     assert!(matches!(error, ClientError::Closed(_)), "{error}");
     client.close().await;
 }
@@ -146,7 +147,7 @@ async fn closing_leaves_no_process_behind() {
         let call = CallToolParams::new("t", &json!({})).unwrap();
         let options =
             CallOptions { timeout: Some(Duration::from_millis(500)), ..CallOptions::default() };
-        assert!(matches!(client.call_tool(&call, options).await, Err(ClientError::Timeout(_))));
+        assert!(matches!(client.call_tool_raw(&call, options).await, Err(ClientError::Timeout(_))));
         if how == "close" {
             soon("closing", client.close()).await;
         }

@@ -69,7 +69,7 @@ async fn tools_with_wrong_marks_are_left_out_where_headers_are() {
 
 async fn call(client: &Client, arguments: &Value) -> Value {
     let call = CallToolParams::new("marked", arguments).unwrap();
-    let answer = client.call_tool(&call, CallOptions::default()).await.unwrap();
+    let answer = client.call_tool_raw(&call, CallOptions::default()).await.unwrap();
     let answer: CallToolResult = serde_json::from_str(answer.get()).unwrap();
     answer.structured_content.unwrap()
 }

@@ -326,7 +326,7 @@ async fn batches_are_read_as_a_body_and_as_an_event() {
         let (sender, mut progress) = mpsc::channel(4);
         let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
         let params = CallToolParams::new("t", &json!({})).unwrap();
-        let answer = soon("an answer", client.call_tool(&params, options)).await.unwrap();
+        let answer = soon("an answer", client.call_tool_raw(&params, options)).await.unwrap();
         assert_eq!(answer.get(), r#"{"content":[]}"#);
         assert_eq!(progress.recv().await.unwrap().progress, 1.0);
     }
@@ -640,6 +640,6 @@ fn options(revision: Revision, max_reconnects: usize) -> ClientOptions {
 
 async fn call(client: &Client) -> Result<Value, ClientError> {
     let params = CallToolParams::new("t", &json!({})).unwrap();
-    let answer = soon("an answer", client.call_tool(&params, CallOptions::default())).await?;
+    let answer = soon("an answer", client.call_tool_raw(&params, CallOptions::default())).await?;
     Ok(serde_json::from_str(answer.get()).unwrap())
 }

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use marquetry_protocol::{
     RpcError,
@@ -103,8 +103,8 @@ struct Believer;
 
 #[async_trait]
 impl Authenticator for Believer {
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
-        match headers.get("authorization").and_then(|name| name.to_str().ok()) {
+    async fn authenticate(&self, request: &http::request::Parts) -> Result<Arc<Principal>, Denial> {
+        match request.headers.get("authorization").and_then(|name| name.to_str().ok()) {
             Some(name) => Ok(Arc::new(Principal::new(None, name))),
             None => Err(Denial {
                 status: StatusCode::UNAUTHORIZED,

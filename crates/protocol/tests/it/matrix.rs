@@ -100,7 +100,7 @@ async fn progress_comes_before_the_answer((_world, client): Connected) {
     let (sender, mut told) = mpsc::channel(16);
     let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
     let params = CallToolParams::new("count", &json!({ "n": 5 })).unwrap();
-    client.call_tool(&params, options).await.unwrap();
+    client.call_tool_raw(&params, options).await.unwrap();
     let mut seen = Vec::new();
     while let Ok(progress) = told.try_recv() {
         assert_eq!((progress.total, progress.message.as_deref()), (Some(5.0), Some("counting")));
@@ -113,7 +113,7 @@ async fn a_dropped_call_is_cancelled_at_the_server((mut world, client): Connecte
     let (options, mut started) = watched();
     let params = CallToolParams::new("wait", &json!({})).unwrap();
     {
-        let call = client.call_tool(&params, options);
+        let call = client.call_tool_raw(&params, options);
         tokio::select! {
             _ = call => panic!("an answer came"),
             first = started.recv() => assert!(first.is_some()),
@@ -128,7 +128,7 @@ async fn a_cancelled_call_is_cancelled_at_the_server((mut world, client): Connec
     let cancel = CancellationToken::new();
     let options = CallOptions { cancel: Some(cancel.clone()), ..options };
     let params = CallToolParams::new("wait", &json!({})).unwrap();
-    let (result, ()) = tokio::join!(client.call_tool(&params, options), async {
+    let (result, ()) = tokio::join!(client.call_tool_raw(&params, options), async {
         started.recv().await.unwrap();
         cancel.cancel();
     });
@@ -141,7 +141,8 @@ async fn a_call_that_takes_too_long_is_cancelled((mut world, client): Connected)
         timeout: Some(std::time::Duration::from_millis(200)),
         ..CallOptions::default()
     };
-    let result = client.call_tool(&CallToolParams::new("wait", &json!({})).unwrap(), options).await;
+    let result =
+        client.call_tool_raw(&CallToolParams::new("wait", &json!({})).unwrap(), options).await;
     assert_eq!(result.unwrap_err().to_string(), "no answer within 0.2 s");
     soon("cancellation", world.cancelled.recv()).await.unwrap();
 }
@@ -200,7 +201,7 @@ async fn a_panic_is_an_internal_error((_world, client): Connected) {
 async fn an_answer_comes_whether_its_stream_closes_or_not((_world, client): Connected) {
     let (options, mut told) = watched();
     let params = CallToolParams::new("leave", &json!({})).unwrap();
-    let answer = soon("an answer", client.call_tool(&params, options)).await.unwrap();
+    let answer = soon("an answer", client.call_tool_raw(&params, options)).await.unwrap();
     assert!(answer.get().contains("came back"), "{answer}");
     let mut steps = Vec::new();
     while let Ok(progress) = told.try_recv() {
@@ -214,7 +215,7 @@ async fn results_have_what_the_revision_demands((_world, client): Connected) {
     let read =
         client.request("resources/read", Some(&params), CallOptions::default()).await.unwrap();
     let call = client
-        .call_tool(&CallToolParams::new("echo", &json!({})).unwrap(), CallOptions::default())
+        .call_tool_raw(&CallToolParams::new("echo", &json!({})).unwrap(), CallOptions::default())
         .await
         .unwrap();
     match client.server().revision {
@@ -236,7 +237,7 @@ async fn call(
     arguments: Value,
 ) -> Result<CallToolResult, ClientError> {
     let params = CallToolParams::new(tool, &arguments).unwrap();
-    let result = client.call_tool(&params, CallOptions::default()).await?;
+    let result = client.call_tool_raw(&params, CallOptions::default()).await?;
     Ok(serde_json::from_str(result.get()).unwrap())
 }
 

@@ -4,7 +4,7 @@ use marquetry_protocol::{
     Feature, Revision,
     client::{CallOptions, ClientOptions},
     server::{Server, Toolbox},
-    types::Icon,
+    types::{Icon, ToolAnnotations},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +19,8 @@ async fn titles_and_icons_are_told_where_they_exist() {
             tool.name = "other".to_owned();
             tool.input_schema = Value::Null;
             tool.title = Some("Nothing".to_owned());
-            tool.annotations = json!({ "readOnlyHint": true }).as_object().cloned();
+            tool.annotations =
+                Some(ToolAnnotations { read_only: Some(true), ..ToolAnnotations::default() });
             tool.icons = vec![icon.clone()];
         })
         .description(|server| {

@@ -78,6 +78,6 @@ async fn batches_are_answered_where_they_exist() {
 
 async fn echo(client: &Client) -> Value {
     let params = CallToolParams::new("echo", &json!({ "text": "hello" })).unwrap();
-    let answer = client.call_tool(&params, CallOptions::default()).await.unwrap();
+    let answer = client.call_tool_raw(&params, CallOptions::default()).await.unwrap();
     serde_json::from_str(answer.get()).unwrap()
 }

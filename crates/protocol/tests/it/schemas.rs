@@ -194,5 +194,5 @@ async fn client(
 
 async fn call(client: &Client, tool: &str, arguments: &Value) -> Result<String, ClientError> {
     let params = CallToolParams::new(tool, arguments).unwrap();
-    Ok(client.call_tool(&params, CallOptions::default()).await?.get().to_owned())
+    Ok(client.call_tool_raw(&params, CallOptions::default()).await?.get().to_owned())
 }

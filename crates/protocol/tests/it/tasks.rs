@@ -130,7 +130,7 @@ async fn a_task_is_followed_to_its_end() {
         assert_eq!(call(&client, "must").await.unwrap(), "task true");
         let (sender, mut told) = mpsc::channel(8);
         let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
-        client.call_tool(&params("say"), options).await.unwrap();
+        client.call_tool_raw(&params("say"), options).await.unwrap();
         assert_eq!(told.recv().await.unwrap().message.as_deref(), Some("half-way"));
     }
 }
@@ -209,7 +209,7 @@ async fn a_dropped_or_late_call_cancels_its_task() {
         soon("the end of the work", ended.recv()).await.unwrap();
         let options =
             CallOptions { timeout: Some(Duration::from_millis(200)), ..CallOptions::default() };
-        let late = client.call_tool(&params("wait"), options).await;
+        let late = client.call_tool_raw(&params("wait"), options).await;
         assert_eq!(late.unwrap_err().to_string(), "no answer within 0.2 s");
         soon("the end of the work", ended.recv()).await.unwrap();
     }
@@ -243,7 +243,7 @@ async fn a_task_can_be_held() {
 #[tokio::test]
 async fn failures_of_the_tool_are_results_and_others_errors() {
     let (_guard, client, _) = worker(Transport::Http, STATELESS, Limits::default()).await;
-    let failed = client.call_tool(&params("failed"), CallOptions::default()).await.unwrap();
+    let failed = client.call_tool_raw(&params("failed"), CallOptions::default()).await.unwrap();
     let failed: Value = serde_json::from_str(failed.get()).unwrap();
     assert_eq!((&failed["isError"], &failed["resultType"]), (&json!(true), &json!("complete")));
     assert_eq!(rpc(call(&client, "broken").await).message, "broken");
@@ -452,7 +452,8 @@ async fn started(client: &Client, tool: &str) -> TaskHandle {
 }
 
 async fn call(client: &Client, tool: &str) -> Result<String, ClientError> {
-    let answer = soon("an answer", client.call_tool(&params(tool), CallOptions::default())).await?;
+    let answer =
+        soon("an answer", client.call_tool_raw(&params(tool), CallOptions::default())).await?;
     Ok(said(&answer))
 }
 

@@ -11,7 +11,7 @@ use marquetry_protocol::{
     },
     types::{
         CallToolParams, ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction,
-        ElicitParams, ElicitResult, Implementation, ListRootsResult, Role, Root,
+        ElicitParams, ElicitResult, Implementation, ListRootsResult, Role, Root, SamplingContent,
     },
 };
 use serde::Serialize;
@@ -98,7 +98,7 @@ impl ClientHandler for Person {
         let text = text.ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
         Ok(CreateMessageResult {
             role: Role::Assistant,
-            content: json!({ "type": "text", "text": text }),
+            content: vec![SamplingContent::text(text)],
             model: "scenario".to_owned(),
             stop_reason: Some("endTurn".to_owned()),
         })

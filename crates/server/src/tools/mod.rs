@@ -162,5 +162,9 @@ fn listed(tool: &Tool) -> Tool {
         other => KnowledgeTools::says(other).unwrap_or((other, reads)),
     };
     let tool = listing::short(tool);
-    Tool { title: Some(title.to_owned()), annotations: hints.as_object().cloned(), ..tool }
+    Tool {
+        title: Some(title.to_owned()),
+        annotations: hints.as_object().cloned().map(Into::into),
+        ..tool
+    }
 }

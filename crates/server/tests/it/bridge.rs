@@ -242,7 +242,7 @@ async fn a_question_that_comes_after_its_call_is_nobodys() {
         let (ann, is_ann) = world.person(revision, "ann").await;
         let (bob, is_bob) = world.person(revision, "bob").await;
         let params = CallToolParams::new("pipe__late", &json!({ "message": "ann's" })).unwrap();
-        let given_up = ann.call_tool(&params, CallOptions::default());
+        let given_up = ann.call_tool_raw(&params, CallOptions::default());
         assert!(tokio::time::timeout(Duration::from_millis(200), given_up).await.is_err());
         let slow = text_of(&bob, "pipe__slow", json!({ "ms": 500 })).await;
         assert_eq!(slow, "slow is done");
@@ -259,7 +259,7 @@ async fn a_stateless_agent_that_goes_away_cancels_its_call() {
         let tool = ["web_session__slow", "web_stateless__slow"][web];
         let asking = &world.web[web].asking;
         let params = CallToolParams::new(tool, &json!({ "ms": 60_000 })).unwrap();
-        let given_up = agent.0.call_tool(&params, CallOptions::default());
+        let given_up = agent.0.call_tool_raw(&params, CallOptions::default());
         assert!(tokio::time::timeout(Duration::from_millis(300), given_up).await.is_err());
         until("the upstream learns of it", async || asking.dropped() == 1).await;
     }
@@ -386,7 +386,7 @@ async fn progress_comes_under_the_agents_own_token() {
             let (sender, mut progress) = mpsc::channel(8);
             let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
             let params = CallToolParams::new(format!("{upstream}__progress"), &json!({})).unwrap();
-            within(agent.call_tool(&params, options)).await.unwrap();
+            within(agent.call_tool_raw(&params, options)).await.unwrap();
             for step in 1..=3 {
                 let told = progress.try_recv().unwrap();
                 assert_eq!(
@@ -409,7 +409,7 @@ async fn to_cancel_a_call_takes_its_question_back_and_cancels_it_at_the_upstream
             person.be_slow();
             let dropped = web.asking.dropped();
             let params = CallToolParams::new(format!("{upstream}__form"), &json!({})).unwrap();
-            let calling = agent.call_tool(&params, CallOptions::default());
+            let calling = agent.call_tool_raw(&params, CallOptions::default());
             tokio::select! {
                 answer = calling => panic!("{answer:?}"),
                 () = until("it is asked", async || !person.asked().is_empty()) => {}

@@ -116,7 +116,7 @@ async fn what_upstreams_say_passes_through() {
     // The caller's own `_meta` reaches the tool, the connection's does not.
     let mut params = CallToolParams::new("web__meta", &json!({})).unwrap();
     params.meta = json!({"mine": 1, "io.modelcontextprotocol/x": 2}).as_object().cloned();
-    let answer = within(agent.call_tool(&params, CallOptions::default())).await.unwrap();
+    let answer = within(agent.call_tool_raw(&params, CallOptions::default())).await.unwrap();
     assert!(
         answer.get().contains(r#"mine\":1"#) && !answer.get().contains("modelcontextprotocol/x")
     );
@@ -329,7 +329,7 @@ async fn progress_and_cancellation_go_through() {
 
         let (sender, mut progress) = mpsc::channel(8);
         let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
-        within(agent.call_tool(&slow(0), options)).await.unwrap();
+        within(agent.call_tool_raw(&slow(0), options)).await.unwrap();
         let first = progress.recv().await.unwrap();
         assert_eq!(
             (first.progress, first.total, first.message.as_deref()),
@@ -339,7 +339,7 @@ async fn progress_and_cancellation_go_through() {
         assert!(!web.upstream.slow_was_dropped());
 
         let params = slow(60_000);
-        let call = agent.call_tool(&params, CallOptions::default());
+        let call = agent.call_tool_raw(&params, CallOptions::default());
         let cancelled = tokio::time::timeout(Duration::from_millis(500), call).await;
         assert!(cancelled.is_err() && web.upstream.slow_is_running());
         until("the upstream learns of it", async || web.upstream.slow_was_dropped()).await;

@@ -159,7 +159,7 @@ async fn stdio_ends_with_its_input() {
     let params =
         marquetry_protocol::types::CallToolParams::new("local__echo", &json!({"text": "é"}))
             .unwrap();
-    let echoed = within(agent.call_tool(&params, CallOptions::default())).await.unwrap();
+    let echoed = within(agent.call_tool_raw(&params, CallOptions::default())).await.unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let want = json!({
         "resultType": "complete", "content": [{"type": "text", "text": "é"}],

@@ -200,7 +200,7 @@ pub(crate) async fn call(
     arguments: Value,
 ) -> Result<Value, ClientError> {
     let params = CallToolParams::new(name, &arguments).unwrap();
-    let result = within(client.call_tool(&params, CallOptions::default())).await?;
+    let result = within(client.call_tool_raw(&params, CallOptions::default())).await?;
     Ok(serde_json::from_str(result.get()).unwrap())
 }
 

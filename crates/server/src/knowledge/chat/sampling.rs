@@ -4,9 +4,9 @@ use marquetry_llm::{ChatRequest, Message};
 use marquetry_protocol::{
     RpcError,
     server::Reply,
-    types::{CreateMessageParams, CreateMessageResult, Role},
+    types::{CreateMessageParams, CreateMessageResult, Role, SamplingContent},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
 use super::Chat;
 use crate::knowledge::{ErrorCode, Failure};
@@ -75,7 +75,7 @@ impl Chat {
         };
         Ok(CreateMessageResult {
             role: Role::Assistant,
-            content: json!({"type": "text", "text": text}),
+            content: vec![SamplingContent::text(text)],
             model: if answer.model.is_empty() { model.name().to_owned() } else { answer.model },
             stop_reason: Some(stop_reason.to_owned()),
         })
@@ -83,15 +83,7 @@ impl Chat {
 }
 
 /// The text of one item or of several; none if there is anything else.
-fn text_of(content: &Value) -> Option<String> {
-    let items = match content {
-        Value::Array(items) => items.as_slice(),
-        item => std::slice::from_ref(item),
-    };
-    let text = |item: &Value| match item["type"].as_str() {
-        Some("text") => item["text"].as_str().map(str::to_owned),
-        _ => None,
-    };
-    let texts: Vec<String> = items.iter().map(text).collect::<Option<_>>()?;
+fn text_of(content: &[SamplingContent]) -> Option<String> {
+    let texts: Vec<&str> = content.iter().map(SamplingContent::as_text).collect::<Option<_>>()?;
     Some(texts.join("\n")).filter(|text| !text.trim().is_empty())
 }

@@ -560,7 +560,8 @@ async fn sampling_asks_the_same_model_and_keeps_nothing() {
     let body = &world.provider.requests()[0].body;
     assert_eq!(body.get("max_tokens").or(body.get("max_completion_tokens")), Some(&json!(50)));
 
-    params.messages[0].content = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    let image = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    params.messages[0].content = vec![serde_json::from_value(image).unwrap()];
     let failure = world.chat.create_message(&params).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::InvalidParams);
     params.messages.clear();

@@ -10,86 +10,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{Hash, Hasher},
-    net::{IpAddr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use tokio::{sync::oneshot, time::Instant};
 
-use super::Principal;
-
-/// The unit that limits count by: the authenticated principal, otherwise the address of the request.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Caller {
-    /// A principal whose token was checked. Scopes and expiry do not matter: two tokens of one principal are one caller.
-    Principal(Arc<Principal>),
-    /// A client without a token, by its address; an IPv6 address stands for its /64 network.
-    Address(IpAddr),
-    /// The client of a pipe, or the program itself.
-    Local,
-}
-
-impl Caller {
-    /// The caller with this principal, if it has one, or at this address.
-    #[must_use]
-    pub fn new(principal: Option<&Arc<Principal>>, address: Option<IpAddr>) -> Self {
-        match (principal, address) {
-            (Some(principal), _) => Self::Principal(principal.clone()),
-            (None, Some(address)) => Self::address(address),
-            (None, None) => Self::Local,
-        }
-    }
-
-    /// The caller at this address.
-    #[must_use]
-    pub fn address(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) if !address.is_loopback() => {
-                let [a, b, c, d, ..] = address.segments();
-                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-            }
-            address => address,
-        })
-    }
-
-    /// Whether the bound per caller applies. It does not to callers on this machine without a token: all of them act for
-    /// one user, so a bound would only keep that user's agents from each other.
-    fn is_bounded(&self) -> bool {
-        match self {
-            Self::Principal(_) => true,
-            Self::Address(address) => !address.is_loopback(),
-            Self::Local => false,
-        }
-    }
-}
-
-impl PartialEq for Caller {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Principal(a), Self::Principal(b)) => {
-                Arc::ptr_eq(a, b) || (a.issuer == b.issuer && a.subject == b.subject)
-            }
-            (Self::Address(a), Self::Address(b)) => a == b,
-            (Self::Local, Self::Local) => true,
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Caller {}
-
-impl Hash for Caller {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::Principal(principal) => (&principal.issuer, &principal.subject).hash(state),
-            Self::Address(address) => address.hash(state),
-            Self::Local => 0_u8.hash(state),
-        }
-    }
-}
+use crate::Caller;
 
 /// The bounds of a [`FairLimiter`].
 #[derive(Clone, Copy, Debug)]
@@ -166,25 +93,29 @@ pub struct Place {
 
 /// A place that the request which holds it can give back for a while; see [`ReturnablePlace::released_while`].
 #[derive(Debug, Default)]
-pub(super) struct ReturnablePlace(Mutex<Option<Place>>);
+pub struct ReturnablePlace(Mutex<Option<Place>>);
 
 impl ReturnablePlace {
-    pub(super) fn new(place: Option<Place>) -> Arc<Self> {
+    /// Holds `place`, if there is one.
+    #[must_use]
+    pub fn new(place: Option<Place>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(place)))
     }
 
-    /// Whether there is a place.
-    pub(super) fn is_held(&self) -> bool {
+    /// Whether a place is held.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Holds a place from now on.
-    pub(super) fn hold(&self, place: Place) {
+    pub fn hold(&self, place: Place) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
     }
 
     /// Takes the place out, for another holder.
-    pub(super) fn take(&self) -> Option<Place> {
+    #[must_use]
+    pub fn take(&self) -> Option<Place> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -193,7 +124,7 @@ impl ReturnablePlace {
     ///
     /// # Errors
     /// Which bound is reached after the wait.
-    pub(super) async fn released_while<T>(
+    pub async fn released_while<T>(
         held: &Weak<Self>,
         wait: impl Future<Output = T>,
     ) -> Result<T, Full> {
@@ -502,6 +433,7 @@ impl Drop for Leave<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Principal;
 
     #[tokio::test(start_paused = true)]
     async fn a_free_place_goes_to_the_caller_with_the_fewest() {

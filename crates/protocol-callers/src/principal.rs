@@ -60,7 +60,7 @@ impl Principal {
     /// Returns a name that is unique among principals and does not depend on scopes: a key for stored state.
     ///
     /// ```
-    /// # use marquetry_protocol_server::Principal;
+    /// # use marquetry_protocol_callers::Principal;
     /// let ours = Principal::new(None, "a");
     /// let theirs = Principal::new(Some("https://login.example".into()), "a");
     /// assert_ne!(ours.id(), theirs.id());
@@ -70,13 +70,14 @@ impl Principal {
         // No URL has a blank in it.
         format!("{} {}", self.issuer.as_deref().unwrap_or("-"), self.subject)
     }
-}
 
-/// Returns whether both are the same principal, or both `None`.
-pub(super) fn is_same(a: Option<&Principal>, b: Option<&Principal>) -> bool {
-    match (a, b) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.issuer == b.issuer && a.subject == b.subject,
-        _ => false,
+    /// Returns whether both are the same principal, or both `None`. Scopes and expiry do not matter.
+    #[must_use]
+    pub fn is_same(a: Option<&Self>, b: Option<&Self>) -> bool {
+        match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.issuer == b.issuer && a.subject == b.subject,
+            _ => false,
+        }
     }
 }
