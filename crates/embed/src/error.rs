@@ -1,143 +1,60 @@
-//! What goes wrong while vectors are made.
+//! Errors of embedding.
 
 #[cfg(feature = "remote")]
-use std::time::Duration;
+use marquetry_endpoint::EndpointFailure;
 
-/// Why a model gave no vectors. No variant holds a key.
+/// Why texts could not be embedded. No variant holds a key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// The model gave more or fewer vectors than it was given texts.
+    /// The number of vectors differs from the number of texts.
     #[error("the model {model:?} gave {got} vectors for {wanted} texts")]
     Count {
-        /// Which model.
+        /// The model's identity.
         model: String,
-        /// How many texts there were.
+        /// Number of texts.
         wanted: usize,
-        /// How many vectors came.
+        /// Number of vectors.
         got: usize,
     },
-    /// The model gave vectors of a length that is not its own.
+    /// A vector has another dimension than the model.
     #[error(
         "the model {model:?} gave a vector of {got} numbers, and should give {wanted}: \
          if it is another model now, index the documents again"
     )]
     Dimension {
-        /// Which model.
+        /// The model's identity.
         model: String,
-        /// How many numbers a vector should have.
+        /// The model's dimension.
         wanted: usize,
-        /// How many it has.
+        /// The vector's dimension.
         got: usize,
     },
-    /// The model gave a vector with infinity in it.
+    /// A vector holds an infinity or NaN.
     #[error("the model {model:?} gave a vector with a value that is not a finite number")]
     NotFinite {
-        /// Which model.
+        /// The model's identity.
         model: String,
     },
-    /// What was configured cannot work.
+    /// An option is missing or invalid.
     #[error("the embedding model is not configured: {0}")]
     Config(String),
-    /// A model of this machine's own failed, for want of memory, say.
+    /// A model of this process failed, for example for lack of memory.
     #[cfg(any(feature = "builtin-model", feature = "transformer"))]
     #[error("the model {model:?} failed: {reason}")]
     Compute {
-        /// Which model.
+        /// The model's identity.
         model: String,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// An endpoint did not do what it was asked.
+    /// The call of an endpoint failed.
     #[cfg(feature = "remote")]
     #[error("the embedding endpoint {endpoint} {failure}")]
     Endpoint {
-        /// Where it is.
+        /// The URL.
         endpoint: String,
-        /// What happened.
+        /// The reason.
         failure: EndpointFailure,
     },
-}
-
-/// What an endpoint did in the place of giving vectors. What it says is shortened, and never holds the key.
-#[cfg(feature = "remote")]
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EndpointFailure {
-    /// It does not know the key, or does not let it do this.
-    #[error("does not accept the key (status {status}): {message}")]
-    Unauthorized {
-        /// 401 or 403.
-        status: u16,
-        /// What it says.
-        message: String,
-    },
-    /// Too many requests, also after waiting.
-    #[error(
-        "is asked too often (status 429): {message}; try again later, or with fewer requests at a time"
-    )]
-    RateLimited {
-        /// How long it wants us to wait.
-        retry_after: Option<Duration>,
-        /// What it says.
-        message: String,
-    },
-    /// It does not take the request: no such model, a text too long, a path that is not there.
-    #[error("refuses the request (status {status}): {message}")]
-    Refused {
-        /// The status, of 400 and more.
-        status: u16,
-        /// What it says.
-        message: String,
-    },
-    /// It failed.
-    #[error("fails (status {status}): {message}")]
-    Failed {
-        /// The status, of 500 and more.
-        status: u16,
-        /// How long it wants us to wait.
-        retry_after: Option<Duration>,
-        /// What it says.
-        message: String,
-    },
-    /// It sends us elsewhere. Neither texts nor key follow.
-    #[error(
-        "redirects to {location:?} (status {status}), which is not followed: use that as base URL if it is right"
-    )]
-    Redirected {
-        /// The status, of 300 and more.
-        status: u16,
-        /// Where to.
-        location: String,
-    },
-    /// There is no connection, or it broke.
-    #[error("cannot be reached: {0}; is it running, and the base URL right?")]
-    Unreachable(String),
-    /// No answer in time.
-    #[error("gave no answer within {} s: ask for more time, or for fewer texts at once", .0.as_secs_f64())]
-    Timeout(Duration),
-    /// Its answer is longer than an answer may be.
-    #[error("answers with more than {0} bytes (max_answer_bytes)")]
-    TooLarge(usize),
-    /// Its answer makes no sense.
-    #[error("gave an answer that is none: {0}")]
-    Malformed(String),
-}
-
-#[cfg(feature = "remote")]
-impl EndpointFailure {
-    /// Whether the same request may be answered a little later.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::RateLimited { .. } | Self::Failed { .. } | Self::Unreachable(_))
-    }
-
-    /// How long the endpoint wants us to wait.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::RateLimited { retry_after, .. } | Self::Failed { retry_after, .. } => {
-                *retry_after
-            }
-            _ => None,
-        }
-    }
 }

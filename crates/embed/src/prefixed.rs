@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_part_of_the_model() {
+    fn prefixes_are_part_of_the_identity() {
         let identity = |query: &str, passage: &str| model(query, passage).model().identity.clone();
         assert_eq!(identity("", ""), StaticModel::IDENTITY);
         let all = [

@@ -1,10 +1,11 @@
-//! Which model, where, and with which key.
+//! Options of remote models.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
+use marquetry_endpoint::ApiKey;
 use serde::{Deserialize, Serialize};
 
-/// Which of the two languages of providers is spoken, and to whom.
+/// A provider of chat models, which decides on the API and the usual URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -13,14 +14,14 @@ pub enum Provider {
     OpenAi,
     /// Anthropic's messages.
     Anthropic,
-    /// Ollama on this machine, by its OpenAI-compatible interface: its own one loses JSON schemas.
+    /// Ollama on this machine, by its OpenAI-compatible API: its own API ignores JSON schemas.
     Ollama,
-    /// Anything else that speaks OpenAI's chat completions; it needs a base URL.
+    /// Another service with OpenAI's chat completions; it needs a base URL.
     Custom,
 }
 
 impl Provider {
-    /// Where it is, if nothing else is said.
+    /// Returns the base URL that is used unless [`ModelConfig::base_url`] is set.
     pub fn default_base_url(self) -> Option<&'static str> {
         match self {
             Self::OpenAi => Some("https://api.openai.com/v1/"),
@@ -30,38 +31,38 @@ impl Provider {
         }
     }
 
-    /// Whether it is of no use without a key.
+    /// Whether the provider requires a key.
     pub fn needs_key(self) -> bool {
         matches!(self, Self::OpenAi | Self::Anthropic)
     }
 }
 
-/// A model of a provider.
+/// A model of a provider, with the limits of its requests.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// Whose model it is.
+    /// The provider.
     pub provider: Provider,
-    /// Its name there.
+    /// Name of the model at the provider.
     pub model: String,
-    /// Where the provider is: `http:` or `https:`, up to and with `/v1`; [`Provider::default_base_url`] if not set.
+    /// Base URL, `http:` or `https:`, up to and including `/v1`; [`Provider::default_base_url`] if not set.
     pub base_url: Option<String>,
-    /// The key, if it wants one.
+    /// API key, if the provider requires one.
     pub api_key: Option<ApiKey>,
-    /// How long one attempt may take; 120 s by default.
+    /// Time limit of one attempt; 120 s by default.
     pub timeout: Duration,
-    /// How often a request is sent again when the provider is busy or cannot be reached; 3 by default.
+    /// Number of retries when the provider is busy or cannot be reached; 3 by default.
     pub retries: u32,
-    /// The longest wait before sending it again, whatever the provider asks for; 30 s by default.
+    /// Longest wait before a retry; a provider that asks for a longer one gets no retry. 30 s by default.
     pub longest_wait: Duration,
-    /// How long an answer may take from its first try to its end, however steadily it comes; 10 minutes by default.
+    /// Time limit of a whole call, retries and stream included; 10 minutes by default.
     pub answer_timeout: Duration,
-    /// How many bytes a streamed answer may have, its reasoning included; 4 MiB by default.
+    /// Longest streamed answer, reasoning included, in bytes; 4 MiB by default.
     pub max_answer_bytes: usize,
 }
 
 impl ModelConfig {
-    /// The model of that name.
+    /// Returns the configuration of a model, with the default limits.
     pub fn new(provider: Provider, model: impl Into<String>) -> Self {
         Self {
             provider,
@@ -74,27 +75,5 @@ impl ModelConfig {
             answer_timeout: Duration::from_secs(600),
             max_answer_bytes: 4 << 20,
         }
-    }
-}
-
-/// A key. It shows itself to nobody but the provider.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Takes over a key.
-    pub fn new(key: impl Into<String>) -> Self {
-        Self(key.into())
-    }
-
-    #[cfg(feature = "remote")]
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("ApiKey(…)")
     }
 }

@@ -8,16 +8,16 @@ mod model;
 mod provider;
 #[cfg(feature = "remote")]
 mod remote;
-#[cfg(feature = "remote")]
-mod retry;
 mod scripted;
+
+pub use marquetry_endpoint::{ApiKey, EndpointFailure};
 
 #[cfg(feature = "scripted-provider")]
 pub use crate::provider::{ProviderAnswer, ProviderRequest, ScriptedProvider};
 #[cfg(feature = "remote")]
 pub use crate::remote::RemoteModel;
 pub use crate::{
-    config::{ApiKey, ModelConfig, Provider},
+    config::{ModelConfig, Provider},
     error::ChatError,
     message::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage},
     model::ChatModel,

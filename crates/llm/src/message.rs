@@ -1,4 +1,4 @@
-//! What goes to a model and what comes back.
+//! Requests and answers of chat models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,57 +8,57 @@ use serde_json::Value;
 #[serde(tag = "role", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Message {
-    /// Instructions that stand above the conversation.
+    /// Instructions for the whole conversation.
     System {
         /// The text.
         text: String,
     },
-    /// What a person says.
+    /// A message of the user.
     User {
         /// The text.
         text: String,
     },
-    /// What the model said.
+    /// A message of the model.
     Assistant {
         /// The text; empty if it only called tools.
         text: String,
-        /// The tools that it called.
+        /// The tool calls.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
-    /// What came of a tool call.
+    /// The result of a tool call.
     Tool {
-        /// Which call.
+        /// The id of the call.
         call_id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// The answer, as the model is to see it.
+        /// The result, as text for the model.
         text: String,
     },
 }
 
 impl Message {
-    /// Instructions that stand above the conversation.
+    /// Instructions for the whole conversation.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System { text: text.into() }
     }
 
-    /// What a person says.
+    /// A message of the user.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { text: text.into() }
     }
 
-    /// What the model said, without calling tools.
+    /// Returns a message of the model without tool calls.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::Assistant { text: text.into(), tool_calls: Vec::new() }
     }
 
-    /// What came of a tool call.
+    /// The result of a tool call.
     pub fn tool(call: &ToolCall, text: impl Into<String>) -> Self {
         Self::Tool { call_id: call.id.clone(), name: call.name.clone(), text: text.into() }
     }
 
-    /// Its text.
+    /// Returns its text.
     pub fn text(&self) -> &str {
         match self {
             Self::System { text }
@@ -72,47 +72,47 @@ impl Message {
 /// A tool that a model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// What the model calls it by.
+    /// Its name.
     pub name: String,
-    /// What it is for, as the model is told.
+    /// Its description for the model.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// The JSON Schema of its arguments, an object.
     pub input_schema: Value,
 }
 
 /// A model's call of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// What the answer refers to.
+    /// The id that the result refers to.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments, as the model wrote them: nobody has checked them.
+    /// The arguments as the model wrote them; not checked against the schema.
     pub arguments: Value,
 }
 
-/// What is asked of a model.
+/// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Vec<Message>,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tools: Vec<Tool>,
     /// The form of the answer.
     pub format: Format,
-    /// From 0 (always the likeliest word) upward; what the provider takes if it is not set.
+    /// Sampling temperature, from 0 (always the likeliest token) upward; the default of the provider if not set.
     pub temperature: Option<f64>,
-    /// How many tokens the answer may have.
+    /// Longest answer, in tokens; the default of the provider if not set.
     pub max_tokens: Option<u32>,
-    /// For the same answer to the same request, as far as the provider can.
+    /// Seed for repeatable answers, if the provider supports it.
     pub seed: Option<u64>,
-    /// Texts at which the answer ends.
+    /// Stop sequences: the answer ends before one of them.
     pub stop: Vec<String>,
 }
 
 impl ChatRequest {
-    /// A request of these messages.
+    /// Returns a request of these messages.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
@@ -126,11 +126,11 @@ pub enum Format {
     /// Any text.
     #[default]
     Text,
-    /// JSON after a schema. Providers promise it, and models break it: check the answer.
+    /// JSON of a schema. Models may violate it: check the answer.
     Schema {
-        /// A name for it: letters, digits, `-` and `_`.
+        /// A name of the schema: letters, digits, `-` and `_`.
         name: String,
-        /// JSON Schema.
+        /// The JSON Schema.
         schema: Value,
     },
 }
@@ -140,18 +140,18 @@ pub enum Format {
 pub struct ChatAnswer {
     /// The text; empty if the model only called tools.
     pub text: String,
-    /// The tools that it wants to have called.
+    /// The tool calls that the model requests.
     pub tool_calls: Vec<ToolCall>,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// What it cost.
+    /// The tokens used.
     pub usage: Usage,
-    /// The model that answered, by the provider's word.
+    /// The name of the model, as the provider reports it.
     pub model: String,
 }
 
 impl ChatAnswer {
-    /// An answer of text alone.
+    /// Returns an answer of text alone.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -162,13 +162,13 @@ impl ChatAnswer {
         }
     }
 
-    /// An answer that calls tools.
+    /// Returns an answer that calls tools.
     pub fn calls(tool_calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let tool_calls = tool_calls.into_iter().collect();
         Self { tool_calls, finish: Finish::ToolCalls, ..Self::text("") }
     }
 
-    /// The answer as the next message of the conversation.
+    /// Returns the answer as the next message of the conversation.
     pub fn to_message(&self) -> Message {
         Message::Assistant { text: self.text.clone(), tool_calls: self.tool_calls.clone() }
     }
@@ -179,19 +179,19 @@ impl ChatAnswer {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finish {
-    /// The model was done.
+    /// The model finished.
     Stop,
-    /// It had no more tokens: the answer is cut.
+    /// The answer reached its longest length and is cut.
     Length,
-    /// It waits for tools.
+    /// The model waits for the results of its tool calls.
     ToolCalls,
-    /// The provider held something back.
+    /// A content filter of the provider cut the answer.
     Filtered,
-    /// What the provider says beyond that; empty if it says nothing.
+    /// Another reason, in the words of the provider; empty if it gives none.
     Other(String),
 }
 
-/// What an answer cost, as far as the provider tells.
+/// Tokens used, as far as the provider reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the request.

@@ -1,24 +1,24 @@
-//! What every model can do.
+//! The trait of chat models.
 
 use async_trait::async_trait;
 
 use crate::{ChatAnswer, ChatError, ChatRequest};
 
-/// Something that answers conversations.
+/// A chat model.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Its name, for people and for what is recorded.
+    /// Returns its name, for display and logs.
     fn name(&self) -> &str;
 
-    /// Answers.
+    /// Answers a request.
     ///
     /// # Errors
     ///
     /// See [`ChatError`].
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError>;
 
-    /// Answers, and hands over the text as it comes. What was handed over is the answer's text; where the answer breaks
-    /// off, part of it was handed over before the error.
+    /// Answers, and passes the text to `on_text` as it arrives. The pieces together are the text of the answer; if the
+    /// answer breaks off, some pieces were passed before the error.
     ///
     /// # Errors
     ///

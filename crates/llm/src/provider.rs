@@ -1,4 +1,4 @@
-//! A provider that says what a test tells it to say.
+//! A scripted provider for tests.
 
 use std::{
     collections::VecDeque,
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::AbortHandle};
 
-/// A provider on a free port of this machine, which speaks OpenAI's chat completions, gives the answers of a script one
-/// after the other, and keeps what it was sent. For tests; dropping it ends it.
+/// A provider on a free loopback port that speaks OpenAI's chat completions, returns the answers of a script in order,
+/// and records its requests. For tests; dropping it ends it.
 ///
 /// ```
 /// use marquetry_llm::{ChatModel, ChatRequest, Message, ModelConfig, Provider, ProviderAnswer, RemoteModel, ScriptedProvider};
@@ -48,20 +48,20 @@ struct Script {
     requests: Vec<ProviderRequest>,
 }
 
-/// What a provider was sent.
+/// A request that a provider received.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProviderRequest {
     /// The path, beginning with `/`.
     pub path: String,
-    /// The headers, in small letters.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body; null if it is not JSON.
     pub body: Value,
 }
 
 impl ProviderRequest {
-    /// The first header of this name, in small letters.
+    /// Returns the first header of this name, which is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -77,7 +77,7 @@ pub struct ProviderAnswer {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
-    /// A text, in pieces for whoever asks for a stream.
+    /// A text, in pieces if the request asks for a stream.
     Text(String),
     Http {
         status: u16,
@@ -94,12 +94,12 @@ impl From<Kind> for ProviderAnswer {
 }
 
 impl ProviderAnswer {
-    /// What the model says, for 11 tokens asked and 3 answered; in pieces of a word each for whoever asks for a stream.
+    /// Returns an answer of a text, with a usage of 11 input and 3 output tokens; as a stream, each word is a piece.
     pub fn text(text: impl Into<String>) -> Self {
         Kind::Text(text.into()).into()
     }
 
-    /// Just this answer.
+    /// Returns an answer of this status, headers and body.
     pub fn http<'a>(
         status: u16,
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -110,12 +110,12 @@ impl ProviderAnswer {
         Kind::Http { status, headers, body: body.into() }.into()
     }
 
-    /// A JSON body.
+    /// Returns an answer with a JSON body.
     pub fn json(body: &Value) -> Self {
         Self::http(200, [("content-type", "application/json")], body.to_string())
     }
 
-    /// An error, in the form that providers give it.
+    /// Returns an error in the form of OpenAI.
     pub fn error<'a>(
         status: u16,
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -126,7 +126,8 @@ impl ProviderAnswer {
         Self::http(status, headers.into_iter().chain(json), body.to_string())
     }
 
-    /// A stream of these events, whatever was asked for; ended as it should be, or broken off.
+    /// Returns a stream of these events, also if the request asks for none; `is_whole` says whether it ends properly or
+    /// breaks off.
     pub fn events(events: &[Value], is_whole: bool) -> Self {
         let mut text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         if is_whole {
@@ -135,18 +136,18 @@ impl ProviderAnswer {
         Self::http(200, [("content-type", "text/event-stream")], text)
     }
 
-    /// The connection stays open, and nothing comes.
+    /// Returns no answer and keeps the connection open.
     pub fn silence() -> Self {
         Kind::Silence.into()
     }
 
-    /// The same with this time before each piece, for whoever asks for a stream.
+    /// Delays each piece of a stream.
     #[must_use]
     pub fn paced(self, pace: Duration) -> Self {
         Self { pace, ..self }
     }
 
-    /// The same after a while.
+    /// Delays the answer.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -154,11 +155,11 @@ impl ProviderAnswer {
 }
 
 impl ScriptedProvider {
-    /// Starts a provider that gives these answers, and an error when there are no more.
+    /// Starts a provider with these answers. Further requests get an error.
     ///
     /// # Errors
     ///
-    /// There is no free port.
+    /// No free port.
     pub async fn start(answers: impl IntoIterator<Item = ProviderAnswer>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -170,7 +171,7 @@ impl ScriptedProvider {
         Ok(Self { address, script, server })
     }
 
-    /// Where it is, up to and with `/v1`.
+    /// Returns its base URL, up to and including `/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -180,7 +181,7 @@ impl ScriptedProvider {
         lock(&self.script).answers.push_back(answer);
     }
 
-    /// What it was sent so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<ProviderRequest> {
         lock(&self.script).requests.clone()
     }
@@ -201,7 +202,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let is_streamed = body["stream"] == true;
-    // Providers answer with the full name of what they were asked for by its short one.
+    // Providers answer with the full name of a model that is requested by its short name.
     let model = format!("{}-2026", body["model"].as_str().unwrap_or_default());
     let answer = {
         let mut script = lock(&script);

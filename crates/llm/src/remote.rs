@@ -1,9 +1,9 @@
-//! Models of providers, by way of genai.
+//! Models of providers, called by genai.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::future::Future;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
+use futures_util::StreamExt as _;
 use genai::{
     Client, ModelIden, ServiceTarget,
     adapter::AdapterKind,
@@ -14,10 +14,13 @@ use genai::{
     resolver::{AuthData, Endpoint},
     webc,
 };
+use marquetry_endpoint::{
+    ApiKey, EndpointFailure, PlainHttp, RetryPolicy, base_url, error_message, http_client,
+};
 
 use crate::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, Format, Message, ModelConfig, Provider,
-    Tool, ToolCall, Usage, retry,
+    Tool, ToolCall, Usage,
 };
 
 /// A model of a provider, over HTTP.
@@ -39,111 +42,105 @@ pub struct RemoteModel {
 }
 
 impl RemoteModel {
-    /// Makes a model ready. Nothing is sent.
+    /// Prepares a model. Nothing is sent.
     ///
     /// # Errors
     ///
-    /// [`ChatError::Config`] if a key, a base URL or the model's name is missing or cannot be right.
+    /// [`ChatError::Config`] if the key, the base URL or the model's name is missing or invalid.
     pub fn new(config: ModelConfig) -> Result<Self, ChatError> {
         let refused = |why: String| Err(ChatError::Config(why));
         if config.model.trim().is_empty() {
-            return refused("it has no name".to_owned());
+            return refused("the model has no name".to_owned());
         }
         if config.provider.needs_key() && config.api_key.is_none() {
-            return refused(format!("{:?} wants a key", config.provider));
+            return refused(format!("{:?} requires a key", config.provider));
         }
         let Some(base) = config.base_url.as_deref().or(config.provider.default_base_url()) else {
             return refused("a custom provider needs a base URL".to_owned());
         };
-        let url = reqwest::Url::parse(base)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let Some(url) = url else {
-            return refused("the base URL is no http: or https: URL".to_owned());
-        };
-        // What stands there would be shown in errors.
-        if !url.username().is_empty() || url.password().is_some() {
+        if config.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
             return refused(
-                "the base URL holds a user or a password; a key has its own place".to_owned(),
+                "the key is empty, or holds white space or characters outside of ASCII".to_owned(),
             );
         }
+        let url = base_url(base, PlainHttp::Anywhere)
+            .map_err(|error| ChatError::Config(error.to_string()))?;
         let kind = match config.provider {
             Provider::Anthropic => AdapterKind::Anthropic,
             Provider::OpenAi | Provider::Ollama | Provider::Custom => AdapterKind::OpenAI,
         };
-        // Without a key a server that wants none is sent a word that is not empty, which some of them insist on.
+        // Some servers that need no key insist on a header that is not empty.
         let key = config.api_key.as_ref().map_or("none", |key| key.expose());
         let target = ServiceTarget {
-            endpoint: Endpoint::from_owned(format!("{}/", base.trim_end_matches('/'))),
+            endpoint: Endpoint::from_owned(url.to_string()),
             auth: AuthData::from_single(key),
             model: ModelIden::new(kind, config.model.as_str()),
         };
+        let http = http_client(&url).map_err(|error| ChatError::Config(error.to_string()))?;
         let client = Client::builder()
-            .with_reqwest(http_client(&url)?)
+            .with_reqwest(http)
             .build()
             .map_err(|error| ChatError::Config(error.to_string()))?;
         Ok(Self { client, target, config })
     }
 
-    /// One attempt, in its time.
+    /// Runs one attempt within [`ModelConfig::timeout`].
     async fn within<T>(
         &self,
         work: impl Future<Output = Result<T, genai::Error>>,
-    ) -> Result<T, ChatError> {
+    ) -> Result<T, EndpointFailure> {
         let limit = self.config.timeout;
         match tokio::time::timeout(limit, work).await {
-            Ok(outcome) => outcome.map_err(|error| self.explain(&error)),
-            Err(_) => Err(ChatError::Timeout(limit)),
+            Ok(outcome) => outcome.map_err(|error| self.failure(&error)),
+            Err(_) => Err(EndpointFailure::Timeout(limit)),
         }
     }
 
-    /// All attempts, in their time.
+    /// Runs a whole call within [`ModelConfig::answer_timeout`].
     async fn in_all<T>(
         &self,
-        work: impl Future<Output = Result<T, ChatError>> + Send,
+        work: impl Future<Output = Result<T, EndpointFailure>> + Send,
     ) -> Result<T, ChatError> {
         let limit = self.config.answer_timeout;
-        tokio::time::timeout(limit, work).await.unwrap_or(Err(ChatError::Timeout(limit)))
+        let outcome = tokio::time::timeout(limit, work).await;
+        Ok(outcome.unwrap_or(Err(EndpointFailure::Timeout(limit)))?)
     }
 
-    fn explain(&self, error: &genai::Error) -> ChatError {
-        // What a stream begins with in the place of events.
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy::new(self.config.retries, self.config.longest_wait)
+    }
+
+    fn failure(&self, error: &genai::Error) -> EndpointFailure {
+        // A stream that begins with an error status instead of events wraps the error of the status.
         let error = match error {
             genai::Error::WebStream { error: inner, .. } => {
                 inner.downcast_ref::<genai::Error>().unwrap_or(error)
             }
             _ => error,
         };
-        let message = self.without_key(shortened(&message_of(error)));
-        let Some(status) = error.status().map(|status| status.as_u16()) else {
-            return match error {
-                genai::Error::WebModelCall {
-                    webc_error:
-                        webc::Error::ResponseFailedNotJson { .. }
-                        | webc::Error::ResponseFailedInvalidJson { .. },
-                    ..
-                } => ChatError::Malformed(message),
-                genai::Error::WebModelCall { .. } | genai::Error::WebStream { .. } => {
-                    ChatError::Connection(message)
-                }
-                _ => ChatError::Malformed(message),
-            };
-        };
-        let retry_after = error.headers().and_then(retry::wanted_wait);
-        match status {
-            401 | 403 => ChatError::Unauthorized { status, message },
-            429 => ChatError::RateLimited { retry_after, message },
-            // 408 and 409 are what OpenAI's own clients send again.
-            408 | 409 | 500.. => ChatError::Failed { status, retry_after, message },
-            _ => ChatError::Refused { status, message },
+        let key = self.config.api_key.as_ref();
+        if let Some(status) = error.status() {
+            let body = body_of(error).map_or_else(|| innermost_cause(error), str::to_owned);
+            return EndpointFailure::from_status(
+                status.as_u16(),
+                error.headers(),
+                body.as_bytes(),
+                key,
+            );
         }
-    }
-
-    /// A provider that repeats the key in its error must not make us do the same.
-    fn without_key(&self, text: String) -> String {
-        match &self.config.api_key {
-            Some(key) if !key.expose().is_empty() => text.replace(key.expose(), "…"),
-            _ => text,
+        let message = body_of(error).map(|body| error_message(body.as_bytes()));
+        let message = ApiKey::redact(key, &message.unwrap_or_else(|| innermost_cause(error)));
+        match error {
+            genai::Error::WebModelCall {
+                webc_error:
+                    webc::Error::ResponseFailedNotJson { .. }
+                    | webc::Error::ResponseFailedInvalidJson { .. },
+                ..
+            } => EndpointFailure::Malformed(message),
+            genai::Error::WebModelCall { .. } | genai::Error::WebStream { .. } => {
+                EndpointFailure::Unreachable(message)
+            }
+            _ => EndpointFailure::Malformed(message),
         }
     }
 }
@@ -156,7 +153,7 @@ impl ChatModel for RemoteModel {
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
         let (chat, options) = (to_genai(request), to_options(request));
-        self.in_all(retry::retried(&self.config, || async {
+        self.in_all(self.retry_policy().run(|| async {
             let work = self.client.exec_chat(self.target.clone(), chat.clone(), Some(&options));
             self.within(work).await.and_then(from_response)
         }))
@@ -177,46 +174,48 @@ impl RemoteModel {
         &self,
         request: &ChatRequest,
         on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
-    ) -> Result<ChatAnswer, ChatError> {
+    ) -> Result<ChatAnswer, EndpointFailure> {
         let (chat, options) = (to_genai(request), to_options(request));
-        // Only the beginning is tried again: what was handed over cannot be taken back.
-        // The request is sent when the first event is asked for; the one that says so comes before that.
-        let (first, mut events, model) = retry::retried(&self.config, || {
-            let work =
-                self.client.exec_chat_stream(self.target.clone(), chat.clone(), Some(&options));
-            self.within(async {
-                let begun = work.await?;
-                let mut events = begun.stream;
-                let first = loop {
-                    match events.next().await.transpose()? {
-                        Some(ChatStreamEvent::Start) => {}
-                        first => break first,
-                    }
-                };
-                Ok((first, events, begun.model_iden.model_name.to_string()))
+        // Only the beginning is retried: text that was handed over cannot be taken back. Genai sends the request when
+        // the first event is polled, and yields `Start` before that.
+        let (first, mut events, model) = self
+            .retry_policy()
+            .run(|| {
+                let work =
+                    self.client.exec_chat_stream(self.target.clone(), chat.clone(), Some(&options));
+                self.within(async {
+                    let begun = work.await?;
+                    let mut events = begun.stream;
+                    let first = loop {
+                        match events.next().await.transpose()? {
+                            Some(ChatStreamEvent::Start) => {}
+                            first => break first,
+                        }
+                    };
+                    Ok((first, events, begun.model_iden.model_name.to_string()))
+                })
             })
-        })
-        .await?;
+            .await?;
         let mut next = first.map(Ok);
         let mut text = String::new();
         let mut end = None;
-        /// What an event counts for that has no text: there may be no end of them either.
+        /// Events without text count, too: a stream of them may never end.
         const EACH: usize = 1;
         let mut bytes = 0;
         let limit = self.config.timeout;
-        let late = |_| ChatError::Timeout(limit);
-        // The limit holds between two events; a long answer may take longer than that.
+        let late = |_| EndpointFailure::Timeout(limit);
+        // The limit holds between two events; a long answer may take longer.
         while let Some(event) = match next.take() {
             Some(event) => Some(event),
             None => tokio::time::timeout(limit, events.next()).await.map_err(late)?,
         } {
-            let event = event.map_err(|error| self.explain(&error))?;
+            let event = event.map_err(|error| self.failure(&error))?;
             bytes += EACH;
             if let ChatStreamEvent::Chunk(chunk) | ChatStreamEvent::ReasoningChunk(chunk) = &event {
                 bytes += chunk.content.len();
             }
             if bytes > self.config.max_answer_bytes {
-                return Err(ChatError::TooLong(self.config.max_answer_bytes));
+                return Err(EndpointFailure::TooLarge(self.config.max_answer_bytes));
             }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
@@ -228,40 +227,10 @@ impl RemoteModel {
             }
         }
         let end = end.ok_or_else(|| {
-            ChatError::Connection("the answer broke off before its end".to_owned())
+            EndpointFailure::Unreachable("the answer broke off before its end".to_owned())
         })?;
         Ok(from_stream(text, end, model))
     }
-}
-
-/// An HTTP client with the TLS that the rest of Marquetry uses: ring, and Mozilla's roots rather than the system's.
-fn http_client(base: &reqwest::Url) -> Result<reqwest::Client, ChatError> {
-    let failed = |error: &dyn std::fmt::Display| ChatError::Config(error.to_string());
-    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(
-        rustls::crypto::ring::default_provider(),
-    ))
-    .with_safe_default_protocol_versions()
-    .map_err(|error| failed(&error))?
-    .with_root_certificates(roots)
-    .with_no_client_auth();
-    let mut client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls)
-        .connect_timeout(Duration::from_secs(10))
-        // A key must not follow a redirect.
-        .redirect(reqwest::redirect::Policy::none());
-    if is_loopback(base) {
-        // What is meant for this machine does not leave it.
-        client = client.no_proxy();
-    }
-    client.build().map_err(|error| failed(&error))
-}
-
-/// Whether a URL stays on this machine.
-fn is_loopback(url: &reqwest::Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn to_genai(request: &ChatRequest) -> genai::chat::ChatRequest {
@@ -318,14 +287,14 @@ fn to_options(request: &ChatRequest) -> ChatOptions {
     options
 }
 
-fn from_response(response: ChatResponse) -> Result<ChatAnswer, ChatError> {
+fn from_response(response: ChatResponse) -> Result<ChatAnswer, EndpointFailure> {
     let text = response.texts().concat();
     let finish = finish(response.stop_reason.as_ref());
     let usage = usage(&response.usage);
     let model = response.provider_model_iden.model_name.to_string();
     let tool_calls: Vec<_> = response.into_tool_calls().into_iter().map(tool_call).collect();
     if text.is_empty() && tool_calls.is_empty() && finish == Finish::Other(String::new()) {
-        return Err(ChatError::Malformed("it holds neither text nor tool calls".to_owned()));
+        return Err(EndpointFailure::Malformed("it holds neither text nor tool calls".to_owned()));
     }
     Ok(ChatAnswer { text, tool_calls, finish, usage, model })
 }
@@ -361,42 +330,21 @@ fn usage(usage: &genai::chat::Usage) -> Usage {
     }
 }
 
-/// What an error says in the end: the message in the provider's JSON, else its body, else the last cause.
-fn message_of(error: &genai::Error) -> String {
-    let body = match error {
-        genai::Error::HttpError { body, .. } => Some(body.clone()),
+/// Returns the body of the answer that an error is about, if there is one.
+fn body_of(error: &genai::Error) -> Option<&str> {
+    match error {
+        genai::Error::HttpError { body, .. } => Some(body),
         genai::Error::WebModelCall {
             webc_error: webc::Error::ResponseFailedStatus { body, .. },
             ..
-        } => Some(body.clone()),
+        } => Some(body),
         _ => None,
-    };
-    let Some(body) = body else {
-        let causes =
-            std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
-        return causes.last().map(ToString::to_string).unwrap_or_default();
-    };
-    let message = serde_json::from_str::<serde_json::Value>(&body).ok().and_then(|body| {
-        let error = body.get("error").unwrap_or(&body);
-        error.get("message").unwrap_or(error).as_str().map(str::to_owned)
-    });
-    message.unwrap_or(body)
+    }
 }
 
-/// Enough of a message to know what is meant, without what would change how the rest of a line looks: control
-/// characters, and the marks that change the direction of writing.
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 500;
-    let is_direction = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_shown = |one: &char| one.is_whitespace() || !(one.is_control() || is_direction(*one));
-    // The rest of a long one is not looked at.
-    let text: String = text.chars().take(16 * LONGEST).filter(is_shown).collect();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.is_empty() {
-        return "it does not say why".to_owned();
-    }
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+/// Returns the innermost cause of an error; the outer ones repeat it.
+fn innermost_cause(error: &genai::Error) -> String {
+    let causes =
+        std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
 }

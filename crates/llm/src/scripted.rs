@@ -1,4 +1,4 @@
-//! A model that says what a test tells it to say.
+//! A scripted model for tests.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 
-/// Gives the answers of a script, one after the other, and keeps what it was asked.
+/// A model that returns the answers of a script in order, and records its requests.
 ///
 /// ```
 /// use marquetry_llm::{ChatAnswer, ChatModel, ChatRequest, Message, ScriptedModel};
@@ -33,18 +33,18 @@ struct Script {
 }
 
 impl ScriptedModel {
-    /// A model that gives these answers.
+    /// Returns a model with these answers.
     pub fn new(answers: impl IntoIterator<Item = ChatAnswer>) -> Self {
         Self::with_results(answers.into_iter().map(Ok))
     }
 
-    /// A model that gives these answers, or fails.
+    /// Returns a model with these answers and errors.
     pub fn with_results(results: impl IntoIterator<Item = Result<ChatAnswer, ChatError>>) -> Self {
         let answers = results.into_iter().collect();
         Self(Mutex::new(Script { answers, given: 0, requests: Vec::new() }))
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use marquetry_llm::{
-    ApiKey, ChatError, ChatModel, ChatRequest, Finish, Format, Message, ModelConfig, Provider,
-    ProviderAnswer, RemoteModel, ScriptedProvider, Tool, ToolCall, Usage,
+    ApiKey, ChatError, ChatModel, ChatRequest, EndpointFailure, Finish, Format, Message,
+    ModelConfig, Provider, ProviderAnswer, RemoteModel, ScriptedProvider, Tool, ToolCall, Usage,
 };
 use serde_json::{Value, json};
 
@@ -187,7 +187,7 @@ async fn a_busy_provider_is_asked_again_after_the_wait_that_it_wants() {
 }
 
 #[tokio::test]
-async fn it_is_not_asked_for_ever_and_waits_are_bounded() {
+async fn retries_and_waits_are_bounded() {
     let busy = || failed(429, [("retry-after", "0")], "slow down");
     let backend = started([busy(), busy(), busy()]).await;
     let mut config = config_of(&backend, Provider::OpenAi);
@@ -196,18 +196,24 @@ async fn it_is_not_asked_for_ever_and_waits_are_bounded() {
     let wanted = Some(Duration::ZERO);
     assert_eq!(
         error,
-        ChatError::RateLimited { retry_after: wanted, message: "slow down".to_owned() }
+        ChatError::Provider(EndpointFailure::RateLimited {
+            retry_after: wanted,
+            message: "slow down".to_owned()
+        })
     );
     assert_eq!(backend.requests().len(), 3);
 
     let backend = started([failed(503, [("retry-after", "86400")], "come back tomorrow")]).await;
     let error = model_of(&backend, Provider::OpenAi).chat(&question()).await.unwrap_err();
-    assert!(matches!(error, ChatError::Failed { status: 503, .. }), "{error:?}");
+    assert!(
+        matches!(error, ChatError::Provider(EndpointFailure::Failed { status: 503, .. })),
+        "{error:?}"
+    );
     assert_eq!(backend.requests().len(), 1, "nobody waits a day");
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_once_and_without_the_key() {
+async fn a_refusal_is_not_retried_and_holds_no_key() {
     for (status, expected) in [
         (401, "provider does not accept the key (status 401): bad key …"),
         (400, "provider refuses the request (status 400): bad key …"),
@@ -235,7 +241,10 @@ async fn answers_that_make_no_sense_are_errors() {
         let mut config = config_of(&backend, Provider::OpenAi);
         config.retries = 0;
         let outcome = RemoteModel::new(config).unwrap().chat(&question()).await;
-        assert!(matches!(outcome, Err(ChatError::Malformed(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(ChatError::Provider(EndpointFailure::Malformed(_)))),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -248,12 +257,12 @@ async fn a_provider_that_is_silent_or_gone_is_an_error() {
     config.retries = 0;
     let model = RemoteModel::new(config.clone()).unwrap();
     let error = model.chat(&question()).await.unwrap_err();
-    assert_eq!(error, ChatError::Timeout(config.timeout));
+    assert_eq!(error, EndpointFailure::Timeout(config.timeout).into());
     let error = model.stream(&question(), &mut |_| {}).await.unwrap_err();
-    assert_eq!(error, ChatError::Timeout(config.timeout));
+    assert_eq!(error, EndpointFailure::Timeout(config.timeout).into());
     drop(silent);
     let error = RemoteModel::new(config).unwrap().chat(&question()).await.unwrap_err();
-    assert!(matches!(error, ChatError::Connection(_)), "{error:?}");
+    assert!(matches!(error, ChatError::Provider(EndpointFailure::Unreachable(_))), "{error:?}");
 }
 
 #[tokio::test]
@@ -264,7 +273,10 @@ async fn a_stream_that_breaks_off_is_an_error() {
     let model = model_of(&backend, Provider::OpenAi);
     let outcome = model.stream(&question(), &mut |piece| text.push_str(piece)).await;
     assert_eq!(text, "Fo");
-    assert!(matches!(outcome, Err(ChatError::Connection(_))), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(ChatError::Provider(EndpointFailure::Unreachable(_)))),
+        "{outcome:?}"
+    );
 }
 
 #[tokio::test]
@@ -280,16 +292,16 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[test]
-fn what_cannot_work_is_said_at_once() {
+fn invalid_options_are_refused_at_once() {
     let why = |config: ModelConfig| RemoteModel::new(config).err().map(|error| error.to_string());
     let config = ModelConfig::new;
     assert_eq!(
         why(config(Provider::OpenAi, "m")).unwrap(),
-        "model is not configured: OpenAi wants a key"
+        "model is not configured: OpenAi requires a key"
     );
     assert_eq!(
         why(config(Provider::Ollama, " ")).unwrap(),
-        "model is not configured: it has no name"
+        "model is not configured: the model has no name"
     );
     assert!(why(config(Provider::Custom, "m")).unwrap().contains("needs a base URL"));
     let mut odd = config(Provider::Custom, "m");
@@ -306,7 +318,7 @@ async fn an_answer_without_end_is_given_up() {
     let model = RemoteModel::new(config).unwrap();
     let mut heard = String::new();
     let error = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap_err();
-    assert_eq!(error, ChatError::TooLong(1_000));
+    assert_eq!(error, EndpointFailure::TooLarge(1_000).into());
     assert!(heard.len() <= 1_000, "{}", heard.len());
     assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
 }
@@ -317,7 +329,7 @@ async fn an_answer_has_a_time_in_all_however_steadily_it_comes() {
     let backend = started([slow(), failed(503, [("retry-after", "5")], "busy")]).await;
     let mut config = config_of(&backend, Provider::Custom);
     config.answer_timeout = Duration::from_millis(500);
-    let late = ChatError::Timeout(config.answer_timeout);
+    let late = ChatError::from(EndpointFailure::Timeout(config.answer_timeout));
     let model = RemoteModel::new(config).unwrap();
     let mut heard = String::new();
     let error = model.stream(&question(), &mut |text| heard.push_str(text)).await.unwrap_err();
@@ -328,13 +340,13 @@ async fn an_answer_has_a_time_in_all_however_steadily_it_comes() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_cannot_paint_a_terminal() {
+async fn messages_of_providers_hold_no_control_characters() {
     let bad = failed(400, [], "\u{1b}[31mred\u{7}\u{202e}\r\nbad\u{2066}");
     let moved = ProviderAnswer::http(307, [("location", "http://127.0.0.1:9/")], "");
     let backend = started([bad.clone(), moved.clone(), bad, moved]).await;
     let model = model_of(&backend, Provider::Custom);
     let said = "provider refuses the request (status 400): [31mred bad";
-    let silent = "provider refuses the request (status 307): it does not say why";
+    let silent = "provider redirects to \"http://127.0.0.1:9/\" (status 307), which is not followed: use that as base URL if it is right";
     for want in [said, silent] {
         assert_eq!(model.chat(&question()).await.unwrap_err().to_string(), want);
     }
@@ -351,7 +363,10 @@ async fn a_stream_that_does_not_begin_is_asked_for_again() {
     assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
     backend.push(failed(401, [], "who are you?"));
     let error = model.stream(&question(), &mut |_| {}).await.unwrap_err();
-    assert!(matches!(error, ChatError::Unauthorized { status: 401, .. }), "{error:?}");
+    assert!(
+        matches!(error, ChatError::Provider(EndpointFailure::Unauthorized { status: 401, .. })),
+        "{error:?}"
+    );
     assert_eq!(backend.requests().len(), 3);
 }
 
@@ -366,7 +381,7 @@ fn a_password_in_a_url_is_refused() {
 }
 
 #[test]
-fn what_is_on_this_machine_is_reached_without_a_proxy() {
+fn a_loopback_address_is_called_without_a_proxy() {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "an_openai_model_answers"]);
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {

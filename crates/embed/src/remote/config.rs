@@ -1,25 +1,25 @@
-//! Which model, where, and how hard it may be asked.
+//! Options of remote models.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use reqwest::Url;
+use marquetry_endpoint::{ApiKey, ClientError, Endpoint, PlainHttp, RetryPolicy, base_url};
 use serde::{Deserialize, Serialize};
 
 use crate::EmbedError;
 
-/// Which of two languages an endpoint speaks.
+/// API of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum EmbeddingApi {
-    /// OpenAI's `POST /v1/embeddings`, which many other servers speak as well.
+    /// OpenAI's `POST /v1/embeddings`, which many other servers offer too.
     OpenAi,
     /// Ollama's `POST /api/embed`.
     Ollama,
 }
 
 impl EmbeddingApi {
-    /// Where it is, if nothing else is said.
+    /// Returns the base URL that is used unless [`RemoteOptions::base_url`] is set.
     pub fn default_base_url(self) -> &'static str {
         match self {
             Self::OpenAi => "https://api.openai.com/v1/",
@@ -27,7 +27,7 @@ impl EmbeddingApi {
         }
     }
 
-    /// Its name in identities and errors.
+    /// Returns the name in identities and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -43,50 +43,50 @@ impl EmbeddingApi {
     }
 }
 
-/// How many numbers a vector may have: more than any model gives.
+/// Largest dimension: more than any model has.
 const MAX_DIMENSION: usize = 1 << 16;
 
-/// A model behind an endpoint. Everything that is sent or waited for is bounded here.
+/// A model behind an endpoint, with the limits of its requests.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RemoteOptions {
-    /// What the endpoint speaks.
+    /// API of the endpoint.
     pub api: EmbeddingApi,
-    /// The model's name there.
+    /// Name of the model at the endpoint.
     pub model: String,
-    /// Where the endpoint is, up to what the language itself adds: `https://host/v1`, `http://127.0.0.1:11434`;
-    /// [`EmbeddingApi::default_base_url`] if not set. Plain `http:` is for this machine alone, unless
-    /// [`Self::allow_plain_http`].
+    /// Base URL, to which the API's path is appended: `https://host/v1`, `http://127.0.0.1:11434`.
+    /// [`EmbeddingApi::default_base_url`] if not set. Plain `http:` reaches loopback addresses only, unless
+    /// [`Self::allow_plain_http`] is set.
     pub base_url: Option<String>,
-    /// The key, if it wants one.
+    /// API key, if the endpoint requires one.
     pub api_key: Option<ApiKey>,
-    /// How many numbers a vector has. If not set, the endpoint is asked once, with a short text.
+    /// Dimension of the vectors. If not set, [`RemoteEmbedder::open`](super::RemoteEmbedder::open) embeds a short text to find it.
     pub dimension: Option<usize>,
-    /// Asks the endpoint for vectors of [`Self::dimension`], for models that can shorten theirs.
+    /// Requests vectors of [`Self::dimension`] numbers, from models that can shorten their vectors.
     pub ask_for_dimension: bool,
-    /// What is stored beside the vectors in the place of `openai:model@https://host`: for one that has moved. Vectors
-    /// of different models must not have the same.
+    /// Identity that is stored beside the vectors, instead of `openai:model@https://host`, for an endpoint that has
+    /// moved. Different models need different identities.
     pub identity: Option<String>,
-    /// How long one request may take, answer included; 60 s by default.
+    /// Time limit of one attempt, answer included; 60 s by default.
     pub timeout: Duration,
-    /// How often a request is sent again when the endpoint is busy or cannot be reached; 3 by default.
+    /// Number of retries when the endpoint is busy or cannot be reached; 3 by default.
     pub retries: u32,
-    /// The longest wait before sending it again, whatever the endpoint asks for; 30 s by default.
+    /// Longest wait before a retry; an endpoint that asks for a longer one gets no retry. 30 s by default.
     pub longest_wait: Duration,
-    /// Texts in one request, at most; 64 by default.
+    /// Most texts in one request; 64 by default.
     pub batch_texts: usize,
-    /// Bytes of text in one request, at most, though a text that is longer goes by itself; 256 KiB by default.
+    /// Most bytes of text in one request; 256 KiB by default. A longer text is sent alone.
     pub batch_bytes: usize,
-    /// Requests under way at the same time, at most; 2 by default.
+    /// Most requests in flight at a time; 2 by default.
     pub parallel: usize,
-    /// Bytes of an answer, at most; 64 MiB by default.
+    /// Longest answer, in bytes; 64 MiB by default.
     pub max_answer_bytes: usize,
-    /// Lets plain `http:` leave this machine: whoever is on the way reads the texts and the key.
+    /// Allows plain `http:` to other machines. The network can then read texts and key.
     pub allow_plain_http: bool,
 }
 
 impl RemoteOptions {
-    /// The model of that name.
+    /// Returns the options of a model, with the default limits.
     pub fn new(api: EmbeddingApi, model: impl Into<String>) -> Self {
         Self {
             api,
@@ -107,17 +107,17 @@ impl RemoteOptions {
         }
     }
 
-    /// Whether it can work, as far as that is seen without asking anybody.
+    /// Checks the options without calling the endpoint.
     ///
     /// # Errors
     ///
-    /// [`EmbedError::Config`]: something cannot be right.
+    /// [`EmbedError::Config`] names the invalid option.
     pub fn check(&self) -> Result<(), EmbedError> {
         self.endpoint().map(|_| ())
     }
 
-    /// Where requests go to.
-    pub(super) fn endpoint(&self) -> Result<Url, EmbedError> {
+    /// Returns the endpoint that requests go to.
+    pub(super) fn endpoint(&self) -> Result<Endpoint, EmbedError> {
         let refused = |why: &str| Err(EmbedError::Config(why.to_owned()));
         if self.model.trim().is_empty() {
             return refused("the model has no name");
@@ -134,68 +134,32 @@ impl RemoteOptions {
         if self.batch_texts == 0 || self.batch_bytes == 0 || self.parallel == 0 {
             return refused("batch_texts, batch_bytes and parallel are at least 1");
         }
-        let base = self.base_url.as_deref().unwrap_or(self.api.default_base_url());
-        let url = Url::parse(&format!("{}/{}", base.trim_end_matches('/'), self.api.path()));
-        let Some(url) = url.ok().filter(|url| matches!(url.scheme(), "http" | "https")) else {
-            return refused("the base URL is no http: or https: URL");
-        };
-        // What stands there would be shown in errors, and be part of the identity.
-        if !url.username().is_empty() || url.password().is_some() {
-            return refused("the base URL holds a user or a password; a key has its own place");
-        }
-        if base.contains(['?', '#']) {
-            return refused("the base URL has a query or a fragment");
-        }
-        if url.scheme() == "http" && !is_loopback(&url) && !self.allow_plain_http {
+        if self.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
             return refused(
-                "the base URL is plain http: to another machine, where everybody on the way reads along; \
-                 use https:, or allow it (allow_plain_http)",
+                "the key is empty, or holds white space or characters outside of ASCII",
             );
         }
-        if self.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
-            return refused("the key holds characters that no key has");
-        }
-        Ok(url)
+        let base = self.base_url.as_deref().unwrap_or(self.api.default_base_url());
+        let plain =
+            if self.allow_plain_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
+        let url = base_url(base, plain).map_err(|error| EmbedError::Config(error.to_string()))?;
+        let url = url.join(self.api.path());
+        let client_error = |error: ClientError| EmbedError::Config(error.to_string());
+        let url = url.map_err(|error| EmbedError::Config(error.to_string()))?;
+        let mut endpoint = Endpoint::new(url).map_err(client_error)?;
+        endpoint.key.clone_from(&self.api_key);
+        endpoint.timeout = self.timeout;
+        endpoint.retry = RetryPolicy::new(self.retries, self.longest_wait);
+        endpoint.max_answer_bytes = self.max_answer_bytes;
+        Ok(endpoint)
     }
 
-    /// Name and place of the model, without path or key.
-    pub(super) fn identity(&self, endpoint: &Url) -> String {
+    /// Returns the identity of the model: API, name and origin of the URL, without path and key.
+    pub(super) fn identity(&self, endpoint: &Endpoint) -> String {
         self.identity.clone().unwrap_or_else(|| {
             let (api, model) = (self.api.name(), self.model.trim());
-            format!("{api}:{model}@{}", endpoint.origin().ascii_serialization())
+            format!("{api}:{model}@{}", endpoint.url.origin().ascii_serialization())
         })
-    }
-}
-
-/// Whether a URL stays on this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
-/// A key. It shows itself to nobody but the endpoint.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Takes over a key.
-    pub fn new(key: impl Into<String>) -> Self {
-        Self(key.into())
-    }
-
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-
-    fn is_sendable(&self) -> bool {
-        !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("ApiKey(…)")
     }
 }
 
@@ -209,35 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_checked_before_anything_is_sent() {
-        let endpoint = |base: &str| options(base).endpoint().map(String::from).ok();
-        assert_eq!(endpoint("https://a.b/v1").unwrap(), "https://a.b/v1/embeddings");
-        assert_eq!(endpoint("https://a.b/v1//").unwrap(), "https://a.b/v1/embeddings");
-        for local in
-            ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "http://127.8.9.1"]
-        {
-            assert!(endpoint(local).is_some(), "{local}");
-        }
-        for refused in [
-            "",
-            "a.b",
-            "ftp://a.b",
-            "http://a.b/v1",
-            "http://localhost.a.b",
-            "http://128.0.0.1",
-            "https://user@a.b",
-            "https://:key@a.b",
-            "https://a.b?key=1",
-            "https://a.b#x",
-        ] {
-            assert_eq!(endpoint(refused), None, "{refused}");
-        }
+    fn the_path_of_the_api_is_appended_to_the_base_url() {
+        let endpoint =
+            |options: RemoteOptions| options.endpoint().map(|it| String::from(it.url)).ok();
+        assert_eq!(endpoint(options("https://a.b/v1//")).unwrap(), "https://a.b/v1/embeddings");
+        assert_eq!(endpoint(options("http://a.b/v1")), None, "plain http: to another machine");
         let plain = RemoteOptions { allow_plain_http: true, ..options("http://a.b") };
-        assert!(plain.endpoint().is_ok());
+        assert_eq!(endpoint(plain).unwrap(), "http://a.b/embeddings");
+        assert!(options("http://127.0.0.1:1").check().is_ok());
     }
 
     #[test]
-    fn numbers_that_cannot_work_are_refused() {
+    fn invalid_options_are_refused() {
         let good = || options("https://a.b");
         for bad in [
             RemoteOptions { model: " ".to_owned(), ..good() },
@@ -255,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_has_the_language_the_model_and_the_host() {
+    fn an_identity_holds_api_model_and_host() {
         let identity = |options: RemoteOptions| options.identity(&options.endpoint().unwrap());
         let openai = RemoteOptions::new(EmbeddingApi::OpenAi, "text-embedding-3-small");
         assert_eq!(identity(openai), "openai:text-embedding-3-small@https://api.openai.com");
@@ -263,12 +210,5 @@ mod tests {
         assert_eq!(identity(ollama), "ollama:all-minilm@http://127.0.0.1:11434");
         let moved = RemoteOptions { identity: Some("mine".to_owned()), ..options("https://a.b/x") };
         assert_eq!(identity(moved), "mine");
-    }
-
-    #[test]
-    fn a_key_is_not_shown() {
-        let options =
-            RemoteOptions { api_key: Some(ApiKey::new("sk-1")), ..options("https://a.b") };
-        assert!(!format!("{options:?}").contains("sk-1"));
     }
 }

@@ -180,7 +180,7 @@ async fn a_wrong_count_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_number_is_an_error() {
+async fn a_value_that_is_no_finite_number_is_an_error() {
     for api in BOTH {
         let with = |value: &str| {
             let template = match api {
@@ -238,7 +238,7 @@ async fn a_busy_endpoint_is_asked_again() {
 }
 
 #[tokio::test]
-async fn it_is_not_asked_for_ever() {
+async fn retries_are_bounded() {
     for (status, said) in
         [(429, json!({"error": "slow down"})), (500, json!({"error": {"message": "oh no"}}))]
     {

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use marquetry_llm::{ChatError, ChatModel, ModelConfig, RemoteModel};
+use marquetry_llm::{ChatError, ChatModel, EndpointFailure, ModelConfig, RemoteModel};
 
 use crate::knowledge::{ErrorCode, Failure};
 
@@ -52,9 +52,12 @@ impl Models {
 /// Why a model gave no answer.
 pub(super) fn failure(error: ChatError) -> Failure {
     let code = match &error {
-        ChatError::Config(_) | ChatError::Refused { .. } | ChatError::Unauthorized { .. } => {
-            ErrorCode::Internal
-        }
+        ChatError::Config(_)
+        | ChatError::Provider(
+            EndpointFailure::Refused { .. }
+            | EndpointFailure::Redirected { .. }
+            | EndpointFailure::Unauthorized { .. },
+        ) => ErrorCode::Internal,
         _ => ErrorCode::Unavailable,
     };
     Failure::new(code, format!("the model gave no answer: {error}"))

@@ -1,0 +1,57 @@
+//! The HTTP client.
+
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use reqwest::{Client, Url, redirect};
+
+use crate::{EndpointFailure, displayable, is_loopback};
+
+/// Why no HTTP client could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// TLS could not be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The client could not be built.
+    #[error("cannot build an HTTP client: {0}")]
+    Build(#[from] reqwest::Error),
+}
+
+/// Returns a client for a URL: TLS by ring with Mozilla's root certificates, no redirects, 10 s to connect, and no
+/// proxy for a loopback address.
+///
+/// # Errors
+///
+/// See [`ClientError`].
+pub fn http_client(url: &Url) -> Result<Client, ClientError> {
+    let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .connect_timeout(Duration::from_secs(10))
+        // A key must not follow a redirect.
+        .redirect(redirect::Policy::none());
+    if is_loopback(url) {
+        // A proxy would take requests to this machine elsewhere.
+        client = client.no_proxy();
+    }
+    Ok(client.build()?)
+}
+
+/// Returns the failure of a connection, with its causes: the outermost error says no more than "error sending request".
+pub(crate) fn unreachable(error: reqwest::Error) -> EndpointFailure {
+    let error = error.without_url();
+    let mut reasons = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(error) = source {
+        reasons.push(error.to_string());
+        source = error.source();
+    }
+    reasons.dedup();
+    EndpointFailure::Unreachable(displayable(&reasons.join(": "), ""))
+}

@@ -1,0 +1,138 @@
+//! JSON requests to one URL.
+
+use std::time::Duration;
+
+use reqwest::{
+    Client, Response, Url,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
+};
+use serde::Serialize;
+
+use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, client::unreachable, http_client};
+
+/// How many bytes of an error's body are read.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// A URL that takes JSON by `POST`, and how it is called.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Endpoint {
+    /// The URL.
+    pub url: Url,
+    /// The key, sent as `Authorization: Bearer`.
+    pub key: Option<ApiKey>,
+    /// Time limit of one attempt, answer included; 60 s by default.
+    pub timeout: Duration,
+    /// When a request is sent again.
+    pub retry: RetryPolicy,
+    /// Longest answer, in bytes; 64 MiB by default.
+    pub max_answer_bytes: usize,
+    client: Client,
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JsonAnswer {
+    /// The header `Content-Type` in lower case; empty if it is missing. Usually `application/json`, but not checked.
+    pub media_type: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Endpoint {
+    /// Returns an endpoint without a key, with the default limits. Nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if no HTTP client can be made.
+    pub fn new(url: Url) -> Result<Self, ClientError> {
+        Ok(Self {
+            client: http_client(&url)?,
+            url,
+            key: None,
+            timeout: Duration::from_secs(60),
+            retry: RetryPolicy::default(),
+            max_answer_bytes: 64 << 20,
+        })
+    }
+
+    /// Returns the endpoint with a key.
+    #[must_use]
+    pub fn with_key(self, key: ApiKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// Sends a body as JSON, with retries, and returns the answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`EndpointFailure`]. [`EndpointFailure::Malformed`] also for a body that cannot be serialised.
+    pub async fn post_json(
+        &self,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<JsonAnswer, EndpointFailure> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| EndpointFailure::Malformed(format!("the request: {error}")))?;
+        let attempt = || async {
+            let attempt = self.attempt(body.clone());
+            let outcome = tokio::time::timeout(self.timeout, attempt).await;
+            outcome.unwrap_or(Err(EndpointFailure::Timeout(self.timeout)))
+        };
+        self.retry.run(attempt).await
+    }
+
+    /// Returns the failure of an answer that its reader cannot use. The reason may quote the answer: it is shortened,
+    /// and the key redacted. An answer of another type than JSON is pointed out.
+    pub fn malformed(&self, answer: &JsonAnswer, reason: &str) -> EndpointFailure {
+        let reason = self.redact(reason);
+        if answer.media_type.contains("json") {
+            return EndpointFailure::Malformed(reason);
+        }
+        let media_type = match answer.media_type.as_str() {
+            "" => "of no declared type".to_owned(),
+            media_type => self.redact(media_type),
+        };
+        EndpointFailure::Malformed(format!("{reason}; it is {media_type}: is the base URL right?"))
+    }
+
+    fn redact(&self, text: &str) -> String {
+        ApiKey::redact(self.key.as_ref(), text)
+    }
+
+    async fn attempt(&self, body: Vec<u8>) -> Result<JsonAnswer, EndpointFailure> {
+        const JSON: HeaderValue = HeaderValue::from_static("application/json");
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON), (ACCEPT, JSON)]);
+        if let Some(key) = &self.key
+            && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", key.expose()))
+        {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let request = self.client.post(self.url.clone()).headers(headers).body(body);
+        let response = request.send().await.map_err(unreachable)?;
+        if response.status().is_success() {
+            let media_type =
+                response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let media_type = media_type.unwrap_or_default().to_ascii_lowercase();
+            let body = read(response, self.max_answer_bytes).await?;
+            return Ok(JsonAnswer { media_type, body });
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        // The status counts, also where its explanation is too long or breaks off.
+        let body = read(response, MAX_ERROR_BYTES).await.unwrap_or_default();
+        Err(EndpointFailure::from_status(status, Some(&headers), &body, self.key.as_ref()))
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, EndpointFailure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+        if body.len() + chunk.len() > limit {
+            return Err(EndpointFailure::TooLarge(limit));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

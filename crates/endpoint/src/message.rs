@@ -1,0 +1,42 @@
+//! Text of endpoints, made safe to show.
+
+/// How many characters of a text are shown.
+const MAX_CHARS: usize = 400;
+
+/// Returns a text on one line, without control characters and marks of writing direction, with `secret` replaced by
+/// `…`, cut to 400 characters. An empty `secret` replaces nothing.
+///
+/// The secret is replaced after the invisible characters are removed, which could hide it, and before the cut, which
+/// could leave a part of it.
+pub fn displayable(text: &str, secret: &str) -> String {
+    let is_direction_mark = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_shown =
+        |one: &char| one.is_whitespace() || !(one.is_control() || is_direction_mark(*one));
+    let text: String = text.chars().filter(is_shown).collect();
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !secret.is_empty() {
+        text = text.replace(secret, "…");
+    }
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None if text.is_empty() => "no reason given".to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_one_short_line_of_visible_characters() {
+        for (text, want) in [
+            ("", "no reason given"),
+            (" \r\n", "no reason given"),
+            ("\u{1b}[31mred\u{7}\u{202e}\r\nbad\u{2066}", "[31mred bad"),
+        ] {
+            assert_eq!(displayable(text, ""), want);
+        }
+        assert_eq!(displayable(&"ä".repeat(1000), "").chars().count(), 401);
+    }
+}

@@ -1,0 +1,146 @@
+//! Retries while an endpoint is busy.
+//!
+//! The crate `backon` is not used. It would replace the loop of ten lines in [`RetryPolicy::run`]. The wait would stay
+//! ours: an endpoint's `Retry-After` gets a random part too, and one beyond the longest wait ends the retries.
+
+use std::{
+    future::Future,
+    time::{Duration, SystemTime},
+};
+
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+use crate::EndpointFailure;
+
+/// How often a request is sent again after a transient failure, and how long each wait may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// Number of retries; 3 by default.
+    pub retries: u32,
+    /// Longest wait before a retry; 30 s by default.
+    pub longest_wait: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::new(3, Duration::from_secs(30))
+    }
+}
+
+impl RetryPolicy {
+    /// Returns the policy of these two numbers.
+    pub fn new(retries: u32, longest_wait: Duration) -> Self {
+        Self { retries, longest_wait }
+    }
+
+    /// Runs `attempt` until it succeeds, fails for good, or the retries are used up.
+    ///
+    /// The wait before a retry is the one that the endpoint asks for, else 0.5 s, doubled each time. Up to a quarter is
+    /// added at random, so that clients that failed together do not return together.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the last attempt, or one whose [`EndpointFailure::retry_after`] exceeds the longest wait.
+    pub async fn run<T, F: Future<Output = Result<T, EndpointFailure>>>(
+        &self,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, EndpointFailure> {
+        let mut retry = 0;
+        loop {
+            let failure = match attempt().await {
+                Err(failure) if failure.is_transient() && retry < self.retries => failure,
+                outcome => return outcome,
+            };
+            let Some(wait) = self.wait(&failure, retry) else { return Err(failure) };
+            tracing::debug!(%failure, ?wait, retry, "retrying the request");
+            tokio::time::sleep(wait).await;
+            retry += 1;
+        }
+    }
+
+    /// Returns the wait before a retry, counted from 0; None if the endpoint asks for more than the longest wait.
+    fn wait(&self, failure: &EndpointFailure, retry: u32) -> Option<Duration> {
+        let wait = match failure.retry_after() {
+            Some(asked) if asked > self.longest_wait => return None,
+            Some(asked) => asked,
+            None => Duration::from_millis(500).saturating_mul(1 << retry.min(16)),
+        };
+        let mut byte = [0];
+        // Without random numbers the wait is as good, apart from clients that return together.
+        _ = getrandom::fill(&mut byte);
+        Some((wait + wait.mul_f64(f64::from(byte[0]) / 1024.0)).min(self.longest_wait))
+    }
+}
+
+/// Returns the wait that an answer asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date (RFC 9110).
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+    if let Some(milliseconds) = number("retry-after-ms") {
+        return duration(milliseconds / 1000.0);
+    }
+    if let Some(seconds) = number(RETRY_AFTER.as_str()) {
+        return duration(seconds);
+    }
+    let date = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    let at = httpdate::parse_http_date(date).ok()?;
+    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate_limited(seconds: Option<u64>) -> EndpointFailure {
+        EndpointFailure::RateLimited {
+            retry_after: seconds.map(Duration::from_secs),
+            message: String::new(),
+        }
+    }
+
+    #[test]
+    fn waits_grow_and_are_bounded() {
+        let policy = RetryPolicy::new(3, Duration::from_secs(4));
+        assert_eq!(policy.wait(&rate_limited(Some(5)), 0), None);
+        assert_eq!(policy.wait(&rate_limited(Some(0)), 3), Some(Duration::ZERO));
+        for (retry, least) in [(0, 500), (1, 1000), (2, 2000), (3, 4000), (40, 4000)] {
+            let wait = policy.wait(&rate_limited(None), retry).unwrap();
+            let least = Duration::from_millis(least);
+            assert!(wait >= least && wait <= policy.longest_wait, "{retry}: {wait:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transient_failure_is_retried_as_often_as_allowed() {
+        let count = |failure: EndpointFailure| async move {
+            let mut attempts = 0;
+            let outcome: Result<(), _> = RetryPolicy::new(2, Duration::from_secs(4))
+                .run(|| {
+                    attempts += 1;
+                    std::future::ready(Err(failure.clone()))
+                })
+                .await;
+            assert_eq!(outcome, Err(failure.clone()));
+            attempts
+        };
+        assert_eq!(count(rate_limited(Some(1))).await, 3);
+        assert_eq!(count(rate_limited(Some(86_400))).await, 1, "the wait would be too long");
+        assert_eq!(count(EndpointFailure::Malformed(String::new())).await, 1);
+    }
+
+    #[test]
+    fn an_endpoint_asks_for_a_wait_in_three_forms() {
+        let asked = |name: &'static str, value: &str| {
+            retry_after(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]))
+        };
+        assert_eq!(asked("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(asked("retry-after", "7"), Some(Duration::from_secs(7)));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
+        let seconds = asked("retry-after", &date).unwrap().as_secs();
+        assert!((55..=60).contains(&seconds), "{seconds}");
+        for invalid in ["-1", "NaN", "1e300", "soon", ""] {
+            assert_eq!(asked("retry-after", invalid), None, "{invalid}");
+        }
+    }
+}
