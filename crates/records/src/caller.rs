@@ -1,4 +1,4 @@
-//! Who asks.
+//! Callers.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,25 @@ use marquetry_context_blocks::Am7Uri;
 
 use crate::{RecordError, model::GROUP, model::USER};
 
-/// Who asks for records. `Records::caller` makes one and looks up the groups.
+/// The user on whose behalf records are read and changed. `Records::caller` makes one with its groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
-    /// The organisation; records of others do not exist for the caller.
+    /// The organisation. For the caller, records of other organisations do not exist.
     pub organization: String,
-    /// The URI of the caller's `system.user`, which need not be there.
+    /// The URI of the caller's `system.user`. The record need not exist.
     pub user: String,
-    /// The URIs of the groups that the caller is in.
+    /// The URIs of the groups that the caller is a member of.
     pub groups: BTreeSet<String>,
-    /// Whether the caller may do everything within the organisation.
+    /// Whether the caller is an administrator, who may do everything within the organisation.
     pub is_admin: bool,
 }
 
 impl Caller {
-    /// A user of an organisation, by object id; in no groups, and no administrator.
+    /// Returns a user of an organisation, by object id: in no groups, and not an administrator.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Uri`] if that makes no URI.
+    /// [`RecordError::Uri`] if the parts form no URI.
     pub fn new(organization: &str, user_id: &str) -> Result<Self, RecordError> {
         Ok(Self {
             organization: organization.to_owned(),
@@ -34,17 +34,17 @@ impl Caller {
         })
     }
 
-    /// The same as an administrator of the organisation.
+    /// Returns the caller as an administrator of the organisation.
     #[must_use]
     pub fn admin(self) -> Self {
         Self { is_admin: true, ..self }
     }
 
-    /// Under which names records name this caller: the user, the groups, [`everyone`], and [`administrators`].
+    /// Returns the URIs by which records name this caller: the user, the groups, [`everyone`], and [`administrators`].
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let Self { organization, user, groups, is_admin } = self;
         let mut names = groups.clone();
-        // Nobody gets these two by way of a record.
+        // No record can grant membership in these two groups.
         names.remove(&administrators(organization));
         names.insert(user.clone());
         names.insert(everyone(organization));
@@ -55,32 +55,32 @@ impl Caller {
     }
 }
 
-/// The group that everybody of an organisation is in: among the readers of a record it shares it with all of them.
-/// No record stands for it.
+/// Returns the URI of the group that all users of an organisation are in. Among the readers of a record, it shares the
+/// record with all of them. No record stands for it.
 pub fn everyone(organization: &str) -> String {
     format!("{}/{EVERYONE}", groups(organization))
 }
 
-/// The group that the administrators of an organisation are in. No record stands for it.
+/// Returns the URI of the group that the administrators of an organisation are in. No record stands for it.
 pub fn administrators(organization: &str) -> String {
     format!("{}/{ADMINISTRATORS}", groups(organization))
 }
 
-/// Object ids of groups that nobody makes.
+/// Object ids of the groups that exist without a record.
 pub(crate) const EVERYONE: &str = "everyone";
 pub(crate) const ADMINISTRATORS: &str = "administrators";
 
 fn groups(organization: &str) -> String {
     let uri = uri(organization, GROUP, "x").map(|uri| uri[..uri.len() - 2].to_owned());
-    // An organisation that makes no URI has no records either.
+    // An organisation whose name fits into no URI has no records.
     uri.unwrap_or_default()
 }
 
-/// The URI of a record.
+/// Returns the URI of a record.
 ///
 /// # Errors
 ///
-/// [`RecordError::Uri`] if the parts make none.
+/// [`RecordError::Uri`] if the parts form none.
 pub(crate) fn uri(organization: &str, kind: &str, object_id: &str) -> Result<String, RecordError> {
     let builder = Am7Uri::builder().organization(organization).object_type(kind).id(object_id);
     let built =
@@ -88,7 +88,7 @@ pub(crate) fn uri(organization: &str, kind: &str, object_id: &str) -> Result<Str
     Ok(built.to_string())
 }
 
-/// The beginning of a text that may be very long.
+/// Returns the first 200 characters of a text.
 pub(crate) fn short(text: &str) -> String {
     text.chars().take(200).collect()
 }

@@ -23,9 +23,9 @@ use crate::{AtMost, ContentChange, Put, Record, RecordFilter, RecordStore, Recor
 /// When the store breaks a rule.
 pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     records_come_back(&make().await).await;
-    nothing_is_syntax(&make().await).await;
+    no_text_is_taken_as_syntax(&make().await).await;
     revisions_grow(&make().await).await;
-    what_is_not_expected_changes_nothing(&make().await).await;
+    an_unexpected_revision_changes_nothing(&make().await).await;
     contents_stay_until_they_change(&make().await).await;
     a_batch_is_kept_as_one(&make().await).await;
     removed_is_gone(&make().await).await;
@@ -36,15 +36,15 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     paths_are_taken_once(&make().await).await;
     groups_keep_what_lies_in_them(&make().await).await;
     homes_are_apart(&make().await).await;
-    what_has_no_uri_is_refused(&make().await).await;
+    a_record_without_a_uri_is_refused(&make().await).await;
     depth_is_refused(&make().await).await;
     members_are_found(&make().await).await;
-    what_is_used_stays(&make().await).await;
-    what_is_needed_must_be_there(&make().await).await;
-    there_are_no_more_than_there_may_be(&make().await).await;
-    nobody_takes_what_goes(Arc::new(make().await)).await;
+    a_record_in_use_is_not_removed(&make().await).await;
+    needed_records_must_exist(&make().await).await;
+    at_most_is_enforced(&make().await).await;
+    a_removed_record_is_not_taken_by_a_concurrent_writer(Arc::new(make().await)).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
-    one_of_many_gets_the_path(Arc::new(make().await)).await;
+    one_of_many_concurrent_writers_gets_the_path(Arc::new(make().await)).await;
 }
 
 const ALICE: &str = "am7://default/system.user/alice";
@@ -124,7 +124,7 @@ async fn records_come_back(store: &impl RecordStore) {
     assert_eq!(store.list(&RecordFilter::new("default")).await.expect("list"), [kept]);
 }
 
-async fn nothing_is_syntax(store: &impl RecordStore) {
+async fn no_text_is_taken_as_syntax(store: &impl RecordStore) {
     let odd = [
         "'; DROP TABLE record_item; --",
         "%",
@@ -194,7 +194,7 @@ async fn revisions_grow(store: &impl RecordStore) {
     assert_eq!(ids(store, &by_name("Other")).await, ["a"]);
 }
 
-async fn what_is_not_expected_changes_nothing(store: &impl RecordStore) {
+async fn an_unexpected_revision_changes_nothing(store: &impl RecordStore) {
     let one = store.put(Put::new(note("a")).with_content("one")).await.expect("put");
     let mut other = one.clone();
     other.name = "Other".to_owned();
@@ -543,7 +543,7 @@ async fn homes_are_apart(store: &impl RecordStore) {
     assert!(matches!(error, RecordStoreError::NoOwner(_)), "{error}");
 }
 
-async fn what_has_no_uri_is_refused(store: &impl RecordStore) {
+async fn a_record_without_a_uri_is_refused(store: &impl RecordStore) {
     let odd =
         [note(""), note(".."), note("a/b"), note("a?b"), note("a\u{0}"), note(&"x".repeat(3_000))];
     let odd = odd.into_iter().chain([
@@ -607,7 +607,7 @@ fn with_tag(tag: &Record) -> RecordFilter {
     RecordFilter { tags: vec![uri(tag)], ..RecordFilter::new("default") }
 }
 
-async fn what_is_used_stays(store: &impl RecordStore) {
+async fn a_record_in_use_is_not_removed(store: &impl RecordStore) {
     // It has itself, which does not count.
     let used = put(store, tagged(tag("used"), &tag("used"))).await;
     let users = with_tag(&used);
@@ -630,7 +630,7 @@ async fn what_is_used_stays(store: &impl RecordStore) {
     assert_eq!(store.delete_unless(&uri(&used), None, Some(&users)).await.expect("gone"), None);
 }
 
-async fn what_is_needed_must_be_there(store: &impl RecordStore) {
+async fn needed_records_must_exist(store: &impl RecordStore) {
     let needing = |record: Record, needs: &[&Record]| {
         let needs = needs.iter().map(|one| uri(one)).collect();
         Put { needs, ..Put::any(record) }
@@ -653,7 +653,7 @@ async fn what_is_needed_must_be_there(store: &impl RecordStore) {
     store.put_all(both).await.expect("put");
 }
 
-async fn there_are_no_more_than_there_may_be(store: &impl RecordStore) {
+async fn at_most_is_enforced(store: &impl RecordStore) {
     let owned = |id: &str, owner: &str| {
         let mut record = note(id);
         record.owner = Some(owner.to_owned());
@@ -687,7 +687,7 @@ async fn there_are_no_more_than_there_may_be(store: &impl RecordStore) {
 }
 
 /// However fast a record takes a tag that is about to be removed: none is left with a tag that is gone.
-async fn nobody_takes_what_goes(store: Arc<impl RecordStore>) {
+async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl RecordStore>) {
     for round in 0..24 {
         let tag = put(&*store, tag(&format!("t{round}"))).await;
         let taker = {
@@ -745,7 +745,7 @@ async fn writers_do_not_lose_each_other(store: Arc<impl RecordStore>) {
     assert_eq!((&last.attributes["count"], last.revision), (&json!(40), 41));
 }
 
-async fn one_of_many_gets_the_path(store: Arc<impl RecordStore>) {
+async fn one_of_many_concurrent_writers_gets_the_path(store: Arc<impl RecordStore>) {
     let makers: Vec<_> = (0..8)
         .map(|number| {
             let store = Arc::clone(&store);

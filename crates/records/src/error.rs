@@ -1,94 +1,94 @@
-//! Why something was not done with records.
+//! Errors of [`Records`](crate::Records).
 
 use marquetry_context_blocks::{Am7Uri, Am7UriError};
 
-use crate::{RecordStoreError, model::TAG, types};
+use crate::{RecordStoreError, model::TAG, types::ModelType};
 
-/// Why [`Records`](super::Records) did not do what they were asked.
+/// Why an operation of [`Records`](super::Records) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// There is no such record for the caller, who may not even know whether there is one for somebody else.
+    /// The record does not exist, or the caller may not read it: the caller cannot tell which.
     #[error("there is no record {0}")]
     NotFound(String),
-    /// The caller may read it, but not do this.
+    /// The caller may read the record, but not do this.
     #[error("you may not {action} {target}")]
     Forbidden {
-        /// What was to be done.
+        /// The action.
         action: &'static str,
-        /// With what: a URI, or the path of a group.
+        /// The URI of a record, or the path of a group.
         target: String,
     },
-    /// It is not what it was when the caller saw it, or is there already.
+    /// The record has changed since the caller read it, or exists already.
     #[error(transparent)]
     Conflict(RecordStoreError),
-    /// Something else still needs it.
+    /// Other records refer to the record.
     #[error("{target} cannot be removed: {}{by}", count.map(|count| format!("{count} ")).unwrap_or_default())]
     InUse {
         /// Its URI.
         target: String,
-        /// How many; only administrators are told.
+        /// Their number; only administrators are told.
         count: Option<u64>,
-        /// What needs it, so that it fits after the number.
+        /// The records that refer to it, so that the text fits after the number.
         by: &'static str,
     },
-    /// A group in which something lies cannot be removed, renamed, moved or given away.
+    /// A group that holds records cannot be removed, renamed, moved or given away.
     #[error("the group {0} is not empty: move or remove what lies in it first")]
     NotEmpty(String),
-    /// There is no such type.
-    #[error("there is no type {name:?}{}", types::did_you_mean(*nearest))]
+    /// No type has this name.
+    #[error("there is no type {name:?}{}", did_you_mean(*nearest))]
     UnknownType {
         /// The name, shortened if it is very long.
         name: String,
-        /// The known name that is nearest.
+        /// The most similar name of a type.
         nearest: Option<&'static str>,
     },
-    /// An attribute is not what its type says, or is missing.
-    #[error("the attribute {attribute:?} of {model} is {wanted}, {}", types::found(*found))]
+    /// An attribute is missing, or of another kind than the table of types says.
+    #[error("the attribute {attribute:?} of {model} is {wanted}, {}", describe_found(*found))]
     Attribute {
         /// The type of the record.
         model: &'static str,
         /// The attribute.
         attribute: &'static str,
-        /// What it holds.
+        /// The kind that the table says.
         wanted: &'static str,
-        /// What was given; None if nothing was.
+        /// The kind of the given value; None if it is missing.
         found: Option<&'static str>,
     },
-    /// A part of a record cannot be so.
+    /// A part of a record is invalid.
     #[error("{field} {problem}")]
     Invalid {
-        /// Which part.
+        /// The part.
         field: &'static str,
-        /// What is wrong with it, so that it fits after the name of the part.
+        /// The problem, so that it fits after the name of the part.
         problem: String,
     },
-    /// A URI does not read.
+    /// Not the URI of a record.
     #[error("{uri:?} is no URI of a record: {source}")]
     Uri {
         /// The URI, shortened if it is very long.
         uri: String,
-        /// Why.
+        /// The reason.
         source: Am7UriError,
     },
-    /// There is no tag with this name or URI for the caller.
+    /// The caller can read no tag with this name or URI.
     #[error("there is no tag {0:?}; create it first")]
     UnknownTag(String),
-    /// Something is more than one of the [`RecordLimits`](super::RecordLimits).
+    /// One of the [`RecordLimits`](super::RecordLimits) is exceeded.
     #[error("{field} has {got} {unit}, more than {limit} ({max})")]
     Limit {
-        /// Which part.
+        /// The part.
         field: &'static str,
         /// The name of the limit.
         limit: &'static str,
-        /// How many there are, or at least that many.
+        /// The number found, or at least that many.
         got: usize,
-        /// Of what.
+        /// The unit.
         unit: &'static str,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
-    /// The store could not do it.
+    /// The store failed.
     #[error(transparent)]
     Store(RecordStoreError),
 }
@@ -115,4 +115,18 @@ impl RecordError {
     pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Self {
         Self::Invalid { field, problem: problem.into() }
     }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("; did you mean {nearest}?"),
+        None => {
+            let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
+            format!("; there are {}", names.join(", "))
+        }
+    }
+}
+
+fn describe_found(found: Option<&str>) -> String {
+    found.map_or_else(|| "and is missing".to_owned(), |found| format!("not {found}"))
 }

@@ -1,36 +1,37 @@
-//! What became of records.
+//! Changes of records, as subscribers receive them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Record, administrators, store::record_readers};
 
-/// What happened to a record. Only what was done by way of the same `Records` is heard of, so nothing that another process did.
+/// A change of a record. Subscribers receive changes made through the same `Records`, and none of other processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordEvent {
-    /// What happened.
+    /// The kind of the change.
     pub change: RecordChange,
     /// [`Record::uri`].
     pub uri: String,
-    /// [`Record::resource_uri`], under which it is read and subscribed to.
+    /// [`Record::resource_uri`], under which clients read and subscribe to it.
     pub resource_uri: String,
     /// Its type.
     pub kind: String,
-    /// Which revision it has now, or had when it was removed.
+    /// Its revision after the change, or when it was removed.
     pub revision: u64,
-    /// Who could read it after the change, or before it was removed: compare with `Records::principals`.
+    /// URIs of all who may read it after the change, or could before it was removed: compare with
+    /// `Records::principals`.
     pub readers: Arc<BTreeSet<String>>,
 }
 
-/// What happened to a record.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordChange {
-    /// It is new.
+    /// It was created.
     Created,
-    /// It is not what it was.
+    /// It was changed.
     Updated,
-    /// It is gone.
+    /// It was removed.
     Deleted,
 }
 
@@ -48,12 +49,13 @@ impl RecordEvent {
         })
     }
 
-    /// Whether somebody with these principals may hear of it.
+    /// Whether a caller with these principals may learn of it.
     pub fn is_for(&self, principals: &BTreeSet<String>) -> bool {
         self.readers.iter().any(|reader| principals.contains(reader))
     }
 
-    /// Whether a caller may hear of it by the caller's own names, without what others share by groups.
+    /// Whether a caller may learn of it as user, group member or administrator. Groups that others share are not
+    /// considered.
     pub fn is_directly_for(&self, caller: &Caller) -> bool {
         self.is_for(&caller.names())
     }

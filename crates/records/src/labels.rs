@@ -1,4 +1,4 @@
-//! What records are found by, as hashes.
+//! Hashes by which databases filter records.
 
 use crate::{
     Record, RecordFilter,
@@ -6,7 +6,7 @@ use crate::{
 };
 use marquetry_database::label_hash;
 
-/// What a record can be found by: a hash of its organisation, the kind and the value.
+/// A value that records are filtered by: a hash of the organisation, the kind and the value.
 pub(crate) type Label = i64;
 
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ fn label(organization: &str, kind: Kind, value: &str) -> Label {
     label_hash(kind as u8, &[organization], value).cast_signed()
 }
 
-/// All labels of a record, sorted.
+/// Returns all labels of a record, sorted.
 pub(crate) fn labels(record: &Record) -> Vec<Label> {
     let of = |kind, value: &str| label(&record.organization, kind, value);
     let mut labels = vec![of(Kind::Type, &record.kind), of(Kind::Name, &record.name)];
@@ -42,9 +42,9 @@ pub(crate) fn labels(record: &Record) -> Vec<Label> {
 
 /// A [`RecordFilter`] over [`labels`].
 pub(crate) struct Labels {
-    /// One of each of these.
+    /// Records need one label of each list.
     pub(crate) groups: Vec<Vec<Label>>,
-    /// None of these.
+    /// Records must have none of these.
     pub(crate) not: Vec<Label>,
 }
 

@@ -23,7 +23,9 @@ mod path;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod store;
+mod store_error;
 mod types;
+mod validate;
 mod view;
 
 pub use marquetry_database::DatabaseError;
@@ -41,7 +43,8 @@ pub use crate::{
     memory::MemoryRecords,
     model::Record,
     new::{NewRecord, RecordPatch},
-    store::{AtMost, ContentChange, Expected, Put, RecordFilter, RecordStore, RecordStoreError},
+    store::{AtMost, ContentChange, Expected, Put, RecordFilter, RecordStore},
+    store_error::RecordStoreError,
     types::{AttributeKind, AttributeType, ModelType},
     view::ResourceView,
 };

@@ -1,40 +1,40 @@
-//! How much a record may be.
+//! Limits of records.
 
-/// How much [`Records`](super::Records) take. Each is named in the error of what exceeds it.
+/// Limits of [`Records`](super::Records). Exceeding one is an error that names it, unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordLimits {
-    /// Bytes of a name; 512 by default.
+    /// Longest name, in bytes of UTF-8; 512 by default.
     pub max_name_bytes: usize,
-    /// Bytes of a group path; 1,024 by default.
+    /// Longest path of a group, in bytes of UTF-8; 1,024 by default.
     pub max_path_bytes: usize,
-    /// How many groups may lie in one another; 32 by default.
+    /// Most groups in a path; 32 by default.
     pub max_path_depth: usize,
-    /// Tags of a record, and those that a list is filtered by; 256 by default.
+    /// Most tags of a record, and most tags in a filter; 256 by default.
     pub max_tags: usize,
-    /// Readers of a record, and writers; 256 by default.
+    /// Most readers of a record, and most writers; 256 by default.
     pub max_readers: usize,
-    /// Members of a group; 10,000 by default.
+    /// Most members of a group; 10,000 by default.
     pub max_members: usize,
-    /// How many values the attributes hold, nested ones included; 20,000 by default.
+    /// Most values in the attributes of a record, nested ones included; 20,000 by default.
     pub max_attributes: usize,
-    /// How deep attributes are nested; 32 by default.
+    /// Deepest nesting of attributes; 32 by default.
     pub max_attribute_depth: usize,
-    /// Bytes of all names and texts of the attributes; 1 MiB by default.
+    /// Longest names and texts of the attributes of a record together, in bytes of UTF-8; 1 MiB by default.
     pub max_attribute_bytes: usize,
-    /// Bytes of a content; 64 MiB by default.
+    /// Largest content, in bytes; 64 MiB by default.
     pub max_content_bytes: usize,
-    /// Records of a page of a list; 500 by default.
+    /// Most records in a page of a list; 500 by default.
     pub max_page: usize,
-    /// Groups of one owner; 1,000 by default. Of no owner more of them are looked at to find a caller's rights, so that
-    /// nobody hides what others share.
+    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most this many groups of
+    /// one owner, so that one owner cannot crowd out the groups of others.
     pub max_groups_per_owner: usize,
-    /// In how many groups, and for how many places that others share, a caller's rights are looked up; 10,000 by
-    /// default. Whoever is in more sees less, and never more.
+    /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by default. A caller
+    /// with more sees fewer records, never more. Not an error.
     pub max_groups: usize,
-    /// How many groups may be members of one another, so that a member of the first is in the last; 32 by default.
+    /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond it do not count.
     pub max_group_nesting: usize,
-    /// How many events wait for a subscriber; 1,024 by default.
+    /// Most events that wait for a subscriber; 1,024 by default. A slow subscriber loses the oldest.
     pub max_events: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Records that are forgotten when the process ends.
+//! A store of records in memory.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,7 +13,7 @@ use crate::{
     store::{check_at_most, check_expected, check_put, check_unused},
 };
 
-/// Records in memory.
+/// A store of records in memory. Its content is lost when it is dropped.
 #[derive(Debug)]
 pub struct MemoryRecords {
     state: RwLock<State>,
@@ -22,11 +22,11 @@ pub struct MemoryRecords {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// By URI.
+    /// The records, by URI.
     records: BTreeMap<String, Kept>,
     /// The URI of each group that has a place.
     groups: HashMap<String, String>,
-    /// How many records lie in each place where any do.
+    /// Number of records in each group path that holds any.
     lying: HashMap<String, u64>,
 }
 
@@ -43,15 +43,15 @@ impl Default for MemoryRecords {
 }
 
 impl MemoryRecords {
-    /// How many bytes a record may have by default.
+    /// Default of the largest content, in bytes.
     pub const MAX_CONTENT_BYTES: u64 = 64 << 20;
 
-    /// No records yet.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No records yet, none of which may have more bytes than this.
+    /// Returns an empty store whose contents may have at most this many bytes.
     pub fn with_max_content_bytes(max_content_bytes: u64) -> Self {
         Self { state: RwLock::default(), max_content_bytes }
     }
@@ -69,7 +69,7 @@ impl RecordStore for MemoryRecords {
             .map(|put| check_put(put, self.max_content_bytes))
             .collect::<Result<Vec<_>, _>>()?;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // What each of them was before, for the case that a later one is refused.
+        // The former records, to undo the puts if a later one is refused.
         let mut before = Vec::new();
         let mut kept = Vec::new();
         for (uri, put) in uris.into_iter().zip(puts) {
@@ -134,7 +134,7 @@ impl State {
         self.records.values().filter(|kept| filter.matches(&kept.record)).count() as u64
     }
 
-    /// What was there before, and what is there now.
+    /// A record before and after a put.
     fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Kept>, Record), RecordStoreError> {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);
@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// Puts this there, and gives what was there.
+    /// Replaces the entry of a URI, and returns the former one.
     fn set(&mut self, uri: &str, new: Option<Kept>) -> Option<Kept> {
         let old = self.records.remove(uri);
         if let Some(Kept { record, .. }) = &old {

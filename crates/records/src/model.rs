@@ -1,4 +1,4 @@
-//! What a record is.
+//! Records.
 
 use std::collections::BTreeSet;
 
@@ -8,50 +8,53 @@ use serde_json::{Map, Value};
 
 /// One am7 record: a document, a note, a user, a tag, a character, a chat.
 ///
-/// Its bytes, if it has any, are apart (`RecordStore::content`), so that lists of records stay small.
+/// Its content in bytes, if it has any, is read separately (`RecordStore::content`), so that lists of records stay
+/// small.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Record {
-    /// Whose it is in the large; nothing is shared between organisations.
+    /// The organisation (tenant) that it belongs to; organisations share nothing.
     pub organization: String,
     /// Its type, such as `data.data`; see [`ModelType`](super::ModelType).
     #[serde(rename = "type")]
     pub kind: String,
-    /// What it is known by among those of its type; a UUID unless somebody chose it. Empty: it is not stored yet.
+    /// Its id, unique among the records of its type; a UUID unless its creator chose another. Empty before it is
+    /// stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object_id: String,
-    /// What it is called.
+    /// Its name.
     #[serde(default)]
     pub name: String,
-    /// The path of the group that it lies in: `~/Notes` in its owner's home, `/Shared/Papers` elsewhere.
+    /// The path of the group that holds it: `~/Notes` in its owner's home, `/Shared/Papers` outside of homes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The URI of a `system.user`.
+    /// The URI of its owner, a `system.user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// URIs of `common.tag` records.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
-    /// URIs of users and groups that may read it, beside its owner.
+    /// URIs of users and groups that may read it, besides its owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub readers: BTreeSet<String>,
-    /// URIs of users and groups that may change it, beside its owner.
+    /// URIs of users and groups that may change it, besides its owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub writers: BTreeSet<String>,
-    /// What its bytes are.
+    /// The media type of its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What else its type, or whoever made it, has to say of it.
+    /// Further attributes: those of its type ([`ModelType`](super::ModelType)), and any others.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attributes: Map<String, Value>,
-    /// When it was made, in milliseconds since 1970.
+    /// Time of its creation, in milliseconds since 1970 (UTC).
     #[serde(default)]
     pub created: u64,
-    /// When it was changed last, in milliseconds since 1970.
+    /// Time of its last change, in milliseconds since 1970 (UTC).
     #[serde(default)]
     pub modified: u64,
-    /// Grows with each change; an update may name the one that it has seen. 0: it is not stored yet.
+    /// Number that grows with each change, from 1; 0 before it is stored. An update may name the revision that it is
+    /// based on.
     #[serde(default)]
     pub revision: u64,
 }
@@ -60,10 +63,10 @@ impl Record {
     /// The type of groups.
     pub const GROUP: &str = GROUP;
 
-    /// The organisation of records that do not say another.
+    /// The default organisation.
     pub const ORGANIZATION: &str = "default";
 
-    /// A record that is not stored yet, of the organisation [`Self::ORGANIZATION`].
+    /// Returns a record of the organisation [`Self::ORGANIZATION`]. Nothing is stored.
     pub fn new(kind: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             organization: Self::ORGANIZATION.to_owned(),
@@ -73,31 +76,32 @@ impl Record {
         }
     }
 
-    /// The same with an object id.
+    /// Returns the record with an object id.
     #[must_use]
     pub fn with_object_id(self, object_id: impl Into<String>) -> Self {
         Self { object_id: object_id.into(), ..self }
     }
 
-    /// The same in an organisation.
+    /// Returns the record in an organisation.
     #[must_use]
     pub fn with_organization(self, organization: impl Into<String>) -> Self {
         Self { organization: organization.into(), ..self }
     }
 
-    /// `am7://ORGANISATION/TYPE/ID`; None without an object id, or if a part of it can stand in no URI.
+    /// Returns `am7://ORGANISATION/TYPE/ID`; None without an object id, or if a part is not allowed in a URI.
     pub fn uri(&self) -> Option<String> {
         let uri = self.parts()?.build().ok()?;
-        // A type named `media` would read back as something else.
+        // A type named `media` would be parsed as a media URI.
         (!uri.is_media()).then(|| uri.to_string())
     }
 
-    /// `am7://ORGANISATION/media/TYPE/ID`, which names the bytes; None where [`Self::uri`] is.
+    /// Returns `am7://ORGANISATION/media/TYPE/ID`, which names the content; None if [`Self::uri`] is None.
     pub fn media_uri(&self) -> Option<String> {
         Some(self.parts()?.media().build().ok()?.to_string())
     }
 
-    /// What it is shown and read under: [`Self::media_uri`] if [`Self::is_media`], else [`Self::uri`].
+    /// Returns the URI under which clients list and read it: [`Self::media_uri`] if [`Self::is_media`], else
+    /// [`Self::uri`].
     pub fn resource_uri(&self) -> Option<String> {
         if self.is_media() { self.media_uri() } else { self.uri() }
     }
@@ -107,15 +111,15 @@ impl Record {
         (!self.object_id.is_empty()).then(|| builder.id(&self.object_id))
     }
 
-    /// Whether it stands for bytes that are neither text nor JSON: a `data.data` with such a media type.
+    /// Whether its content is neither text nor JSON: a `data.data` with another media type.
     pub fn is_media(&self) -> bool {
         let is_media = |media_type: &String| !is_textual(media_type);
         self.kind == "data.data" && self.media_type.as_ref().is_some_and(is_media)
     }
 
-    /// The text that it carries in its attributes: `text` (notes), else `content`, else `description`.
+    /// Returns the text in its attributes: `text` (notes), else `content`, else `description`.
     ///
-    /// The text of a document in bytes is what `extract` makes of them.
+    /// The text of a content in bytes is up to the crate `marquetry-extract`.
     pub fn text(&self) -> Option<&str> {
         ["text", "content", "description"]
             .iter()
@@ -127,7 +131,7 @@ pub(crate) const GROUP: &str = "auth.group";
 pub(crate) const USER: &str = "system.user";
 pub(crate) const TAG: &str = "common.tag";
 
-/// Whether bytes of this media type are text for people or JSON.
+/// Whether content of this media type is text or JSON.
 fn is_textual(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("text/")

@@ -1,4 +1,4 @@
-//! What is to become of a record.
+//! Records to be created, and changes of records.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::ContentChange;
 
-/// A record that is to be made, as its maker says it.
+/// A record to be created.
 ///
 /// ```
 /// use marquetry_records::NewRecord;
@@ -22,105 +22,105 @@ pub struct NewRecord {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its object id; a UUID if None. Only administrators choose those of users and groups, since a name that was
-    /// free may still stand among the readers of somebody's records.
+    /// Its object id; a UUID if None. Only administrators choose the ids of users and groups: records may still name a
+    /// removed user or group of that id among their readers.
     pub object_id: Option<String>,
-    /// The path of the group that it is to lie in: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Groups that are not
-    /// there are made. None: it lies nowhere, and is found by its URI, type and name.
+    /// The path of the group that holds it: `~/Notes`, `~alice/Notes`, `/Shared/Papers`. Missing groups are created.
+    /// None: no group holds it; it is found by URI, type and name.
     pub group: Option<String>,
-    /// Whose it is to be; the caller's if None, or the one's in whose home it lies. Only administrators choose.
+    /// URI of its owner. If None, the owner of the home that holds it, else the caller. Only administrators may set it.
     pub owner: Option<String>,
     /// URIs or names of tags.
     pub tags: BTreeSet<String>,
-    /// Who may read it: URIs of users and groups.
+    /// URIs of users and groups that may read it.
     pub readers: BTreeSet<String>,
-    /// Who may change it: URIs of users and groups.
+    /// URIs of users and groups that may change it.
     pub writers: BTreeSet<String>,
-    /// What its bytes are.
+    /// The media type of its content.
     pub media_type: Option<String>,
-    /// What else there is to say.
+    /// Further attributes.
     pub attributes: Map<String, Value>,
-    /// Its bytes.
+    /// Its content.
     pub content: Option<Vec<u8>>,
-    /// Whether it is of a file that was indexed, whose object id is reserved for it.
+    /// Whether it stands for an indexed file, whose object id is reserved.
     pub(crate) is_of_file: bool,
 }
 
 impl NewRecord {
-    /// The same with an object id that is reserved for the records of files, so that nobody else takes the id of a file
-    /// before it is indexed. For indexers of files alone.
+    /// Sets an object id of the range that is reserved for indexed files (UUIDs of version 8), so that other records
+    /// cannot take the id of a file before it is indexed. For indexers of files only.
     pub fn file_id(self, object_id: impl Into<String>) -> Self {
         Self { object_id: Some(object_id.into()), is_of_file: true, ..self }
     }
 
-    /// A record of a type with a name.
+    /// Returns a record of a type with a name.
     pub fn new(kind: impl Into<String>, name: impl Into<String>) -> Self {
         Self { kind: kind.into(), name: name.into(), ..Self::default() }
     }
 
-    /// The same with an object id.
+    /// Sets the object id.
     pub fn object_id(self, object_id: impl Into<String>) -> Self {
         Self { object_id: Some(object_id.into()), ..self }
     }
 
-    /// The same in a group, by its path.
+    /// Sets the group, by its path.
     pub fn group(self, path: impl Into<String>) -> Self {
         Self { group: Some(path.into()), ..self }
     }
 
-    /// The same with one tag more, by URI or name.
+    /// Adds a tag, by URI or name.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.insert(tag.into());
         self
     }
 
-    /// The same with one reader more.
+    /// Adds a reader, by URI.
     pub fn reader(mut self, uri: impl Into<String>) -> Self {
         self.readers.insert(uri.into());
         self
     }
 
-    /// The same with one writer more.
+    /// Adds a writer, by URI.
     pub fn writer(mut self, uri: impl Into<String>) -> Self {
         self.writers.insert(uri.into());
         self
     }
 
-    /// The same with an attribute.
+    /// Sets an attribute.
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.insert(name.into(), value.into());
         self
     }
 
-    /// The same with bytes, and what they are.
+    /// Sets the content and its media type.
     pub fn content(self, media_type: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         Self { media_type: Some(media_type.into()), content: Some(content.into()), ..self }
     }
 }
 
-/// What is to change of a record. What is None stays.
+/// A change of a record. Fields that are None stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RecordPatch {
-    /// The revision that was seen; if it is another by now, nothing changes.
+    /// The revision that the change is based on. If the record has another by now, the change is refused.
     pub revision: Option<u64>,
     /// Its name.
     pub name: Option<String>,
-    /// The path of the group to move it to, where `~` is its owner's home; Some(None) takes it out of its group.
+    /// The path of the group to move it to, where `~` is its owner's home; `Some(None)` takes it out of its group.
     pub group: Option<Option<String>>,
-    /// To whom it is given; for administrators.
+    /// URI of the new owner. Only administrators may set it.
     pub owner: Option<String>,
     /// Its tags, by URI or name.
     pub tags: Option<BTreeSet<String>>,
-    /// Who may read it.
+    /// URIs of users and groups that may read it.
     pub readers: Option<BTreeSet<String>>,
-    /// Who may change it.
+    /// URIs of users and groups that may change it.
     pub writers: Option<BTreeSet<String>>,
-    /// What its bytes are.
+    /// The media type of its content.
     pub media_type: Option<Option<String>>,
-    /// Attributes that are set, or removed where the value is null. Others stay.
+    /// Attributes to set; null removes one. Others stay.
     pub attributes: Map<String, Value>,
-    /// What becomes of its bytes.
+    /// Change of its content.
     pub content: ContentChange,
 }
 
@@ -130,20 +130,20 @@ impl RecordPatch {
         Self::default()
     }
 
-    /// The same with an attribute.
+    /// Sets an attribute.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.attributes.insert(name.into(), value.into());
         self
     }
 
-    /// The same with a name.
+    /// Sets the name.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }
     }
 
-    /// The same, if the record is still of this revision.
+    /// Sets the revision that the change is based on.
     #[must_use]
     pub fn revision(self, revision: u64) -> Self {
         Self { revision: Some(revision), ..self }

@@ -1,11 +1,11 @@
-//! Where records lie: paths of groups.
+//! Paths of groups.
 
 use std::fmt;
 
 use crate::{Record, model::GROUP};
 
 impl Record {
-    /// Under which path others lie in it, if it is a group that has a place itself.
+    /// Returns the path of the records in this group; None if it is no group, or has no path itself.
     ///
     /// ```
     /// use marquetry_records::Record;
@@ -20,26 +20,26 @@ impl Record {
     }
 }
 
-/// A group path as somebody wrote it.
+/// A path of a group as a caller writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPath {
     pub(crate) root: Root,
     pub(crate) segments: Vec<String>,
 }
 
-/// Where a path begins.
+/// The root of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Root {
     /// `/`
     Shared,
-    /// `~`, whoever says it.
+    /// `~`: the home of the caller.
     Own,
     /// `~alice`, by the object id of a user.
     Home(String),
 }
 
 impl GroupPath {
-    /// Takes a path apart. Whether its segments are good names is not looked at here.
+    /// Parses a path. The names of its segments are not checked here.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (root, rest) = match text.strip_prefix('~') {
             Some(rest) => {
@@ -55,7 +55,7 @@ impl GroupPath {
         Some(Self { root, segments })
     }
 
-    /// As records say it, whose owner's home `~` is; of its first segments only.
+    /// Returns the path as records store it, where `~` is the home of the record's owner; of its first segments only.
     pub(crate) fn stored(&self, segments: usize) -> String {
         let root = if self.root == Root::Shared { "/" } else { "~" };
         self.segments[..segments].iter().fold(root.to_owned(), |path, name| join(&path, name))
@@ -63,7 +63,7 @@ impl GroupPath {
 }
 
 impl fmt::Display for GroupPath {
-    /// As its writer would say it: another's home by name.
+    /// Returns the path as a caller writes it, with the home of another user by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.stored(self.segments.len());
         match &self.root {
@@ -73,12 +73,12 @@ impl fmt::Display for GroupPath {
     }
 }
 
-/// The path of something in a group.
+/// Returns the path of a name in a group.
 pub(crate) fn join(group: &str, name: &str) -> String {
     if group == "/" { format!("/{name}") } else { format!("{group}/{name}") }
 }
 
-/// The path of the group around a group; None for a root.
+/// Returns the path of the parent of a group; None for a root.
 pub(crate) fn parent(path: &str) -> Option<(&str, &str)> {
     let (parent, name) = path.rsplit_once('/')?;
     if name.is_empty() {
@@ -87,8 +87,8 @@ pub(crate) fn parent(path: &str) -> Option<(&str, &str)> {
     Some((if parent.is_empty() { "/" } else { parent }, name))
 }
 
-/// One name for a place in all of a store: `am7://default?group=/Shared`, with the owner for a home. As no record has
-/// such a URI, it also stands for those who read what lies there.
+/// Returns the unique name of a group path in a store: `am7://default?group=/Shared`, with the owner for a home. No
+/// record has such a URI, so it also stands for the readers of the group.
 pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> String {
     match path.strip_prefix('~') {
         Some(rest) => {
@@ -99,25 +99,25 @@ pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> Stri
 }
 
 impl Record {
-    /// The place that it lies in; None if it lies nowhere.
+    /// Returns the place that holds it; None without a group.
     pub(crate) fn lies_in(&self) -> Option<String> {
         let group = self.group.as_ref()?;
         Some(place(&self.organization, self.owner.as_deref(), group))
     }
 
-    /// The place that it is, if it is a group with a place.
+    /// Returns the place that it is, if it is a group with a path.
     pub(crate) fn is_place(&self) -> Option<String> {
         debug_assert!(self.path().is_none() || self.kind == GROUP);
         Some(place(&self.organization, self.owner.as_deref(), &self.path()?))
     }
 }
 
-/// Whether a stored path is where everything begins, so that no record stands for it.
+/// Whether a stored path is a root, for which no record stands.
 pub(crate) fn is_root(path: &str) -> bool {
     matches!(path, "/" | "~")
 }
 
-/// Whether a path is one that records may have: `~` or `/`, then names.
+/// Whether a path is valid in a record: `~` or `/`, then names.
 pub(crate) fn is_stored(path: &str) -> bool {
     is_root(path)
         || path

@@ -17,8 +17,8 @@ use crate::{
     store::{check_at_most, check_expected, check_put, check_unused},
 };
 
-/// Records in a PostgreSQL (15 or newer), which any number of processes may use at once; the database may hold other
-/// data, too, whose stores can share the pool ([`Self::with_pool`]).
+/// A store of records in a PostgreSQL (15 or newer), which any number of processes may use at once. The database may
+/// hold other data, too, whose stores can share the pool ([`Self::with_pool`]).
 ///
 /// Its tables have names that begin with `record_`, and lie in the first schema of the search path.
 pub struct PostgresRecords {
@@ -26,13 +26,13 @@ pub struct PostgresRecords {
     max_content_bytes: u64,
 }
 
-/// How a [`PostgresRecords`] is opened.
+/// Options of a [`PostgresRecords`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresRecordsOptions {
-    /// How many bytes a record may have; 64 MiB by default. PostgreSQL itself takes no more than 1 GB.
+    /// Largest content, in bytes; 64 MiB by default. PostgreSQL itself allows 1 GB.
     pub max_content_bytes: u64,
-    /// Bounds of the connections.
+    /// Limits of the pool of connections.
     pub pool: PoolOptions,
 }
 
@@ -68,13 +68,12 @@ const TABLES: &str = "
 ";
 
 impl PostgresRecords {
-    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and makes the tables if they
-    /// are missing.
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables.
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] if the URL
-    /// does not read.
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] if the
+    /// URL does not parse.
     pub async fn open(url: &str) -> Result<Self, RecordStoreError> {
         Self::open_with(url, PostgresRecordsOptions::default()).await
     }
@@ -92,7 +91,7 @@ impl PostgresRecords {
         Self::with_pool(pool, options.max_content_bytes).await
     }
 
-    /// Opens the database of a pool, which other stores may use, too. A record may have so many bytes.
+    /// Opens the database of a pool, which other stores may share. A content may have at most `max_content_bytes`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Where records are kept.
+//! The trait of stores of records.
 
 use std::collections::BTreeSet;
 
@@ -7,39 +7,41 @@ use serde_json::Value;
 
 use marquetry_database::DatabaseError;
 
-use crate::{Record, administrators, model::GROUP, path};
+use crate::{Record, RecordStoreError, administrators, model::GROUP, path};
 
-/// A place that keeps records with their contents. It knows nothing of who asks: that is `Records`.
+/// A store of records with their contents. It checks no permissions: [`Records`](crate::Records) does.
 ///
-/// What is put at once appears at once or not at all, also when the process dies in between or the call is dropped. `conformance::check`,
-/// behind the feature `conformance`, tests a store.
+/// Records of one call become visible together or not at all, even if the process dies or the call is dropped.
+/// `conformance::check`, behind the feature `conformance`, tests a store.
 #[async_trait]
 pub trait RecordStore: Send + Sync + 'static {
-    /// Keeps records, each new or in the place of the one with its URI, and says what is kept now: with the revision
-    /// that it got, 1 for a new one, and for one that was there when it was made. Later ones see earlier ones.
+    /// Stores records, each as a new one or in place of the record with its URI, and returns them as stored: with their
+    /// new revision (1 for a new record), and with the original `created` of a replaced one. A later record of the list
+    /// sees the earlier ones.
     ///
     /// # Errors
     ///
-    /// Those of [`RecordStoreError`]; nothing is kept of any of them then.
+    /// See [`RecordStoreError`]; on an error none of the records is stored.
     async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError>;
 
-    /// Keeps one record, as [`Self::put_all`] does.
+    /// Stores one record, as [`Self::put_all`] does.
     async fn put(&self, put: Put) -> Result<Record, RecordStoreError> {
         let kept = self.put_all(vec![put]).await?.pop();
         kept.ok_or_else(|| DatabaseError::damaged("a record was kept and not given back").into())
     }
 
-    /// The record with this URI, in the form that [`Record::uri`] gives.
+    /// Returns the record with this URI, spelt as [`Record::uri`] spells it.
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError>;
 
-    /// The bytes of a record; None if it has none, or is not there.
+    /// Returns the content of a record in bytes; None if the record has none or does not exist.
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError>;
 
-    /// Removes a record, of this revision if one is given, and gives it back; None if it was not there.
+    /// Removes a record and returns it; None if it did not exist. A given revision must be the current one.
     ///
     /// # Errors
     ///
-    /// [`RecordStoreError::Conflict`], and [`RecordStoreError::NotEmpty`] for a group in which something lies.
+    /// [`RecordStoreError::Conflict`] for another revision, [`RecordStoreError::NotEmpty`] for a group that holds
+    /// records.
     async fn delete(
         &self,
         uri: &str,
@@ -48,12 +50,12 @@ pub trait RecordStore: Send + Sync + 'static {
         self.delete_unless(uri, revision, None).await
     }
 
-    /// Removes a record as [`Self::delete`] does, unless others than itself pass a filter: those that need it. No other
-    /// can come to do so in between.
+    /// Removes a record as [`Self::delete`] does, unless other records pass the filter `used_by`: those that refer to
+    /// it. Check and removal are one transaction.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::delete`], and [`RecordStoreError::InUse`].
+    /// As [`Self::delete`], and [`RecordStoreError::InUse`].
     async fn delete_unless(
         &self,
         uri: &str,
@@ -61,93 +63,93 @@ pub trait RecordStore: Send + Sync + 'static {
         used_by: Option<&RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError>;
 
-    /// Records that pass the filter, in the order of the bytes of their URIs.
+    /// Returns the records that pass the filter, in the byte order of their URIs.
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError>;
 
-    /// How many records pass the filter, its `after` and `limit` left aside.
+    /// Counts the records that pass the filter; `after` and `limit` are ignored.
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
 
-    /// A number that is another one as soon as another process has changed something here, for whoever looks for such
-    /// changes now and then. None if this store cannot tell without looking at the records themselves.
+    /// Returns a number that differs after another process has changed the store, for callers that poll for changes.
+    /// None if the store has no such number.
     async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
         Ok(None)
     }
 
-    /// Moves what was written to where it stays: a database in a file has everything in that one file then.
+    /// Moves everything written into its final place: a database in a file is then complete in that one file.
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Busy`] if others are still at it, so that not all was moved; nothing is lost.
+    /// [`DatabaseError::Busy`] if other connections prevent that; nothing is lost.
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {
         Ok(())
     }
 }
 
-/// A record that is to be kept.
+/// A record to be stored, with its conditions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Put {
-    /// The record; its revision and, if it is there already, its `created` do not count.
+    /// The record. Its revision is ignored, and so is `created` if the record exists already.
     pub record: Record,
-    /// What becomes of its bytes.
+    /// Change of its content.
     pub content: ContentChange,
-    /// What must be there before.
+    /// What must be stored under its URI before.
     pub expected: Expected,
-    /// URIs of records that must be there, such as its tags.
+    /// URIs of records that must exist, such as its tags.
     pub needs: BTreeSet<String>,
-    /// How many records there may be of some kind, this one included.
+    /// Maximum number of records of some kind, this one included.
     pub at_most: Option<AtMost>,
 }
 
 impl Put {
-    /// A record that must not be there yet.
+    /// Returns a put of a record that must not exist yet.
     pub fn new(record: Record) -> Self {
         let (content, expected) = (ContentChange::Keep, Expected::Absent);
         Self { record, content, expected, needs: BTreeSet::new(), at_most: None }
     }
 
-    /// A record in the place of the one of this revision, with its bytes.
+    /// Returns a put that replaces the record of this revision and keeps its content.
     pub fn update(record: Record, revision: u64) -> Self {
         Self { expected: Expected::Revision(revision), ..Self::new(record) }
     }
 
-    /// A record, whatever is there now.
+    /// Returns a put that creates or replaces a record.
     pub fn any(record: Record) -> Self {
         Self { expected: Expected::Any, ..Self::new(record) }
     }
 
-    /// The same with bytes.
+    /// Returns the put with a content.
     #[must_use]
     pub fn with_content(self, content: impl Into<Vec<u8>>) -> Self {
         Self { content: ContentChange::Set(content.into()), ..self }
     }
 }
 
-/// How many records may pass a filter.
+/// Maximum number of records that pass a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtMost {
-    /// Which records count.
+    /// The records that are counted.
     pub filter: RecordFilter,
-    /// How many there may be.
+    /// The maximum.
     pub count: u64,
 }
 
-/// What becomes of the bytes of a record.
+/// Change of the content of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContentChange {
-    /// They stay as they are.
+    /// The content stays.
     #[default]
     Keep,
-    /// They become these.
+    /// The content is replaced by these bytes.
     Set(Vec<u8>),
-    /// There are none any more.
+    /// The content is removed.
     Remove,
 }
 
-/// What must be there for a record to be kept.
+/// What must be stored under a URI for a record to be stored there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Anything.
+    /// Anything or nothing.
     Any,
     /// Nothing.
     Absent,
@@ -155,44 +157,44 @@ pub enum Expected {
     Revision(u64),
 }
 
-/// Which records are meant. What is empty or None does not restrict, with the exception of the organisation.
+/// A filter of records. A condition that is empty or None does not restrict; exceptions: `organization`, and `readers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordFilter {
-    /// Of this organisation.
+    /// Records of this organisation.
     pub organization: String,
-    /// Of one of these types.
+    /// Records of one of these types.
     pub types: Vec<String>,
-    /// Directly in the group of this path, written as records have it.
+    /// Records directly in the group of this path, spelt as in [`Record::group`].
     pub group: Option<String>,
-    /// With just this name.
+    /// Records with exactly this name.
     pub name: Option<String>,
-    /// With all of these tags.
+    /// Records with all of these tags.
     pub tags: Vec<String>,
-    /// Of one of these owners.
+    /// Records of one of these owners.
     pub owners: Vec<String>,
-    /// Of none of these owners.
+    /// Records of none of these owners.
     pub not_owners: Vec<String>,
-    /// Anywhere but in the home of this owner: what others share with them.
+    /// Records outside of the home of this owner: those that others share.
     pub not_in_home_of: Option<String>,
-    /// For one of these: as owner, reader, writer, or reader of the place where it lies (`Records::principals`).
-    /// Some without any: there are none.
+    /// Records that one of these may read: as owner, reader, writer, or reader of the group that holds the record
+    /// (`Records::principals`). An empty set lets no record pass.
     pub readers: Option<BTreeSet<String>>,
-    /// Groups with one of these among their `members`.
+    /// Groups that have one of these among their `members`.
     pub members: Vec<String>,
-    /// After this URI.
+    /// Records whose URI comes after this one.
     pub after: Option<String>,
-    /// At most so many.
+    /// Maximum number of records.
     pub limit: Option<usize>,
 }
 
 impl RecordFilter {
-    /// All records of an organisation.
+    /// Returns a filter that all records of an organisation pass.
     pub fn new(organization: impl Into<String>) -> Self {
         Self { organization: organization.into(), ..Self::default() }
     }
 
-    /// Whether a record passes, whatever `after` and `limit` are. This is what each store's queries must agree with.
+    /// Whether a record passes, apart from `after` and `limit`. The queries of each store must agree with this.
     pub fn matches(&self, record: &Record) -> bool {
         let any = |values: &[String], value: Option<&String>| {
             values.is_empty() || value.is_some_and(|value| values.contains(value))
@@ -214,7 +216,7 @@ impl RecordFilter {
 }
 
 impl Record {
-    /// Returns the URIs of everybody who may read the record: its owner, readers and writers, the place where it lies, and
+    /// Returns the URIs of all who may read the record: its owner, readers and writers, the group that holds it, and
     /// the administrators of its organisation. A caller may read it if one of [`Records::principals`] is among them.
     ///
     /// [`Records::principals`]: crate::Records::principals
@@ -225,15 +227,15 @@ impl Record {
     }
 }
 
-/// All who may read a record, its organisation's administrators left aside: owner, readers, writers, and those who
-/// read the place where it lies.
+/// Returns all who may read a record, without the administrators: owner, readers, writers, and the readers of the group
+/// that holds it.
 pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
     let Record { owner, readers, writers, .. } = record;
     let named = owner.iter().chain(readers).chain(writers).cloned();
     named.chain(record.lies_in()).collect()
 }
 
-/// The members that a group names.
+/// Returns the `members` of a group.
 pub(crate) fn members(record: &Record) -> impl Iterator<Item = &str> {
     let members = record.attributes.get("members").filter(|_| record.kind == GROUP);
     members
@@ -243,7 +245,7 @@ pub(crate) fn members(record: &Record) -> impl Iterator<Item = &str> {
         .filter_map(|one| one.as_str())
 }
 
-/// In whose home a record lies.
+/// Returns the owner of the home that holds a record.
 pub(crate) fn home_of(record: &Record) -> Option<&String> {
     record
         .owner
@@ -251,7 +253,7 @@ pub(crate) fn home_of(record: &Record) -> Option<&String> {
         .filter(|_| record.group.as_ref().is_some_and(|path| path.starts_with('~')))
 }
 
-/// What every store refuses to keep; the URI of a record that it does not.
+/// Checks a put by the rules of every store, and returns the URI of the record.
 pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, RecordStoreError> {
     let record = &put.record;
     let uri = record.uri().ok_or_else(|| RecordStoreError::NoUri {
@@ -282,10 +284,10 @@ pub(crate) fn check_put(put: &Put, max_content_bytes: u64) -> Result<String, Rec
     Ok(uri)
 }
 
-/// How deep attributes may be nested: JSON that is deeper does not read.
+/// Maximum depth of attributes: serde_json does not parse much deeper JSON.
 const MAX_DEPTH: usize = 100;
 
-/// Whether attributes are not nested deeper than [`MAX_DEPTH`]. It walks without recursion.
+/// Whether attributes are nested at most [`MAX_DEPTH`] levels deep. Walks without recursion.
 fn is_shallow(record: &Record) -> bool {
     let mut next: Vec<(usize, &Value)> = record.attributes.values().map(|one| (1, one)).collect();
     while let Some((depth, value)) = next.pop() {
@@ -301,7 +303,7 @@ fn is_shallow(record: &Record) -> bool {
     true
 }
 
-/// That what is there is what is expected.
+/// Checks that the found revision is the expected one.
 pub(crate) fn check_expected(
     uri: &str,
     expected: Expected,
@@ -323,7 +325,7 @@ pub(crate) fn check_expected(
     }
 }
 
-/// That no more are there than there may be.
+/// Checks a number of records against its maximum.
 pub(crate) fn check_at_most(at_most: &AtMost, found: u64) -> Result<(), RecordStoreError> {
     let max = at_most.count;
     if found > max { Err(RecordStoreError::TooMany { found, max }) } else { Ok(()) }
@@ -337,107 +339,4 @@ pub(crate) fn check_unused(
 ) -> Result<(), RecordStoreError> {
     let count = found.saturating_sub(u64::from(used_by.matches(record)));
     if count > 0 { Err(RecordStoreError::InUse { count }) } else { Ok(()) }
-}
-
-/// Why a store of records did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordStoreError {
-    /// Another revision is there than the one that was expected.
-    #[error("{}", conflict(uri, *expected, *found))]
-    Conflict {
-        /// Of which record.
-        uri: String,
-        /// The revision that should be there; None: nothing should be.
-        expected: Option<u64>,
-        /// The revision that is there; None: nothing is.
-        found: Option<u64>,
-    },
-    /// There is a group with this path already.
-    #[error("there is a group {path} already")]
-    PathTaken {
-        /// The path.
-        path: String,
-    },
-    /// A record is to lie in a group that is not there.
-    #[error("there is no group {path}")]
-    NoGroup {
-        /// The path of the group.
-        path: String,
-    },
-    /// Something lies in a group that is to be removed, renamed or moved.
-    #[error("the group {path} is not empty")]
-    NotEmpty {
-        /// The path of the group.
-        path: String,
-    },
-    /// Other records need one that is to be removed.
-    #[error("{count} other records need it")]
-    InUse {
-        /// How many.
-        count: u64,
-    },
-    /// A record that another needs is not there (any more).
-    #[error("there is no record {0}, which is needed")]
-    Missing(String),
-    /// There would be more records of some kind than there may be.
-    #[error("there would be {found} records, and there may be {max}")]
-    TooMany {
-        /// How many.
-        found: u64,
-        /// How many there may be.
-        max: u64,
-    },
-    /// A record whose parts make no URI.
-    #[error(
-        "a record needs an organisation, a type and an object id that may stand in a URI, not {organization:?}, {kind:?} and {object_id:?}"
-    )]
-    NoUri {
-        /// The organisation.
-        organization: String,
-        /// The type.
-        kind: String,
-        /// The object id.
-        object_id: String,
-    },
-    /// A record in a home that has no owner.
-    #[error("{0} lies in a home (~) and has no owner")]
-    NoOwner(String),
-    /// This cannot be the path of a group.
-    #[error("{0:?} is not the path of a group: it begins with ~ or /, and has no empty names")]
-    Path(String),
-    /// The attributes of a record are nested too deep.
-    #[error("the attributes are nested deeper than {max} levels")]
-    TooDeep {
-        /// How deep they may be.
-        max: usize,
-    },
-    /// The bytes of a record are more than the store takes.
-    #[error("the content has {bytes} bytes, more than max_content_bytes ({max})")]
-    ContentTooLarge {
-        /// How many it has.
-        bytes: u64,
-        /// How many it may have.
-        max: u64,
-    },
-    /// The database could not do it.
-    #[error(transparent)]
-    Database(#[from] DatabaseError),
-}
-
-impl RecordStoreError {
-    /// Whether another revision is there than the one that was expected.
-    pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Conflict { .. })
-    }
-}
-
-fn conflict(uri: &str, expected: Option<u64>, found: Option<u64>) -> String {
-    match (expected, found) {
-        (Some(expected), Some(found)) => {
-            format!("{uri} was changed meanwhile: it has revision {found}, not {expected}")
-        }
-        (Some(_), None) => format!("{uri} was removed meanwhile"),
-        (None, _) => format!("{uri} is there already"),
-    }
 }

@@ -1,10 +1,8 @@
-//! The types that records may have.
+//! The table of types of records.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::RecordError;
-
-/// A type of records: what AccountManager7, from which the names are, calls a model.
+/// A type of records. AccountManager7, the source of the names, calls it a model.
 ///
 /// ```
 /// use marquetry_records::ModelType;
@@ -19,30 +17,30 @@ use crate::RecordError;
 pub struct ModelType {
     /// Its name: `data.data`.
     pub name: &'static str,
-    /// What people call one of it.
+    /// Name for people.
     pub title: &'static str,
     /// What it is for.
     pub description: &'static str,
-    /// The attributes whose type is known. Others are kept as they are, since the models of AccountManager7 have
-    /// hundreds and grow: refusing what this table does not know would lose what somebody wanted kept.
+    /// The attributes whose kind is known. Unknown attributes are stored unchecked: the models of AccountManager7 have
+    /// hundreds of attributes, and new ones are added.
     pub attributes: &'static [AttributeType],
 }
 
-/// What is known of an attribute.
+/// An attribute of a type.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeType {
     /// Its name.
     pub name: &'static str,
-    /// What it holds. Null is no value, and fits everywhere.
+    /// Its kind. Null counts as absent, for any kind.
     pub kind: AttributeKind,
-    /// What for.
+    /// Its purpose.
     pub description: &'static str,
-    /// Whether a record is refused without it.
+    /// Whether a record must have it.
     pub required: bool,
 }
 
-/// What an attribute holds.
+/// Kind of the value of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttributeKind {
@@ -52,11 +50,11 @@ pub enum AttributeKind {
     Integer,
     /// A number.
     Number,
-    /// True or false.
+    /// A boolean.
     Boolean,
-    /// A list of anything.
+    /// A list of any values.
     Array,
-    /// Names with values.
+    /// An object.
     Object,
     /// An `am7://` URI.
     Uri,
@@ -67,7 +65,7 @@ pub enum AttributeKind {
 }
 
 impl AttributeKind {
-    /// The type in JSON Schema.
+    /// Returns the `type` of JSON Schema.
     pub fn json_type(self) -> &'static str {
         match self {
             Self::Text | Self::Uri => "string",
@@ -79,7 +77,8 @@ impl AttributeKind {
         }
     }
 
-    fn says(self) -> &'static str {
+    /// Describes the kind in an error message.
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Text => "a text",
             Self::Integer => "a whole number",
@@ -93,7 +92,8 @@ impl AttributeKind {
         }
     }
 
-    fn fits(self, value: &Value) -> bool {
+    /// Whether a JSON value is of this kind.
+    pub(crate) fn fits(self, value: &Value) -> bool {
         let is_uri = |value: &Value| value.as_str().is_some_and(|uri| uri.starts_with("am7://"));
         let all =
             |fits: fn(&Value) -> bool| value.as_array().is_some_and(|list| list.iter().all(fits));
@@ -112,7 +112,7 @@ impl AttributeKind {
 }
 
 impl ModelType {
-    /// All of them.
+    /// All types.
     pub const ALL: &'static [Self] = &[
         Self {
             name: "system.user",
@@ -264,38 +264,6 @@ impl ModelType {
             attributes: &CHUNK,
         },
     ];
-
-    /// The type of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`RecordError::UnknownType`], with the name that is nearest.
-    pub fn of(name: &str) -> Result<&'static Self, RecordError> {
-        Self::ALL.iter().find(|model| model.name == name).ok_or_else(|| RecordError::UnknownType {
-            name: name.chars().take(100).collect(),
-            nearest: nearest(name),
-        })
-    }
-
-    /// That the attributes are of the types that the table says, and those that are required are there.
-    pub(crate) fn check(&self, attributes: &Map<String, Value>) -> Result<(), RecordError> {
-        for AttributeType { name, kind, required, .. } in self.attributes {
-            let value = attributes.get(*name).filter(|value| !value.is_null());
-            match value {
-                Some(value) if kind.fits(value) => {}
-                None if !required => {}
-                value => {
-                    return Err(RecordError::Attribute {
-                        model: self.name,
-                        attribute: name,
-                        wanted: kind.says(),
-                        found: value.map(json_type),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 const CHUNK: [AttributeType; 6] = [
@@ -332,46 +300,4 @@ const fn text(name: &'static str, description: &'static str) -> AttributeType {
 
 const fn uri(name: &'static str, description: &'static str) -> AttributeType {
     of(name, AttributeKind::Uri, description)
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// The known name that is most like this one, if any is.
-fn nearest(name: &str) -> Option<&'static str> {
-    // Nobody means something by a name of a megabyte.
-    if name.len() > 100 {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    let likeness = |known: &str| {
-        let known = known.to_lowercase();
-        let last = known.rsplit('.').next().unwrap_or_default().to_owned();
-        strsim::jaro_winkler(&lower, &known).max(strsim::jaro_winkler(&lower, &last))
-    };
-    let best = ModelType::ALL.iter().map(|model| (likeness(model.name), model.name));
-    let best = best.max_by(|left, right| left.0.total_cmp(&right.0));
-    best.filter(|(likeness, _)| *likeness > 0.8).map(|(_, name)| name)
-}
-
-pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
-    match nearest {
-        Some(nearest) => format!("; did you mean {nearest}?"),
-        None => {
-            let names: Vec<_> = ModelType::ALL.iter().map(|model| model.name).collect();
-            format!("; there are {}", names.join(", "))
-        }
-    }
-}
-
-pub(crate) fn found(found: Option<&str>) -> String {
-    found.map_or_else(|| "and is missing".to_owned(), |found| format!("not {found}"))
 }

@@ -7,7 +7,7 @@ use marquetry_context_blocks::Am7Uri;
 
 use crate::{Record, RecordError, caller::short};
 
-/// A record as a resource of any protocol: under which URI it is read, what it is called, and what is read.
+/// A record as a resource of a protocol: its URI, its name, and its contents.
 ///
 /// ```
 /// use marquetry_records::{Record, ResourceView};
@@ -27,21 +27,22 @@ pub struct ResourceView {
     /// Its name.
     #[serde(default)]
     pub name: String,
-    /// The media type of what is read: JSON, or what the medium is.
+    /// The media type of the resource: JSON, or that of the content.
     #[serde(default)]
     pub mime_type: String,
-    /// The record itself as JSON, attributes beside the rest; what is read of a medium are its bytes, which are not here.
+    /// The record as one JSON object, attributes included. For a record with a medium, clients read its content
+    /// instead, which is not here.
     #[serde(default)]
     pub contents: Map<String, Value>,
 }
 
 impl ResourceView {
-    /// A resource of nothing but a URI and contents, to make a record of.
+    /// Returns a resource of a URI and contents, from which [`Self::record`] makes a record.
     pub fn new(uri: impl Into<String>, contents: Map<String, Value>) -> Self {
         Self { uri: uri.into(), name: String::new(), mime_type: String::new(), contents }
     }
 
-    /// A record as a resource; None if it has no URI yet.
+    /// Returns a record as a resource; None if it has no URI yet.
     pub fn of(record: &Record) -> Option<Self> {
         let mime_type = record.media_type.clone().filter(|_| record.is_media());
         Some(Self {
@@ -52,12 +53,12 @@ impl ResourceView {
         })
     }
 
-    /// The resource as a record of a type. What the URI says goes before what the contents say.
+    /// Returns the resource as a record of a type. Where URI and contents disagree, the URI counts.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Uri`], and [`RecordError::Invalid`] where the URI is of another type, or a part of the contents
-    /// is not what it must be. The attributes are not looked at.
+    /// [`RecordError::Uri`], and [`RecordError::Invalid`] if the URI is of another type or a part of the contents is of
+    /// the wrong kind. Attributes are not checked.
     pub fn record(&self, kind: &str) -> Result<Record, RecordError> {
         let uri = Am7Uri::parse(&self.uri)
             .map_err(|source| RecordError::Uri { uri: short(&self.uri), source })?;
@@ -81,8 +82,8 @@ impl ResourceView {
 }
 
 impl Record {
-    /// The record as one object, with its attributes beside what every record has. An attribute that has the name of
-    /// such a part is left out; [`Record`] itself as JSON has them apart.
+    /// Returns the record as one object, in which the attributes stand beside the fields of every record. An attribute
+    /// with the name of such a field is left out; the serialised [`Record`] has them apart.
     pub fn to_fields(&self) -> Map<String, Value> {
         let mut fields = match json!(self) {
             Value::Object(fields) => fields,
@@ -101,12 +102,12 @@ impl Record {
         fields
     }
 
-    /// A record from one object as [`Self::to_fields`] makes it, or as AccountManager7 has it: `groupPath` is the
+    /// Returns the record of one object in the form of [`Self::to_fields`] or of AccountManager7: `groupPath` is the
     /// group, `contentType` the media type, `organizationPath` the organisation.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Invalid`] where a part is not of the type that it must be.
+    /// [`RecordError::Invalid`] if a field is of the wrong kind.
     pub fn from_fields(kind: &str, fields: Map<String, Value>) -> Result<Self, RecordError> {
         let mut parts = Map::new();
         let mut attributes = Map::new();
@@ -118,7 +119,7 @@ impl Record {
                     if let Err(problem) = fits(part, &value) {
                         return Err(RecordError::invalid(part, problem));
                     }
-                    // The first of two spellings is as good as the second.
+                    // Of two spellings of a field, the first counts.
                     parts.entry(part).or_insert(value);
                 }
                 None => {
@@ -135,7 +136,7 @@ impl Record {
     }
 }
 
-/// The part of every record that has this name in JSON.
+/// Returns the JSON name of the field of every record that this key stands for.
 fn part(name: &str) -> Option<&'static str> {
     Some(match name {
         "organization" | "organizationPath" => "organization",

@@ -1,4 +1,4 @@
-//! Who may read and change what.
+//! Checks of permissions.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Records {
-    /// All that a record's readers may name so that this caller reads it: what `Filter::readers` of a search is to be.
-    /// Beside the caller's own names these are the groups in which others let the caller read.
+    /// Returns all URIs that grant this caller reading when a record names them: the value for `Filter::readers` of a
+    /// search. Besides the caller's own URIs, these are the groups (folders) that others share with the caller.
     pub async fn principals(&self, caller: &Caller) -> Result<BTreeSet<String>, RecordError> {
         let mut principals = caller.names();
         if caller.is_admin {
@@ -26,7 +26,7 @@ impl Records {
             }
             let filter = RecordFilter {
                 readers: Some(std::mem::take(&mut fresh)),
-                // What lies in one's own home is one's own.
+                // Records in the caller's own home belong to the caller.
                 not_in_home_of: Some(caller.user.clone()),
                 ..RecordFilter::new(&caller.organization)
             };
@@ -38,7 +38,7 @@ impl Records {
         Ok(principals)
     }
 
-    /// Those of [`Self::principals`] that matter for what lies in one group, in whose home it may be.
+    /// Returns those of [`Self::principals`] that matter for the records in one group.
     pub(super) async fn principals_in(
         &self,
         caller: &Caller,
@@ -65,8 +65,8 @@ impl Records {
         self.may(caller, record, |record, names| names_any(&record.writers, names)).await
     }
 
-    /// Whether this caller may remove a record: its owner, the owner of a group in which it lies, and administrators.
-    /// Whoever may only change it cannot undo what is gone.
+    /// Whether this caller may remove a record: its owner, the owners of the groups above it, and administrators. A
+    /// writer may not: a removal cannot be undone.
     pub async fn may_delete(&self, caller: &Caller, record: &Record) -> Result<bool, RecordError> {
         self.may(caller, record, |_, _| false).await
     }
@@ -94,7 +94,7 @@ impl Records {
             .await
     }
 
-    /// Whether a condition holds for a group or for one of those in which it lies.
+    /// Whether a condition holds for a group or for a group above it.
     async fn any_around(
         &self,
         organization: &str,
@@ -112,7 +112,7 @@ impl Records {
         Ok(false)
     }
 
-    /// The group with this stored path.
+    /// Returns the group with this stored path.
     pub(super) async fn group(
         &self,
         organization: &str,
@@ -131,7 +131,7 @@ impl Records {
         Ok(self.store.list(&filter).await?.pop().filter(|group| filter.matches(group)))
     }
 
-    /// In whose home a path is.
+    /// Returns the owner of the home that a path leads into.
     pub(super) fn home(
         &self,
         caller: &Caller,
@@ -145,7 +145,7 @@ impl Records {
     }
 }
 
-/// Whether a record names one of these as a reader or writer.
+/// Whether a record names one of these URIs as a reader or writer.
 fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
     names_any(&record.readers, names) || names_any(&record.writers, names)
 }

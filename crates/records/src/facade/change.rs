@@ -1,4 +1,4 @@
-//! Making, changing and removing records.
+//! Creates, changes and removes records.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::{
     path::{GroupPath, Root},
 };
 
-/// How often something is tried again that another has changed in between.
+/// How often a change is tried again after a concurrent one.
 const ATTEMPTS: usize = 16;
 
 impl Records {
-    /// Makes a record, and the groups of its path that are not there.
+    /// Creates a record, and the missing groups of its path.
     pub async fn create(&self, caller: &Caller, mut new: NewRecord) -> Result<Record, RecordError> {
         let path = new.group.as_ref().map(|group| self.limits.path(group)).transpose()?;
         let content = new.content.take().map_or(ContentChange::Keep, ContentChange::Set);
@@ -33,10 +33,10 @@ impl Records {
                 Some(path) => self.place(caller, &mut record, path).await?,
                 None => Vec::new(),
             };
-            // A user is their own.
+            // A user owns their own record.
             let owner = if record.kind == USER { &uri } else { &caller.user };
             let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
-            // In another's home it becomes the other's, who alone says who reads there.
+            // In the home of another user it belongs to that user, who alone decides on readers there.
             let is_shared = !record.readers.is_empty()
                 || !record.writers.is_empty()
                 || record.kind == GROUP && record.attributes.contains_key("members");
@@ -52,7 +52,7 @@ impl Records {
             let put = Put { content: content.clone(), needs, ..Put::new(record) };
             puts.push(self.limited(put));
             match self.keep(puts, RecordChange::Created).await {
-                // Another made or removed one of the groups in between.
+                // A concurrent change created or removed one of the groups.
                 Err(error)
                     if attempt < ATTEMPTS && is_about_groups(&error, &uri, own.as_deref()) => {}
                 kept => return kept,
@@ -61,7 +61,7 @@ impl Records {
         unreachable!("the loop ends by returning")
     }
 
-    /// A record as its maker says it, without a place; its owner only if one was chosen.
+    /// Returns a record without a group; with an owner only if one was given.
     async fn prepared(&self, caller: &Caller, new: NewRecord) -> Result<Record, RecordError> {
         let organization = &caller.organization;
         let model = ModelType::of(&new.kind)?;
@@ -79,7 +79,7 @@ impl Records {
             Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
                 return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
             }
-            // Another's record in the place of a file's would be given what the file says.
+            // Otherwise another user could create the record first, and would receive the text of the file.
             Some(id) if check::is_id_of_file(&id) && !new.is_of_file => {
                 let problem = format!("{id} is one of those that are kept for indexed files");
                 return Err(RecordError::invalid("the object id", problem));
@@ -110,8 +110,8 @@ impl Records {
         Ok(record)
     }
 
-    /// Puts a record into a group, and gives the groups that are to be made for it: those of a home are its owner's,
-    /// and so is the record; others are whose the record is.
+    /// Puts a record into a group, and returns the groups to create for it. In a home, record and groups belong to the
+    /// owner of the home; elsewhere, groups belong to the owner of the record.
     async fn place(
         &self,
         caller: &Caller,
@@ -166,15 +166,15 @@ impl Records {
         unreachable!("the loop ends by returning")
     }
 
-    /// Removes a record, of this revision if one is given, and gives it back; see [`Self::may_delete`].
+    /// Removes a record and returns it. A given revision must be the current one. See [`Self::may_delete`].
     ///
-    /// A group goes though records name it among their readers: nobody gets its URI again, unless an administrator
-    /// chooses so. What is indexed of a record is not removed here.
+    /// A group is removed even if records name it among their readers: only an administrator can create one with its
+    /// URI again. Chunks of the record are not removed here.
     ///
     /// # Errors
     ///
-    /// [`RecordError::NotEmpty`] for a group in which something lies, [`RecordError::InUse`] for a user who owns
-    /// records and for a tag that records have.
+    /// [`RecordError::NotEmpty`] for a group that holds records, [`RecordError::InUse`] for a user who owns records and
+    /// for a tag that records have.
     pub async fn delete(
         &self,
         caller: &Caller,
@@ -188,11 +188,11 @@ impl Records {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
             let (used_by, by) = users_of(&record).unzip();
-            // Only what was looked at is removed.
+            // Only the checked revision is removed.
             match self.remove(uri.clone(), revision.unwrap_or(record.revision), used_by).await {
                 Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
                 Err(RecordStoreError::InUse { count }) => {
-                    // Others may not know how many records there are that they do not see.
+                    // Other callers must not learn the number of records that they may not read.
                     let count = Some(count).filter(|_| caller.is_admin);
                     let by = by.unwrap_or_default();
                     return Err(RecordError::InUse { target: uri, count, by });
@@ -205,7 +205,7 @@ impl Records {
         unreachable!("the loop ends by returning")
     }
 
-    /// What is to be kept so that a record becomes what a patch says.
+    /// Returns the put that applies a patch to a record.
     async fn patched(
         &self,
         caller: &Caller,
@@ -263,7 +263,7 @@ impl Records {
             record.media_type.clone_from(media_type);
         }
         if !attributes.is_empty() {
-            // What is too large is refused before it is copied.
+            // A content that is too large is refused before it is copied.
             self.limits.attributes(attributes)?;
             for (name, value) in attributes {
                 if value.is_null() {
@@ -280,7 +280,8 @@ impl Records {
         let mut puts = Vec::new();
         let to = match group {
             Some(to) => to.clone(),
-            // A record in a home that is given away goes to the same place of the other home.
+            // A record that is given away moves from the home of its owner to the same path in the home of the new
+            // owner.
             None if record.owner != old.owner => {
                 old.group.clone().filter(|path| path.starts_with('~'))
             }
@@ -291,7 +292,7 @@ impl Records {
         }
         if let Some(to) = to {
             let mut path = self.limits.path(&to)?;
-            // `~` is the home of the owner, whoever moves it.
+            // `~` is the home of the owner, also if another user moves the record.
             if let (Root::Own, Some(owner)) = (&path.root, &record.owner) {
                 path.root = Root::Home(parse(owner)?.id().unwrap_or_default().to_owned());
             }
@@ -308,12 +309,13 @@ impl Records {
         Ok(puts)
     }
 
-    /// A user for whom there is a record, which must not go while another becomes theirs. Users need not have one.
+    /// Returns the URI of a user's record, if it exists: it must not be removed while the user becomes the owner of
+    /// another. Users need no record.
     async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
         Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
 
-    /// With how many groups its owner may have, if it is one.
+    /// Adds the limit of groups per owner, if the record is a group.
     fn limited(&self, mut put: Put) -> Put {
         if let (GROUP, Some(owner)) = (&*put.record.kind, &put.record.owner) {
             let mut filter = RecordFilter::new(&put.record.organization);
@@ -324,7 +326,7 @@ impl Records {
         put
     }
 
-    /// The groups of a path that are to be made, if the caller may make something there.
+    /// Returns the groups of a path that must be created, if the caller may create records there.
     async fn groups_on_the_way(
         &self,
         caller: &Caller,
@@ -382,7 +384,7 @@ impl Records {
         Ok(())
     }
 
-    /// Keeps records of which the last is the one that matters; those before it are new groups.
+    /// Stores new groups and then a record, the last of the list, and returns the record.
     pub(super) async fn keep(
         &self,
         puts: Vec<Put>,
@@ -391,7 +393,7 @@ impl Records {
         let this = self.clone();
         to_its_end(async move {
             let mut kept = match this.store.put_all(puts).await {
-                // No others are limited.
+                // Only the number of groups is limited.
                 Err(RecordStoreError::TooMany { found, max }) => {
                     return Err(RecordError::Limit {
                         field: "the owner",
@@ -415,7 +417,7 @@ impl Records {
         .await
     }
 
-    /// Removes a record and tells of it.
+    /// Removes a record and sends the event.
     async fn remove(
         &self,
         uri: String,
@@ -435,7 +437,7 @@ impl Records {
     }
 }
 
-/// Does something even if whoever waits for it goes away, so that no change is kept that nobody is told of.
+/// Runs a change to its end even if its caller goes away, so that subscribers learn of every stored change.
 async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E> {
@@ -448,7 +450,7 @@ async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'stati
     }
 }
 
-/// Which records keep a user or a tag from being removed, and what they have to do with it.
+/// Returns the filter of the records that prevent the removal of a user or tag, with their name for errors.
 fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
     let mut users = RecordFilter::new(&record.organization);
     let uris = match record.kind.as_str() {
@@ -460,7 +462,7 @@ fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
     Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
 }
 
-/// Whether it failed over a group that another made or removed, rather than over the record itself.
+/// Whether it failed because of a concurrent change of a group, rather than of the record itself.
 fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
     match error {
         RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),
@@ -472,7 +474,7 @@ fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
     }
 }
 
-/// A random UUID (version 4 of RFC 9562).
+/// Returns a random UUID (version 4 of RFC 9562).
 pub(super) fn uuid() -> Result<String, RecordError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
@@ -480,7 +482,7 @@ pub(super) fn uuid() -> Result<String, RecordError> {
     Ok(as_uuid(bytes, 4))
 }
 
-/// A UUID of this version.
+/// Returns a UUID of this version.
 pub(super) fn as_uuid(mut bytes: [u8; 16], version: u8) -> String {
     bytes[6] = bytes[6] & 0x0f | version << 4;
     bytes[8] = bytes[8] & 0x3f | 0x80;

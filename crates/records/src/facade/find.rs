@@ -1,4 +1,4 @@
-//! Reading and listing records.
+//! Reads and lists records.
 
 use super::{known, parse};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Records {
-    /// The record with this URI, that of its bytes included.
+    /// Returns the record with this URI, which may also be that of its content.
     pub async fn get(&self, caller: &Caller, uri: &str) -> Result<Record, RecordError> {
         let parsed = parse(uri)?;
         let not_found = || RecordError::NotFound(short(uri));
@@ -22,7 +22,7 @@ impl Records {
         if self.may_read(caller, &record).await? { Ok(record) } else { Err(not_found()) }
     }
 
-    /// The bytes of a record; None if it has none.
+    /// Returns the content of a record; None if it has none.
     pub async fn content(
         &self,
         caller: &Caller,
@@ -32,8 +32,8 @@ impl Records {
         Ok(self.store.content(&uri).await?)
     }
 
-    /// The records that pass the filter and that the caller may read. The filter's organisation and readers do not
-    /// count; its group may begin with another's home (`~alice/Notes`), its tags may be names.
+    /// Lists the records that pass the filter and that the caller may read. The organisation and the readers of the
+    /// filter are ignored; its group may begin with another user's home (`~alice/Notes`), and its tags may be names.
     pub async fn list(
         &self,
         caller: &Caller,
@@ -48,12 +48,12 @@ impl Records {
         let more = records.len() > limit;
         records.truncate(limit);
         let next = records.last().filter(|_| more).and_then(Record::uri);
-        // Stores find them by hashes, and names of places are for everybody to choose.
+        // Stores find groups by hashes of their paths, which any user may choose: collisions are removed here.
         records.retain(|record| filter.matches(record));
         Ok(RecordPage { records, next })
     }
 
-    /// How many there are of what [`Self::list`] lists.
+    /// Counts the records that [`Self::list`] lists.
     pub async fn count(&self, caller: &Caller, filter: &RecordFilter) -> Result<u64, RecordError> {
         match self.filter_for(caller, filter).await? {
             Some(filter) => Ok(self.store.count(&filter).await?),
@@ -61,7 +61,7 @@ impl Records {
         }
     }
 
-    /// The records of this name in the group of this path: `~/Notes/Summaries`, `Flour - Summary`.
+    /// Returns the records of this name in the group of this path: `~/Notes/Summaries`, `Flour - Summary`.
     pub async fn find(
         &self,
         caller: &Caller,
@@ -76,7 +76,7 @@ impl Records {
         Ok(self.list(caller, &filter).await?.records)
     }
 
-    /// The filter as a store takes it; None if nothing passes.
+    /// Returns the filter for a store; None if no record can pass.
     pub(super) async fn filter_for(
         &self,
         caller: &Caller,
@@ -115,7 +115,7 @@ impl Records {
         filter.tags = tags;
         filter.readers = match &filter.group {
             _ if caller.is_admin => None,
-            // Whatever else others share does not matter there.
+            // Other shared groups do not matter there.
             Some(path) => Some(self.principals_in(caller, home.as_deref(), path).await?),
             None => Some(self.principals(caller).await?),
         };

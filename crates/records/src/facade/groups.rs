@@ -1,23 +1,23 @@
-//! The groups by which a caller has rights.
+//! The groups that grant a caller permissions.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{Record, RecordError, RecordFilter, Records, model::GROUP};
 
-/// Reads groups for one caller: so many in all, and of no owner more than an owner may have, however many there are.
-/// Anybody may name anybody in a group, and groups that everybody reads are everybody's to look through.
+/// Reads groups for one caller, within limits for all groups and for the groups of each owner: any user may name any
+/// other as a member of a group, and create groups that all may read.
 pub(super) struct Groups<'a> {
     records: &'a Records,
     left: usize,
-    /// Which have been read: one is found again by another of its members or readers, and counts once.
+    /// URIs of the groups read so far: a group that is found again by another member or reader counts once.
     seen: BTreeSet<String>,
-    /// How many of each owner have been read.
+    /// Number of groups of each owner read so far.
     read: HashMap<String, usize>,
-    /// Of whom no more are read.
+    /// Owners whose limit is reached.
     spent: Vec<String>,
 }
 
-/// How many are read at once.
+/// Groups of one read.
 const PAGE: usize = 500;
 
 impl<'a> Groups<'a> {
@@ -26,7 +26,7 @@ impl<'a> Groups<'a> {
         Self { records, left, seen, read: HashMap::new(), spent: Vec::new() }
     }
 
-    /// The groups that pass a filter, and that have not been read before.
+    /// Returns the groups that pass a filter and have not been read before.
     pub(super) async fn read(
         &mut self,
         mut filter: RecordFilter,
@@ -40,7 +40,7 @@ impl<'a> Groups<'a> {
             let is_last = page.len() < PAGE;
             filter.after = page.last().and_then(Record::uri);
             for group in page {
-                // Stores find them by hashes, and rights come of what is found here.
+                // Stores find groups by hashes; a collision must not grant permissions.
                 if filter.matches(&group) && self.counts(&group) {
                     groups.push(group);
                 }
@@ -52,7 +52,7 @@ impl<'a> Groups<'a> {
         Ok(groups)
     }
 
-    /// Whether it is another one, and neither all nor its owner's have been read already.
+    /// Whether a group is new, and neither limit is reached.
     fn counts(&mut self, group: &Record) -> bool {
         let most = self.records.limits.max_groups_per_owner;
         let read = match &group.owner {

@@ -1,4 +1,4 @@
-//! The one place where it is decided who may do what with records.
+//! Permissions on records: the one place that decides them.
 
 mod access;
 mod change;
@@ -21,15 +21,16 @@ use crate::{
     RecordStore, caller::short, model::USER,
 };
 
-/// Records, and who may do what with them.
+/// Records with their permissions.
 ///
-/// Who may read a record: its owner, its readers and writers, the members of groups named among those, whoever may
-/// read the group in which it lies, and the administrators of its organisation. Who may change or remove it: its
-/// owner, its writers, whoever may change the group in which it lies, and the administrators. Only its owner and the
-/// administrators say who else may, which members a group has, and where it lies.
+/// A record may be read by its owner, its readers and writers, the members of groups among those, the readers of the
+/// group that holds it, and the administrators of its organisation. It may be changed by its owner, its writers, the
+/// writers of the group that holds it, and the administrators. It may be removed by its owner, the owners of the groups
+/// above it, and the administrators. Only its owner and the administrators set its readers and writers, the members of
+/// a group, and its place.
 ///
-/// What a caller may not read is [`RecordError::NotFound`], as if it were not there; what the caller may read and not
-/// change is [`RecordError::Forbidden`].
+/// For a record that the caller may not read, the error is [`RecordError::NotFound`], as if it did not exist; for one
+/// that the caller may read and not change, [`RecordError::Forbidden`].
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -55,23 +56,23 @@ pub struct Records {
     clock: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RecordPage {
-    /// In the order of their URIs.
+    /// The records, in the order of their URIs.
     pub records: Vec<Record>,
-    /// [`RecordFilter::after`] of the next part; None if this is the last.
+    /// [`RecordFilter::after`] of the next page; None if this is the last.
     pub next: Option<String>,
 }
 
 impl Records {
-    /// Records in a store, with the limits that are the default.
+    /// Returns the records of a store, with the default limits.
     pub fn new(store: Arc<dyn RecordStore>) -> Self {
         Self::with_limits(store, RecordLimits::default())
     }
 
-    /// Records in a store.
+    /// Returns the records of a store, with limits.
     pub fn with_limits(store: Arc<dyn RecordStore>, limits: RecordLimits) -> Self {
         let events = broadcast::Sender::new(limits.max_events.max(1));
         let clock = || {
@@ -81,29 +82,30 @@ impl Records {
         Self { store, limits, events, clock: Arc::new(clock) }
     }
 
-    /// The same with another clock, which gives milliseconds since 1970.
+    /// Returns the records with another clock, which returns milliseconds since 1970 (UTC).
     #[must_use]
     pub fn with_clock(self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self { clock: Arc::new(clock), ..self }
     }
 
-    /// How much is taken.
+    /// Returns the limits.
     pub fn limits(&self) -> &RecordLimits {
         &self.limits
     }
 
-    /// Where they are kept, without any permissions.
+    /// Returns the store, which checks no permissions.
     pub fn store(&self) -> &Arc<dyn RecordStore> {
         &self.store
     }
 
-    /// What happens from now on; whoever reads too slowly misses the oldest. [`RecordEvent::is_for`] says for whom.
+    /// Returns a receiver of the changes from now on. A slow receiver loses the oldest ([`RecordLimits::max_events`]).
+    /// [`RecordEvent::is_for`] says who may learn of a change.
     pub fn subscribe(&self) -> broadcast::Receiver<RecordEvent> {
         self.events.subscribe()
     }
 
-    /// A user of an organisation, by object id, with the groups that the user is in by now, also by way of other
-    /// groups. To be made anew for each request, or whenever groups may have changed.
+    /// Looks up a user of an organisation, by object id, with the groups that the user is a member of at present,
+    /// directly or through other groups. Look the caller up again for each request: groups may have changed.
     pub async fn caller(
         &self,
         organization: &str,
@@ -128,7 +130,7 @@ impl Records {
         Ok(caller)
     }
 
-    /// Makes a record for the caller's own user if there is none.
+    /// Creates the record of the caller's own user if it is missing.
     pub async fn ensure_user(&self, caller: &Caller, name: &str) -> Result<Record, RecordError> {
         if let Some(user) = self.store.get(&caller.user).await? {
             return Ok(user);
@@ -149,7 +151,7 @@ impl Records {
 
     pub(super) fn tell(&self, change: RecordChange, record: &Record) {
         if let Some(event) = RecordEvent::new(change, record) {
-            // Nobody may be listening.
+            // An error means that there is no subscriber.
             let _ = self.events.send(event);
         }
     }
@@ -166,7 +168,7 @@ impl std::fmt::Debug for Records {
     }
 }
 
-/// The URI of a record that is kept.
+/// Returns the URI of a stored record.
 pub(super) fn known(record: &Record) -> String {
     record.uri().unwrap_or_default()
 }

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Records {
-    /// A tag by URI or name, of those that the caller may read; of several with the name, the caller's own, then the one
-    /// that [`Self::ensure_tag`] makes, then the first.
+    /// Returns a tag by URI or name that the caller may read. Of several with the name, the caller's own comes first,
+    /// then the one that [`Self::ensure_tag`] creates, then the first.
     pub async fn tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
         let unknown = || RecordError::UnknownTag(short(tag));
         if tag.starts_with("am7://") {
@@ -42,14 +42,14 @@ impl Records {
         self.list(caller, &filter).await?.records.pop().ok_or_else(unknown)
     }
 
-    /// Whatever has the object id that the one tag of this name is to have which all of the organisation share.
+    /// Returns the record with the object id of the shared tag of this name.
     async fn shared_tag(&self, caller: &Caller, name: &str) -> Result<Option<Record>, RecordError> {
         let uri = uri_of(&caller.organization, TAG, &shared_id(name))?;
         Ok(self.store.get(&uri).await?)
     }
 
-    /// The object id of a tag that is to be for everyone: it derives from the name, so that two who make it at the same
-    /// time make one. A random one if its maker has renamed that tag or keeps it from others by now.
+    /// Returns the object id of a shared tag. It derives from the name, so that concurrent callers create one tag; it
+    /// is random if that tag exists and was renamed or is not shared any more.
     pub(super) async fn id_for_tag(
         &self,
         caller: &Caller,
@@ -61,13 +61,13 @@ impl Records {
         }
     }
 
-    /// A tag by URI or name, which everybody of the organisation may read if it has to be made.
+    /// Returns a tag by URI or name, and creates a missing one that all users of the organisation may read.
     pub async fn ensure_tag(&self, caller: &Caller, tag: &str) -> Result<Record, RecordError> {
         match self.tag(caller, tag).await {
             Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
                 let new = NewRecord::new(TAG, tag).reader(everyone(&caller.organization));
                 match self.create(caller, new).await {
-                    // Another has made it in the meantime.
+                    // A concurrent caller has created it.
                     Err(RecordError::Conflict(_)) => self.tag(caller, tag).await,
                     created => created,
                 }
@@ -76,7 +76,7 @@ impl Records {
         }
     }
 
-    /// The URIs of tags that are given by URI or name.
+    /// Returns the URIs of tags that are given by URI or name.
     pub async fn resolve_tags(
         &self,
         caller: &Caller,
@@ -95,7 +95,7 @@ fn is_shared_as(tag: &Record, name: &str) -> bool {
     tag.name == name && tag.readers.contains(&everyone(&tag.organization))
 }
 
-/// A UUID of a name (version 8 of RFC 9562).
+/// Returns a UUID that derives from a name (version 8 of RFC 9562).
 fn shared_id(name: &str) -> String {
     let hash =
         blake3::derive_key("marquetry records: the object id of a shared tag", name.as_bytes());

@@ -16,28 +16,28 @@ use marquetry_database::{
 use self::{schema::SCHEMA, write::Writer};
 use crate::{Put, Record, RecordFilter, RecordStore, RecordStoreError, store::check_put};
 
-/// Records in one file, which may hold other data, too, and which several processes may use at once.
+/// A store of records in one file. The file may hold other data, too, and several processes may use it at once.
 ///
-/// Nothing is kept in memory. A process that is killed while it writes leaves the old records or the new ones. Its
-/// tables have names that begin with `record_`, and leave the rest of the file alone.
+/// Records are not cached in memory. A process that is killed while it writes leaves the old records or the new ones.
+/// The names of its tables begin with `record_`; other tables are not touched.
 pub struct LibsqlRecords {
     file: Arc<LibsqlFile>,
-    /// The one that writes; others wait here rather than for the lock of the file.
+    /// The connection for writing. Writers wait here rather than for the lock of the file.
     writer: Arc<tokio::sync::Mutex<Writer>>,
     max_content_bytes: u64,
 }
 
-/// How a database of records is opened.
+/// Options of a [`LibsqlRecords`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibsqlRecordsOptions {
-    /// How large this process may make the database by way of records, in bytes; more is [`DatabaseError::Full`]. No
-    /// limit by default.
+    /// Largest size of the database in bytes, for writes of this store; beyond it they fail with
+    /// [`DatabaseError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
-    /// How many bytes a record may have; 64 MiB by default. SQLite itself takes no more than 1 GB.
+    /// Largest content, in bytes; 64 MiB by default. SQLite itself allows 1 GB.
     pub max_content_bytes: u64,
-    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
-    /// [`DatabaseError::ReadOnly`].
+    /// Whether the file is only read: nothing is created or changed, neither in the file nor beside it, and writes fail
+    /// with [`DatabaseError::ReadOnly`].
     pub read_only: bool,
 }
 
@@ -48,17 +48,17 @@ impl Default for LibsqlRecordsOptions {
 }
 
 impl LibsqlRecords {
-    /// Opens the records in this file, or makes it. The directory must be there.
+    /// Opens the records in a file, and creates a missing file. Its directory must exist.
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for what is
-    /// no database.
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for a
+    /// file that is no database.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
         Self::open_with(path, LibsqlRecordsOptions::default()).await
     }
 
-    /// Opens the records in this file, with options.
+    /// Opens the records in a file, with options.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl LibsqlRecords {
         Ok(opened.await.map_err(|error| error.in_file(&in_file))?)
     }
 
-    /// Writes, one after the other.
+    /// Runs a write; writes run one at a time.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
@@ -140,7 +140,7 @@ impl RecordStore for LibsqlRecords {
     }
 
     async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
-        // What the connection that writes has written itself does not count.
+        // Writes of this store itself do not count.
         self.write(|writer| Ok(writer.data_version()?)).await
     }
 

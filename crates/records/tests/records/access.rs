@@ -56,7 +56,7 @@ async fn a_note_lives_from_creation_to_removal() {
 }
 
 #[tokio::test]
-async fn whoever_reads_a_group_reads_what_lies_in_it() {
+async fn readers_of_a_group_read_its_records() {
     let (records, alice, bob) = (records(), user("alice"), user("bob"));
     let new = NewRecord::new("data.note", "Plan").group("/Shared/Papers");
     let note = records.create(&alice, new).await.unwrap().uri().unwrap();

@@ -86,7 +86,7 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_is_there_when_it_is_opened_again() {
+async fn data_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let records = open(&path).await;

@@ -132,7 +132,7 @@ async fn whose_group_it_is_removes_what_others_put_there() {
 }
 
 #[tokio::test]
-async fn what_is_made_in_anothers_home_is_shared_by_its_owner_alone() {
+async fn a_record_in_the_home_of_another_user_belongs_to_that_user() {
     let (records, alice, bob) = (records(), user("alice"), user("bob"));
     note(&records, &alice, "~/Both", "First").await;
     let both = group(&records, &alice, "~", "Both").await;
@@ -159,7 +159,7 @@ async fn what_is_made_in_anothers_home_is_shared_by_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn nobody_takes_a_tags_name_over() {
+async fn the_name_of_a_shared_tag_cannot_be_taken_over() {
     let (records, alice, bob) = (records(), user("alice"), user("bob"));
     let shared = |name: &str| NewRecord::new("common.tag", name).reader(everyone("default"));
     let error = records.create(&bob, shared("bread").object_id("0")).await.unwrap_err();
@@ -357,7 +357,7 @@ async fn users_are_made_by_administrators_and_stay_while_they_own_records() {
 }
 
 #[tokio::test]
-async fn what_an_administrator_makes_for_somebody_is_theirs() {
+async fn an_administrator_creates_records_for_other_owners() {
     let (records, alice, admin) = (records(), user("alice"), user("root").admin());
     let made = note(&records, &admin, "~alice/From/Root", "Hello").await;
     assert_eq!(made.owner.as_ref(), Some(&alice.user));

@@ -206,7 +206,7 @@ fn media_types_and_contents_are_looked_at() {
 }
 
 #[test]
-fn nobody_passes_for_another() {
+fn no_caller_can_pass_for_another() {
     let mut new = note();
     new.owner = Some("am7://default/system.user/bob".to_owned());
     refused(new, "you may not create records for am7://default/system.user/bob");

@@ -8,6 +8,7 @@ mod child;
 mod file;
 mod groups;
 mod hostile;
+mod intercepted;
 mod many_groups;
 mod owner;
 mod rule;

@@ -1,79 +1,34 @@
 //! Somebody with very many groups.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use marquetry_records::{
     Caller, MemoryRecords, NewRecord, Put, Record, RecordFilter, RecordLimits, RecordPatch,
-    RecordStore, RecordStoreError, Records, everyone,
+    RecordStore, Records, everyone,
 };
 use serde_json::json;
 
-use super::user;
-
-/// Counts the records that are read in lists.
-#[derive(Default)]
-struct Counting {
-    records: MemoryRecords,
-    read: AtomicUsize,
-}
-
-#[async_trait]
-impl RecordStore for Counting {
-    async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError> {
-        self.records.put_all(puts).await
-    }
-
-    async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
-        self.records.get(uri).await
-    }
-
-    async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError> {
-        self.records.content(uri).await
-    }
-
-    async fn delete_unless(
-        &self,
-        uri: &str,
-        revision: Option<u64>,
-        used_by: Option<&RecordFilter>,
-    ) -> Result<Option<Record>, RecordStoreError> {
-        self.records.delete_unless(uri, revision, used_by).await
-    }
-
-    async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
-        let list = self.records.list(filter).await?;
-        self.read.fetch_add(list.len(), Ordering::Relaxed);
-        Ok(list)
-    }
-
-    async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
-        self.records.count(filter).await
-    }
-}
+use super::{intercepted::Intercepted, user};
 
 /// What a caller sees of the notes and in one group, with how many records were read for each.
 async fn seen(
-    store: &Counting,
+    store: &Intercepted,
     records: &Records,
     id: &str,
 ) -> (Caller, Vec<Record>, usize, Vec<Record>, usize) {
-    store.read.store(0, Ordering::Relaxed);
+    store.take_listed();
     let caller = records.caller("default", id, false).await.unwrap();
     let mut filter = RecordFilter::default();
     filter.types = vec!["data.note".to_owned()];
     let notes = records.list(&caller, &filter).await.unwrap().records;
-    let all = store.read.swap(0, Ordering::Relaxed);
+    let all = store.take_listed();
     let found = records.find(&caller, "/Alice/Deep", "Shared").await.unwrap();
-    (caller, notes, all, found, store.read.load(Ordering::Relaxed))
+    (caller, notes, all, found, store.take_listed())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_keeps_others_from_seeing_what_is_shared() {
-    let store = Arc::new(Counting::default());
+async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
+    let store = Arc::new(Intercepted::default());
     let records = Records::new(Arc::clone(&store) as _);
     let (alice, bob) = (user("alice"), user("bob"));
     let group = NewRecord::new("auth.group", "Alice").group("/").reader(everyone("default"));
@@ -116,7 +71,7 @@ async fn nobody_keeps_others_from_seeing_what_is_shared() {
 /// Each is a member of the next.
 #[tokio::test]
 async fn nested_groups_have_an_end() {
-    let store = Arc::new(Counting::default());
+    let store = Arc::new(Intercepted::default());
     let records = Records::new(Arc::clone(&store) as _);
     let uri = |number: usize| format!("am7://default/auth.group/g{number:03}");
     let groups = (0..200).map(|number| {

@@ -1,0 +1,106 @@
+//! Errors of stores of records.
+
+use marquetry_database::DatabaseError;
+
+/// Why an operation of a store of records failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordStoreError {
+    /// The record has another revision than expected.
+    #[error("{}", conflict(uri, *expected, *found))]
+    Conflict {
+        /// URI of the record.
+        uri: String,
+        /// The expected revision; None if the record was expected not to exist.
+        expected: Option<u64>,
+        /// The revision found; None if the record does not exist.
+        found: Option<u64>,
+    },
+    /// A group with this path exists already.
+    #[error("there is a group {path} already")]
+    PathTaken {
+        /// The path.
+        path: String,
+    },
+    /// The group in which a record is to be stored does not exist.
+    #[error("there is no group {path}")]
+    NoGroup {
+        /// The path of the group.
+        path: String,
+    },
+    /// A group that is to be removed, renamed or moved still holds records.
+    #[error("the group {path} is not empty")]
+    NotEmpty {
+        /// The path of the group.
+        path: String,
+    },
+    /// Other records refer to a record that is to be removed.
+    #[error("{count} other records need it")]
+    InUse {
+        /// Their number.
+        count: u64,
+    },
+    /// A record that another one refers to does not exist (any more).
+    #[error("there is no record {0}, which is needed")]
+    Missing(String),
+    /// The number of records of some kind would exceed its maximum ([`Put::at_most`](crate::Put::at_most)).
+    #[error("there would be {found} records, and there may be {max}")]
+    TooMany {
+        /// Their number.
+        found: u64,
+        /// The maximum.
+        max: u64,
+    },
+    /// The parts of a record form no URI.
+    #[error(
+        "a record needs an organisation, a type and an object id that may stand in a URI, not {organization:?}, {kind:?} and {object_id:?}"
+    )]
+    NoUri {
+        /// The organisation.
+        organization: String,
+        /// The type.
+        kind: String,
+        /// The object id.
+        object_id: String,
+    },
+    /// A record in a home (`~`) has no owner.
+    #[error("{0} lies in a home (~) and has no owner")]
+    NoOwner(String),
+    /// Not the path of a group.
+    #[error("{0:?} is not the path of a group: it begins with ~ or /, and has no empty names")]
+    Path(String),
+    /// The attributes of a record are nested too deeply.
+    #[error("the attributes are nested deeper than {max} levels")]
+    TooDeep {
+        /// The maximum depth.
+        max: usize,
+    },
+    /// The content of a record is larger than the store allows.
+    #[error("the content has {bytes} bytes, more than max_content_bytes ({max})")]
+    ContentTooLarge {
+        /// Its size in bytes.
+        bytes: u64,
+        /// The largest size in bytes.
+        max: u64,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+}
+
+impl RecordStoreError {
+    /// Whether the record has another revision than expected.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict { .. })
+    }
+}
+
+fn conflict(uri: &str, expected: Option<u64>, found: Option<u64>) -> String {
+    match (expected, found) {
+        (Some(expected), Some(found)) => {
+            format!("{uri} was changed meanwhile: it has revision {found}, not {expected}")
+        }
+        (Some(_), None) => format!("{uri} was removed meanwhile"),
+        (None, _) => format!("{uri} is there already"),
+    }
+}
