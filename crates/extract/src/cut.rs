@@ -30,7 +30,7 @@ pub(crate) fn cut_out(extracted: &mut Extracted, passages: &[Range<usize>]) {
     extracted.headings.retain(|heading| !heading.span.is_empty());
 }
 
-/// Where places are when the passages are gone; asked for in ascending order.
+/// Maps positions to those after the cut; positions come in ascending order.
 struct Shift<'a> {
     passages: &'a [Range<usize>],
     next: usize,

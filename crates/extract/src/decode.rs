@@ -1,30 +1,30 @@
-//! Bytes into text: what encoding they are in, and what they say in it.
+//! Decodes bytes: detects the character encoding, and converts to UTF-8.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
 use crate::{ExtractError, Extracted, Problem};
 
-/// Text, and how it was come by.
+/// Decoded text, with how it was decoded.
 pub(crate) struct Decoded {
     pub(crate) text: String,
     encoding: &'static str,
     invalid: usize,
-    /// Whether neither a mark nor a declaration nor the bytes' own order says that this is text.
+    /// Whether the encoding is a guess: no byte order mark, no declaration, no valid UTF-8.
     guessed: bool,
 }
 
-/// How much of a text is looked at to see whether it is one.
+/// Bytes of a document that are examined to see whether it is text.
 const SAMPLE: usize = 64 << 10;
-/// So few odd characters are damage, however short the text is.
+/// Up to this many invalid characters count as damage, however short the text is.
 const DAMAGE: usize = 40;
 
 impl Decoded {
-    /// A document of this text, and what is known of it so far.
+    /// Returns a document of the text, with its encoding and problems.
     ///
     /// # Errors
     ///
-    /// It is no text, whatever it is called.
+    /// [`ExtractError::NoText`] if the bytes are not text.
     pub(crate) fn document(self) -> Result<Extracted, ExtractError> {
         if self.is_junk() {
             return Err(ExtractError::NoText);
@@ -32,14 +32,14 @@ impl Decoded {
         Ok(self.into_extracted())
     }
 
-    /// Returns the text, also of bytes that are hardly text.
+    /// Returns the text, even of bytes that are hardly text.
     #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// Whether the bytes were anything but text: more than a tenth of the characters are none, or there are NULs in
-    /// what only some old encoding could be.
+    /// Whether the bytes are not text: more than a tenth of the characters are invalid, or the encoding is a guess and
+    /// there are NULs.
     fn is_junk(&self) -> bool {
         let start = &self.text[..self.text.floor_char_boundary(SAMPLE)];
         if self.guessed && start.contains('\0') {
@@ -64,7 +64,7 @@ impl Decoded {
     }
 }
 
-/// The byte order mark decides, then what is declared, then what the bytes look like.
+/// Decodes bytes. The byte order mark decides the encoding, then the declaration, then detection.
 pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     if let Some(decoded) = utf_32(bytes) {
         return decoded;
@@ -74,7 +74,7 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     }
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
     match declared {
-        // What is said to be UTF-8 and is not was often said by a program that did not look.
+        // Programs often declare UTF-8 without checking.
         Some(encoding) if encoding != UTF_8 => with(encoding, bytes),
         _ => {
             let encoding = guess(bytes);
@@ -84,10 +84,10 @@ pub(crate) fn decode(bytes: &[u8], declared: Option<&str>) -> Decoded {
     }
 }
 
-/// What a document says of its own encoding in its first bytes: the value after a name and an equals sign, as in
+/// Returns the encoding that a document declares in its first bytes: the value after a name and an equals sign, as in
 /// `<meta charset="…">` and `<?xml … encoding="…"?>`.
 pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> Option<&'a str> {
-    // An encoding in which this can be read is one of those that have ASCII in its place.
+    // A declaration that is readable here is in an encoding that extends ASCII.
     let start = &bytes[..bytes.len().min(within)];
     let start = start.utf8_chunks().next()?.valid();
     let value = start.match_indices(name).find_map(|(at, name)| {
@@ -97,11 +97,11 @@ pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> 
             |character: char| !(character.is_ascii_alphanumeric() || "-_:.".contains(character));
         Some(rest.split(end).next().unwrap_or(rest))
     })?;
-    // A document that says so in ASCII is not in UTF-16 (HTML, "prescan a byte stream").
+    // A document with a declaration in ASCII is not in UTF-16 (HTML, "prescan a byte stream").
     Some(if value.to_ascii_lowercase().starts_with("utf-16") { "utf-8" } else { value })
 }
 
-/// Whether the bytes are anything but text: many of them stand for no character in any encoding of text.
+/// Whether the bytes are not text: many of them are no character in any encoding.
 pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(8192)];
     if Encoding::for_bom(start).is_some() || utf_16(start).is_some() {
@@ -126,7 +126,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
         valid += chunk.valid().bytes().filter(|byte| *byte >= 0xC0).count();
         invalid += usize::from(!chunk.invalid().is_empty());
     }
-    // Characters of several bytes are not valid by chance: this is UTF-8 with some damage.
+    // Valid characters of several bytes do not occur by chance: this is UTF-8 with some damage.
     if invalid == 0 || valid > 2 * invalid {
         return UTF_8;
     }
@@ -135,7 +135,7 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// UTF-16 without a mark, by where its NUL bytes are: half of most characters.
+/// Detects UTF-16 without a byte order mark by the positions of NUL bytes: one in most characters.
 fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     let start = &bytes[..bytes.len().min(4096)];
     let nuls =
@@ -152,7 +152,7 @@ fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// UTF-32 with its mark, which the Encoding Standard leaves out.
+/// Decodes UTF-32 with a byte order mark, which the Encoding Standard leaves out.
 fn utf_32(bytes: &[u8]) -> Option<Decoded> {
     let (encoding, number): (_, fn([u8; 4]) -> u32) = match bytes {
         [0xFF, 0xFE, 0, 0, ..] if bytes.len().is_multiple_of(4) => ("UTF-32LE", u32::from_le_bytes),

@@ -4,43 +4,44 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-/// The text of a document, and what is known of it. All places are in bytes of [`Self::content`].
+/// The text of a document, with its structure and metadata. All spans are byte ranges of [`Self::content`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Extracted {
-    /// What a reader of the document sees, as text.
+    /// The text that a reader of the document sees.
     pub content: String,
-    /// Where the document is from.
+    /// The URI of the document ([`Hint::source_uri`](crate::Hint::source_uri)).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_uri: Option<String>,
     /// The media type that the document was read as, without parameters.
     pub mime_type: String,
-    /// Its title, if it says one.
+    /// Its title, if it declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The encoding that the text was in, by its name in the Encoding Standard; only where the format leaves it open.
+    /// The detected character encoding, by its name in the WHATWG Encoding Standard; only for formats that do not fix
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
-    /// How many pages it has, where it has pages.
+    /// Number of pages, for formats with pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_count: Option<u32>,
-    /// How many characters (Unicode scalar values) the content has.
+    /// Length of the content in characters (Unicode scalar values).
     pub character_count: usize,
-    /// Where pages are, in order; there may be fewer than [`Self::page_count`] says.
+    /// The pages, in order; at most [`Self::page_count`].
     pub pages: Vec<Page>,
-    /// Where headings are, in order; none for formats that know none.
+    /// The headings, in order; none for formats without headings.
     pub headings: Vec<Heading>,
-    /// Whether a sentence may go on after a line break, as in plain text; false where each line stands for itself.
+    /// Whether a sentence may continue after a line break, as in plain text; false where each line is a unit.
     pub wrapped: bool,
-    /// What the document says of itself: `author`, `description`, `language` and the like.
+    /// Metadata that the document declares: `author`, `description`, `language` and the like.
     pub metadata: BTreeMap<String, String>,
-    /// What was lost on the way.
+    /// Parts that could not be read, or were left out.
     pub problems: Vec<Problem>,
 }
 
 impl Extracted {
-    /// A document of this text, of which nothing else is known.
+    /// Returns a document of a text alone.
     pub fn new(content: String) -> Self {
         Self { content, ..Self::default() }
     }
@@ -52,12 +53,12 @@ impl Extracted {
 pub struct Page {
     /// Its number, from 1, in the order of the document.
     pub number: u32,
-    /// Where its text is.
+    /// The span of its text.
     pub span: Range<usize>,
 }
 
 impl Page {
-    /// A page with this number, from 1, and the place of its text.
+    /// Returns a page by its number, from 1, and the span of its text.
     pub fn new(number: u32, span: Range<usize>) -> Self {
         Self { number, span }
     }
@@ -67,64 +68,65 @@ impl Page {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Heading {
-    /// 1 for the highest.
+    /// Its level, from 1 for the highest.
     pub level: u8,
     /// Its text.
     pub title: String,
-    /// Where it is.
+    /// Its span.
     pub span: Range<usize>,
 }
 
 impl Heading {
-    /// A heading of a level, from 1 for the highest, with the place of its text.
+    /// Returns a heading of a level, from 1 for the highest, with the span of its text.
     pub fn new(level: u8, title: impl Into<String>, span: Range<usize>) -> Self {
         Self { level, title: title.into(), span }
     }
 }
 
-/// What was lost when a document was read.
+/// A part of a document that could not be read, or was left out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Problem {
-    /// Bytes that mean nothing in the encoding; U+FFFD stands for them.
+    /// Bytes that are invalid in the encoding, replaced by U+FFFD.
     #[error("{count} places are no valid {encoding}")]
     InvalidBytes {
-        /// How many places.
+        /// Number of places.
         count: usize,
         /// The encoding.
         encoding: String,
     },
-    /// NUL characters; spaces stand for them.
+    /// NUL characters, replaced by spaces.
     #[error("{count} NUL characters")]
     Nul {
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// Text that no reader of the document sees, left out: it may have been written for language models alone.
+    /// Text that is hidden from readers of the document. It is left out, because it may be an instruction for language
+    /// models.
     #[error("{count} passages that a reader does not see")]
     Hidden {
-        /// How many passages.
+        /// Number of passages.
         count: usize,
     },
-    /// The document is not what it is said to be; its text was taken as it stands.
+    /// The document is not of its declared format; its text was taken as plain text.
     #[error("taken as plain text: {reason}")]
     TakenAsText {
-        /// What is wrong, and where.
+        /// The problem, with its place.
         reason: String,
     },
-    /// A page without its text.
+    /// A page whose text could not be read.
     #[error("page {number}: {reason}")]
     Page {
-        /// Its number.
+        /// Its number, from 1.
         number: u32,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// Something small.
+    /// Another problem.
     #[error("{reason}")]
     Other {
-        /// What is wrong, and where.
+        /// The problem, with its place.
         reason: String,
     },
 }

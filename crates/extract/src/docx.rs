@@ -18,7 +18,7 @@ pub(crate) struct Docx;
 
 const MEDIA_TYPE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "DOCX";
 
 impl Extractor for Docx {
@@ -104,7 +104,7 @@ fn outline_level(value: Option<String>) -> Option<u8> {
     value?.parse::<u8>().ok().filter(|level| *level < 9).map(|level| level + 1)
 }
 
-/// How many pages the program that wrote the document has counted.
+/// Returns the number of pages that the writing program counted.
 fn page_count(app: &[u8]) -> Result<Option<u32>, ExtractError> {
     let mut pages = None;
     let mut in_pages = false;

@@ -19,7 +19,7 @@ pub(crate) struct Epub;
 
 const MEDIA_TYPE: &str = "application/epub+zip";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "EPUB";
 
 impl Extractor for Epub {
@@ -91,7 +91,7 @@ fn append(extracted: &mut Extracted, page: html::Read) {
     extracted.headings.extend(headings);
 }
 
-/// The path of the package document, which says what the book is made of.
+/// Returns the path of the package document, which lists the parts of the book.
 fn root_file(container: &[u8]) -> Result<String, ExtractError> {
     let mut path = None;
     each_event(FORMAT, "META-INF/container.xml", container, |event| {
@@ -133,7 +133,7 @@ fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
     Ok(chapters.filter(|chapter| seen.insert(chapter.clone())).collect())
 }
 
-/// The parts that cannot be read without a key. Fonts may be among them, which nobody reads here.
+/// Returns the encrypted parts. Encrypted fonts do not matter.
 fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
     let mut parts = HashSet::new();
     each_event(FORMAT, "META-INF/encryption.xml", xml, |event| {

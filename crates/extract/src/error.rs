@@ -1,24 +1,24 @@
-//! Why a document gives no text.
+//! Errors of extraction.
 
 use std::time::Duration;
 
 use crate::Stopped;
 
-/// Why a document gives no text.
+/// Errors of extraction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// It is larger than a limit of [`Limits`](crate::Limits) allows.
+    /// One of the [`Limits`](crate::Limits) is exceeded.
     #[error("the limit {limit} is {allowed}, the document has {found} or more")]
     Limit {
-        /// The limit's name.
+        /// The name of the limit.
         limit: &'static str,
-        /// What it allows.
+        /// Its value.
         allowed: u64,
-        /// What was found when it was noticed.
+        /// The number found, or at least that many.
         found: u64,
     },
-    /// It took longer than [`Limits::max_time`](crate::Limits::max_time).
+    /// Reading took longer than [`Limits::max_time`](crate::Limits::max_time).
     #[error("the limit max_time is {} seconds, the document takes longer", .0.as_secs_f64())]
     Time(Duration),
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
@@ -27,24 +27,24 @@ pub enum ExtractError {
     /// Too many documents that exceeded their time are still being read in the background; try again later.
     #[error("{0} documents are being read already")]
     Busy(usize),
-    /// Nothing here reads such documents.
+    /// No extractor reads documents of this media type.
     #[error("{media_type} is not read")]
     Unsupported {
-        /// What it is.
+        /// The media type.
         media_type: String,
     },
     /// The document is declared as text, but its bytes are not.
     #[error("there is no text in it")]
     NoText,
-    /// It cannot be read without a password.
+    /// The document is encrypted.
     #[error("the document is encrypted, and needs a password")]
     Encrypted,
-    /// It is damaged, or no such document.
+    /// The document is damaged, or not of its format.
     #[error("no valid {format}: {reason}")]
     Malformed {
-        /// What it should be.
+        /// The name of the format.
         format: &'static str,
-        /// What is wrong, and where.
+        /// The problem, with its place.
         reason: String,
     },
 }

@@ -17,7 +17,7 @@ pub(crate) trait TextElements {
     fn is_in_text(&self) -> bool;
     /// Adds text.
     fn push(&mut self, text: &str);
-    /// How many bytes were gathered.
+    /// Number of gathered bytes.
     fn len(&self) -> usize;
 }
 

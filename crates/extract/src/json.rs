@@ -1,4 +1,4 @@
-//! JSON: each value on a line, after the path that leads to it.
+//! JSON: a line for each scalar value, after the path to it.
 
 use std::{borrow::Cow, fmt};
 
@@ -51,7 +51,8 @@ impl Extractor for Json {
     }
 }
 
-/// Deeper values are written as they stand.
+/// Arrays and objects at this depth are one line each, with their scalar values and without their keys and brackets:
+/// paths would grow with the depth, and brackets alone would fill passages.
 const MAX_DEPTH: usize = 64;
 
 struct Lines<'a> {
@@ -73,6 +74,7 @@ impl Lines<'_> {
                     deserializer.deserialize_seq(lines)
                 };
             }
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => self.scalars(raw)?.into(),
             Some(b'"') => Deserializer::from_str(raw).deserialize_bytes(Text)?.into(),
             _ => raw.into(),
         };
@@ -84,6 +86,58 @@ impl Lines<'_> {
         self.text.push('\n');
         self.source.check(self.text.len()).map_err(serde_json::Error::custom)
     }
+}
+
+impl Lines<'_> {
+    /// Returns the scalar values in an array or object, with spaces between. It reads tokens, without recursion: the
+    /// text is valid JSON of any depth.
+    fn scalars(&self, raw: &str) -> Result<String, serde_json::Error> {
+        let mut scalars = String::new();
+        let mut rest = raw;
+        while let Some(start) = rest.find(|one: char| !is_structure(one)) {
+            rest = &rest[start..];
+            let length = match rest.as_bytes()[0] {
+                b'"' => length_of_string(rest),
+                _ => rest.find(is_structure).unwrap_or(rest.len()),
+            };
+            let (token, after) = rest.split_at(length);
+            rest = after;
+            let is_key = token.starts_with('"') && after.trim_start().starts_with(':');
+            if !is_key {
+                if !scalars.is_empty() {
+                    scalars.push(' ');
+                }
+                match token.starts_with('"') {
+                    true => {
+                        scalars.push_str(&Deserializer::from_str(token).deserialize_bytes(Text)?)
+                    }
+                    false => scalars.push_str(token),
+                }
+            }
+            let length = self.text.len() + scalars.len();
+            self.source.check(length).map_err(serde_json::Error::custom)?;
+        }
+        Ok(scalars)
+    }
+}
+
+/// Whether a character outside of strings separates values.
+fn is_structure(one: char) -> bool {
+    matches!(one, '[' | ']' | '{' | '}' | ',' | ':') || one.is_ascii_whitespace()
+}
+
+/// Returns the length of the string that a text begins with, its quotes included.
+fn length_of_string(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 fn is_empty(raw: &str) -> bool {

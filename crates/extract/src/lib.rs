@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
+mod budget;
 mod csv;
 mod cut;
 mod decode;
@@ -50,7 +52,7 @@ pub use crate::{
     text::is_source_code,
 };
 
-/// Reads a document with the extractors that are built in ([`Registry::default`]).
+/// Reads a document with the built-in extractors ([`Registry::default`]).
 ///
 /// ```
 /// use marquetry_extract::{Hint, extract};
@@ -65,7 +67,7 @@ pub use crate::{
 ///
 /// # Errors
 ///
-/// [`ExtractError`]: what is no text, is encrypted, damaged beyond reading, or exceeds a limit of the hint.
+/// [`ExtractError`]: the document holds no text, is encrypted or damaged, or exceeds a limit of the hint.
 pub fn extract(bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
     Registry::built_in().extract(bytes, hint)
 }

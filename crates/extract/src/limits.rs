@@ -1,4 +1,4 @@
-//! How much of a document is worked off.
+//! Limits of what reading a document may cost.
 
 use std::time::Duration;
 
@@ -6,20 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::ExtractError;
 
-/// How much one document may cost. What exceeds a limit is an error that names it.
+/// Limits of what reading a document may cost. Exceeding one is an error that names it, unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of the document as it is given; 256 MiB by default.
+    /// Largest document, in bytes; 256 MiB by default.
     pub max_bytes: u64,
-    /// Bytes of the text that comes out; 64 MiB by default.
+    /// Longest text of a document, in bytes of UTF-8; 64 MiB by default.
     pub max_content_bytes: u64,
-    /// Bytes that packed parts (of DOCX, spreadsheets, PDF) may have unpacked, all together; 256 MiB by default.
+    /// Most bytes that the compressed parts of a document (DOCX, EPUB, ODT, PPTX, spreadsheets, PDF) unpack to, all
+    /// together; 256 MiB by default.
     pub max_unpacked_bytes: u64,
-    /// Pages; 10,000 by default.
+    /// Most bytes that all documents which this process reads at the same time unpack to; 512 MiB by default. A
+    /// document for which there is no room waits; a larger one is read alone. The wait does not count for
+    /// [`Self::max_time`].
+    pub max_unpacked_bytes_at_once: u64,
+    /// Most pages; 10,000 by default.
     pub max_pages: u32,
-    /// Time for the document, by the clock; 60 seconds by default.
+    /// Time limit of one document, by the clock; 60 seconds by default.
     pub max_time: Duration,
 }
 
@@ -30,6 +35,7 @@ impl Default for Limits {
             max_bytes: 256 * MIB,
             max_content_bytes: 64 * MIB,
             max_unpacked_bytes: 256 * MIB,
+            max_unpacked_bytes_at_once: 512 * MIB,
             max_pages: 10_000,
             max_time: Duration::from_secs(60),
         }
@@ -37,11 +43,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether a document may have so many bytes: to be asked before it is read into memory.
+    /// Checks the size of a document, in bytes, before it is read into memory.
     ///
     /// # Errors
     ///
-    /// [`ExtractError::Limit`] if it may not.
+    /// [`ExtractError::Limit`] if it exceeds [`Self::max_bytes`].
     pub fn check_bytes(&self, bytes: u64) -> Result<(), ExtractError> {
         check("max_bytes", self.max_bytes, bytes)
     }

@@ -1,4 +1,4 @@
-//! Markdown: the text as it stands, without what is hidden in it.
+//! Markdown: the text as it stands, without hidden parts.
 
 use pulldown_cmark::{Event, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
@@ -7,7 +7,8 @@ use crate::{
     html::HiddenPassages,
 };
 
-/// Markdown is readable as it is; comments and hidden elements are taken out, since nobody who reads the page sees them.
+/// Markdown is readable as it is. Comments and hidden elements are removed: a reader of the rendered page does not see
+/// them.
 pub(crate) struct Markdown;
 
 impl Extractor for Markdown {
@@ -71,7 +72,7 @@ impl Extractor for Markdown {
     }
 }
 
-/// The title that front matter says.
+/// Returns the title in the front matter.
 fn title(front_matter: &str) -> Option<String> {
     let title = front_matter.lines().find_map(|line| line.strip_prefix("title:"))?.trim();
     let title = title.trim_matches(['"', '\'']);

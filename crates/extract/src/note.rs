@@ -1,10 +1,10 @@
-//! Notes: records that are text themselves.
+//! Notes: records with a field of text.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Extracted, registry::finish};
 
-/// A record whose text is a field of its own, as `data.note` is. Other fields of the record are ignored.
+/// A record with its text in a field, such as a `data.note`. Other fields are ignored.
 ///
 /// ```
 /// use marquetry_extract::Note;
@@ -16,10 +16,10 @@ use crate::{Extracted, registry::finish};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// What it is called.
+    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Its URI.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Its text as a document.
+    /// Returns its text as a document.
     pub fn extract(&self) -> Extracted {
         let mut extracted = Extracted {
             content: self.text.clone(),

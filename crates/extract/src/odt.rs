@@ -16,7 +16,7 @@ pub(crate) struct Odt;
 const MEDIA_TYPE: &str = "application/vnd.oasis.opendocument.text";
 const TEMPLATE: &str = "application/vnd.oasis.opendocument.text-template";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "ODT";
 
 impl Extractor for Odt {
@@ -70,7 +70,7 @@ struct Body {
     left_out: usize,
     items: usize,
     tables: usize,
-    /// What stands before the next text.
+    /// The separator before the next text.
     mark: &'static str,
     hidden: usize,
 }
@@ -97,7 +97,7 @@ impl TextElements for Body {
         let is_hidden = matches!(name, "p" | "h" | "span")
             && attribute(element, "style-name").is_some_and(|it| self.hidden_styles.contains(&it));
         self.hidden += usize::from(is_hidden);
-        // What was deleted, what was said beside the text, the number of a note, and what is hidden.
+        // Deleted text, comments, numbers of notes, and hidden text.
         if is_hidden || matches!(name, "tracked-changes" | "annotation" | "note-citation") {
             self.left_out = 1;
             return;

@@ -9,9 +9,13 @@ use quick_xml::{
     Reader, XmlVersion,
     events::{BytesRef, BytesStart, Event},
 };
-use zip::{ZipArchive, result::ZipError};
+use zip::{HasZipMetadata as _, ZipArchive, result::ZipError};
 
-use crate::{ExtractError, Extracted, Source, decode::decode};
+use crate::{
+    ExtractError, Extracted, Source,
+    budget::{Reservation, UNPACKED},
+    decode::decode,
+};
 
 /// Whether a zip archive names this file, going by its directory, which is at its end.
 pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
@@ -21,7 +25,7 @@ pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
         || has(&bytes[..bytes.len().min(DIRECTORY)])
 }
 
-/// Whether this is a document with a password: an OLE file with the package inside (MS-OFFCRYPTO).
+/// Whether this is an encrypted document: an OLE file that holds the package (MS-OFFCRYPTO).
 pub(crate) fn is_encrypted(bytes: &[u8]) -> bool {
     let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
     bytes.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1") && names(bytes, &name)
@@ -29,21 +33,31 @@ pub(crate) fn is_encrypted(bytes: &[u8]) -> bool {
 
 /// The parts of a document, unpacked as they are asked for.
 pub(crate) struct Package<'a> {
-    /// How errors call the document.
+    /// Name of the format in errors.
     format: &'static str,
     archive: ZipArchive<Cursor<&'a [u8]>>,
     source: Source<'a>,
     unpacked: u64,
+    /// Reserves the bytes that the archive declares to unpack to.
+    _reservation: Reservation,
 }
 
 impl<'a> Package<'a> {
     pub(crate) fn open(format: &'static str, source: &Source<'a>) -> Result<Self, ExtractError> {
         let archive = ZipArchive::new(Cursor::new(source.bytes))
             .map_err(|error| malformed(format, &error))?;
-        Ok(Self { format, archive, source: *source, unpacked: 0 })
+        let mut declared = 0_u64;
+        for index in 0..archive.len() {
+            let part = archive.by_index_data(index).map_err(|error| malformed(format, &error))?;
+            declared = declared.saturating_add(part.get_metadata().uncompressed_size);
+        }
+        let bytes = declared.min(source.limits.max_unpacked_bytes);
+        let reservation = UNPACKED.reserve(bytes, source.limits, source.stop)?;
+        Ok(Self { format, archive, source: *source, unpacked: 0, _reservation: reservation })
     }
 
-    /// A part, if there is one of this name. What is unpacked is counted: the sizes that an archive states are its own.
+    /// Unpacks a part, if there is one of this name. The bytes are counted. `zip` refuses a part that is larger than the
+    /// archive declares; memory was reserved by these sizes.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         self.source.stop.check()?;
         let part = match self.archive.by_name(name) {
@@ -64,7 +78,7 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
-    /// That a document of OpenDocument has no password.
+    /// Checks that a document of OpenDocument is not encrypted.
     pub(crate) fn check_open_document(&mut self) -> Result<(), ExtractError> {
         const MANIFEST: &str = "META-INF/manifest.xml";
         each_event(self.format, MANIFEST, &self.optional(MANIFEST)?, |event| match event {
@@ -77,12 +91,12 @@ impl<'a> Package<'a> {
         })
     }
 
-    /// A part; nothing if there is none.
+    /// Unpacks a part; returns no bytes if it is missing.
     pub(crate) fn optional(&mut self, name: &str) -> Result<Vec<u8>, ExtractError> {
         Ok(self.part(name)?.unwrap_or_default())
     }
 
-    /// A part without which it is no such document.
+    /// Unpacks a part without which the document is malformed.
     pub(crate) fn required(&mut self, name: &str) -> Result<Vec<u8>, ExtractError> {
         let format = self.format;
         self.part(name)?
@@ -94,7 +108,7 @@ fn malformed(format: &'static str, error: &ZipError) -> ExtractError {
     ExtractError::Malformed { format, reason: error.to_string() }
 }
 
-/// Hands on what a part is made of.
+/// Calls `see` for each event of an XML part.
 pub(crate) fn each_event(
     format: &'static str,
     part: &str,
@@ -124,7 +138,7 @@ fn text_of(xml: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The value of an attribute, whatever its prefix.
+/// Returns the value of an attribute, whatever its namespace prefix.
 pub(crate) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = element.attributes();
     let mut attributes = attributes.with_checks(false).flatten();
@@ -132,7 +146,7 @@ pub(crate) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> 
     Some(attribute.normalized_value(XmlVersion::Implicit1_0).ok()?.into_owned())
 }
 
-/// The text of a reference: a character by its number, or one of the five entities of XML.
+/// Returns the text of a character reference, or of one of the five entities of XML.
 pub(crate) fn resolved(reference: &BytesRef<'_>) -> Option<String> {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return Some(character.to_string());
@@ -140,7 +154,7 @@ pub(crate) fn resolved(reference: &BytesRef<'_>) -> Option<String> {
     quick_xml::escape::resolve_xml_entity(reference).map(str::to_owned)
 }
 
-/// What an office document says of itself, in Dublin Core's words.
+/// Copies the metadata of an office document, which has the names of Dublin Core.
 pub(crate) fn properties(
     format: &'static str,
     part: &str,
@@ -183,6 +197,48 @@ pub(crate) fn properties(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A document of Word with one part.
+    #[cfg(feature = "docx")]
+    fn document(text: &str) -> Vec<u8> {
+        use std::io::Write as _;
+
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        zip.start_file("word/document.xml", zip::write::SimpleFileOptions::default()).unwrap();
+        write!(zip, "<document><body><p><r><t>{text}</t></r></p></body></document>").unwrap();
+        zip.finish().unwrap().into_inner()
+    }
+
+    #[cfg(feature = "docx")]
+    #[test]
+    fn a_document_waits_while_others_hold_the_memory() {
+        use std::{thread, time::Duration};
+
+        use crate::{Hint, Limits, Stop, extract};
+
+        let limits = Limits::default();
+        let all = limits.max_unpacked_bytes_at_once;
+        let held = UNPACKED.reserve(all, &limits, &Stop::never()).unwrap();
+        let waiting = thread::spawn(|| extract(&document("Flour."), &Hint::file("a.docx")));
+        thread::sleep(Duration::from_millis(100));
+        assert!(!waiting.is_finished());
+        drop(held);
+        assert_eq!(waiting.join().unwrap().unwrap().content.trim(), "Flour.");
+    }
+
+    /// Memory is reserved by the sizes that an archive declares.
+    #[cfg(feature = "docx")]
+    #[test]
+    fn an_archive_that_declares_too_few_bytes_is_refused() {
+        use crate::{Hint, extract};
+
+        let mut bytes = document(&"Flour. ".repeat(100));
+        let entry = memchr::memmem::rfind(&bytes, b"PK\x01\x02").unwrap();
+        // The size of the part, in the archive's directory (APPNOTE 4.3.12).
+        bytes[entry + 24..entry + 28].copy_from_slice(&10_u32.to_le_bytes());
+        let error = extract(&bytes, &Hint::file("a.docx")).unwrap_err().to_string();
+        assert!(error.contains("larger than its declared uncompressed size"), "{error}");
+    }
 
     #[test]
     fn utf_8_is_not_copied() {

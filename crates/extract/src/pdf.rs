@@ -1,7 +1,7 @@
 //! PDF (ISO 32000): the text of each page, in the order in which it is written.
 //!
-//! A document is a program of sorts: it may need any time, and what reads it may panic. So it is read on a thread of its
-//! own, which is left to itself when the time is over, and ends at the next thing that it draws.
+//! Interpreting a PDF may take any time, and its interpreter may panic. So each document is read on a thread of its
+//! own. When the time is over, the thread is abandoned; it ends at the next glyph or shape that it draws.
 
 mod filters;
 mod page;
@@ -10,7 +10,7 @@ mod unpacked;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -27,13 +27,16 @@ use hayro_interpret::{
 };
 
 use self::page::{PageStopped, PageText};
-use crate::Stop;
-use crate::{ExtractError, Extracted, Extractor, Limits, Page, Problem, Source, decode::decode};
+use crate::{
+    ExtractError, Extracted, Extractor, Limits, Page, Problem, Source, Stop,
+    budget::{Reservation, UNPACKED},
+    decode::decode,
+};
 
-/// Pages as their text; what is drawn as a picture is not read.
+/// Extracts the text of pages; text in images is not recognised.
 pub(crate) struct Pdf;
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "PDF";
 
 impl Extractor for Pdf {
@@ -55,18 +58,22 @@ impl Extractor for Pdf {
             return Err(malformed("it does not begin with %PDF-"));
         }
         let (bytes, limits, stop) = (source.bytes.to_vec(), *source.limits, source.stop.clone());
+        // Given back with this call, also when the thread is abandoned: a reader that never ends must not block the
+        // others. `Worker` bounds the threads that may go on.
+        let room = Room::default();
+        let _give_back = GiveBack(room.clone());
         let worker = Worker::begin()?;
         let (sender, receiver) = mpsc::sync_channel(1);
         let work = move || {
             let _worker = worker;
-            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop)));
+            let done = catch_unwind(AssertUnwindSafe(|| read(bytes, &limits, &stop, &room)));
             let done = done.unwrap_or_else(|panic| Err(refusal(panic.as_ref())));
-            // Nobody listens any more if the time is over.
+            // An error means that the call has ended: its time is over.
             let _ = sender.send(done);
         };
         let spawned = thread::Builder::new().name("pdf".to_owned()).stack_size(STACK).spawn(work);
         spawned.map_err(|error| malformed(&format!("there is no thread to read it: {error}")))?;
-        // It ends by itself at its deadline; this sees to it that nobody waits for it if it does not.
+        // The thread ends by itself at its deadline; if it does not, the call ends here.
         loop {
             match receiver.recv_timeout(LOOK_AGAIN) {
                 Ok(done) => return done,
@@ -79,17 +86,36 @@ impl Extractor for Pdf {
     }
 }
 
-/// How long a caller that has gone keeps its thread.
+/// The reservation of a document, held by the call and filled by its thread.
+#[derive(Clone, Default)]
+struct Room(Arc<Mutex<Option<Reservation>>>);
+
+impl Room {
+    fn lock(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives the reservation back.
+struct GiveBack(Room);
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        drop(self.0.lock().take());
+    }
+}
+
+/// How often a waiting call checks whether its caller has gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Forms within forms are read by recursion, to a depth that the reader bounds.
+/// Nested forms are read by recursion, to a depth that hayro bounds.
 const STACK: usize = 16 << 20;
 
-/// One of the threads that read a document, so that those that were left to themselves do not become many.
+/// A thread that reads a document; counted, so that abandoned threads stay few.
 struct Worker(&'static AtomicUsize);
 
 impl Worker {
-    /// More than anybody has processors for.
+    /// More threads than most machines have processors.
     const MAX: usize = 64;
 
     fn begin() -> Result<Self, ExtractError> {
@@ -110,7 +136,7 @@ fn malformed(reason: &str) -> ExtractError {
     ExtractError::Malformed { format: FORMAT, reason: reason.to_owned() }
 }
 
-/// Why a thread has ended before its work was done.
+/// Returns the error for a thread that panicked.
 fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
     match panic.downcast_ref() {
         Some(PageStopped(error)) => error.clone(),
@@ -122,8 +148,16 @@ fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
     }
 }
 
-fn read(bytes: Vec<u8>, limits: &Limits, stop: &Stop) -> Result<Extracted, ExtractError> {
-    unpacked::check(&bytes, limits, stop)?;
+fn read(
+    bytes: Vec<u8>,
+    limits: &Limits,
+    stop: &Stop,
+    room: &Room,
+) -> Result<Extracted, ExtractError> {
+    let unpacked = unpacked::check(&bytes, limits, stop)?;
+    *room.lock() = Some(UNPACKED.reserve(unpacked, limits, stop)?);
+    // Its call may have ended while it waited.
+    stop.check()?;
     let pdf = hayro_syntax::Pdf::new(Arc::new(bytes)).map_err(|error| match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
         LoadPdfError::Decryption(error) => {
@@ -150,7 +184,7 @@ fn read(bytes: Vec<u8>, limits: &Limits, stop: &Stop) -> Result<Extracted, Extra
             if panic.is::<PageStopped>() {
                 return Err(refusal(panic.as_ref()));
             }
-            // What the page has left half done in the cache is left behind.
+            // The cache may hold half-finished entries of this page.
             cache = InterpreterCache::new();
             let reason = refusal(panic.as_ref()).to_string();
             extracted.problems.push(Problem::Page { number, reason });
@@ -180,10 +214,10 @@ fn read(bytes: Vec<u8>, limits: &Limits, stop: &Stop) -> Result<Extracted, Extra
     Ok(extracted)
 }
 
-/// What the document says of itself.
+/// Copies the metadata of the document.
 fn properties(metadata: &Metadata, extracted: &mut Extracted) {
     let text = |bytes: &Option<Box<[u8]>>| {
-        // PDFDocEncoding is near enough to Windows' but for what nobody types; a byte order mark says otherwise.
+        // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes precedence.
         let text = decode(bytes.as_deref()?, Some("windows-1252")).into_text();
         let text = text.replace('\0', "").trim().to_owned();
         (!text.is_empty()).then_some(text)

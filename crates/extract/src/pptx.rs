@@ -17,7 +17,7 @@ const MEDIA_TYPE: &str =
     "application/vnd.openxmlformats-officedocument.presentationml.presentation";
 const WITH_MACROS: &str = "application/vnd.ms-powerpoint.presentation.macroenabled.12";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "PPTX";
 
 const PRESENTATION: &str = "ppt/presentation.xml";
@@ -143,7 +143,7 @@ struct Slide {
     is_title: bool,
     in_text: bool,
     in_table: bool,
-    /// Where the text of the paragraph begins, once there is some.
+    /// Start of the text of the paragraph, once there is any.
     start: Option<usize>,
     mark: &'static str,
     left_out: usize,

@@ -1,4 +1,4 @@
-//! Which extractor reads a document.
+//! The choice of the extractor of a document.
 
 use std::{
     ops::{Range, RangeInclusive},
@@ -10,7 +10,7 @@ use crate::{
     html, json, markdown, rtf, text, xml,
 };
 
-/// Extractors, of which the first that knows a document reads it.
+/// A list of extractors. The first one that knows a document reads it.
 ///
 /// ```
 /// use marquetry_extract::{Extracted, ExtractError, Extractor, Hint, Registry, Source};
@@ -40,7 +40,7 @@ pub struct Registry {
 }
 
 impl Default for Registry {
-    /// Everything that the crate's features have.
+    /// Returns all extractors of the enabled features.
     fn default() -> Self {
         let extractors: Vec<Box<dyn Extractor>> = vec![
             #[cfg(feature = "pdf")]
@@ -76,17 +76,17 @@ impl Registry {
         &BUILT_IN
     }
 
-    /// Adds an extractor that goes before all others.
+    /// Adds an extractor that takes precedence over all others.
     pub fn put_first(&mut self, extractor: impl Extractor + 'static) {
         self.extractors.insert(0, Box::new(extractor));
     }
 
-    /// Reads a document. First bytes that leave no doubt decide who reads it, then the media type, then the extension,
-    /// then whether it looks like text.
+    /// Reads a document. The extractor is chosen by the first bytes if they identify the format, else by the media
+    /// type, else by the extension, else by whether the document looks like text.
     ///
     /// # Errors
     ///
-    /// [`ExtractError`]: what is no text, is encrypted, damaged beyond reading, or exceeds a limit of the hint.
+    /// [`ExtractError`]: the document holds no text, is encrypted or damaged, or exceeds a limit of the hint.
     pub fn extract(&self, bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
         hint.limits.check_bytes(bytes.len() as u64)?;
         let declared = hint.media_type.map(str::to_ascii_lowercase).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Registry {
         if let Some(certain) = certain {
             return Ok(certain);
         }
-        // Some are recognized by two letters, with which a text may begin as well.
+        // Some formats are recognised by two letters, with which a text may begin as well.
         if let Some(other) = infer::get(bytes).filter(is_binary)
             && decode::looks_binary(bytes)
         {
@@ -133,7 +133,7 @@ impl Registry {
             !matches!(declared, "" | "application/octet-stream" | "binary/octet-stream");
         let by_type = says_something.then(|| self.by_media_type(declared)).flatten();
         let by_name = || self.by_extension(file_name?);
-        // `text/plain` is what is said of a file by those who do not look; its name may know better.
+        // Many programs declare `text/plain` without looking at the file; its name is more reliable.
         let known = match by_type {
             Some(_) if declared == "text/plain" => by_name().or(by_type),
             _ => by_type.or_else(by_name),
@@ -186,7 +186,8 @@ impl Registry {
     }
 }
 
-/// What is the same for all formats: no NULs, which databases refuse; no characters that nobody sees; the count.
+/// Applies the steps that all formats share: removes NULs, which databases refuse, and invisible characters; counts the
+/// characters.
 pub(crate) fn finish(extracted: &mut Extracted) {
     let nuls = extracted.content.bytes().filter(|byte| *byte == 0).count();
     if nuls > 0 {
@@ -201,8 +202,8 @@ pub(crate) fn finish(extracted: &mut Extracted) {
     extracted.character_count = extracted.content.chars().count();
 }
 
-/// Runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is shown nowhere; only the flags of some regions
-/// are made with them, after a black flag.
+/// Returns runs of tag characters (U+E0000 to U+E007F). They spell ASCII that is not displayed. Their one visible use
+/// is the flags of some regions, after a black flag.
 fn invisible(content: &str) -> Vec<Range<usize>> {
     const TAGS: RangeInclusive<char> = '\u{E0000}'..='\u{E007F}';
     let mut runs: Vec<Range<usize>> = Vec::new();
@@ -212,7 +213,7 @@ fn invisible(content: &str) -> Vec<Range<usize>> {
         let rest = &content[start..];
         let length = rest.find(|character| !TAGS.contains(&character)).unwrap_or(rest.len());
         before = start + length;
-        // A flag's tags are at most six letters and the end of the tag.
+        // The tags of a flag are at most six letters and the end tag.
         let is_flag = content[..start].ends_with('\u{1F3F4}') && length <= 7 * 4;
         if !is_flag {
             runs.push(start..before);
@@ -221,14 +222,14 @@ fn invisible(content: &str) -> Vec<Range<usize>> {
     runs
 }
 
-/// The encoding that parameters of a media type declare.
+/// Returns the encoding that the parameters of a media type declare.
 fn charset(parameters: &str) -> Option<&str> {
     let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let (_, value) = parameters.find(|(name, _)| name.trim() == "charset")?;
     Some(value.trim().trim_matches('"'))
 }
 
-/// Whether a kind that was found by its first bytes is one that holds no text.
+/// Whether a format that was recognised by its first bytes holds no text.
 fn is_binary(kind: &infer::Type) -> bool {
     use infer::MatcherType;
     matches!(

@@ -11,7 +11,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// How long the text is so far.
+    /// Length of the text so far.
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }

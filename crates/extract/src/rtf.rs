@@ -1,4 +1,4 @@
-//! RTF 1.9: the text of a document, without what is about it.
+//! RTF 1.9: the text of a document, without its metadata.
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
@@ -7,7 +7,7 @@ use crate::{ExtractError, Extracted, Extractor, Heading, Page, Problem, Source};
 /// Rich text.
 pub(crate) struct Rtf;
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "RTF";
 
 impl Extractor for Rtf {
@@ -34,7 +34,7 @@ impl Extractor for Rtf {
     }
 }
 
-/// Groups within groups; what is deeper has the state of this depth.
+/// Deepest nesting of groups; deeper groups share the state of this depth.
 const MAX_DEPTH: usize = 1_024;
 
 struct Reader<'a> {
@@ -49,10 +49,10 @@ struct Reader<'a> {
     /// Groups that are open beyond the depth that is followed.
     deeper: usize,
     state: Group,
-    /// How many characters are to be passed over, which stand for one that was read.
+    /// Number of replacement characters still to skip.
     skip: usize,
     headings: Vec<Heading>,
-    /// Where the paragraph begins, and its level if it is a heading.
+    /// Start of the paragraph, and its level if it is a heading.
     paragraph: usize,
     level: Option<u8>,
     page_starts: Vec<usize>,
@@ -61,16 +61,16 @@ struct Reader<'a> {
     hidden: usize,
 }
 
-/// What holds until a group ends.
+/// State that holds until a group ends.
 #[derive(Clone, Copy)]
 struct Group {
     into: Into,
     is_hidden: bool,
-    /// How many characters stand for one that older readers do not know.
+    /// Number of replacement characters for a character that older readers do not know.
     instead: usize,
 }
 
-/// Where text goes.
+/// Destination of text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Into {
     Text,
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows a backslash: a word with a number, or a sign.
+    /// Reads a control word with its number, or a control symbol.
     fn control(&mut self, source: &Source<'_>) -> Result<(), ExtractError> {
         let length = self.rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         if length == 0 {
@@ -329,7 +329,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Decodes what was read so far.
+    /// Decodes the pending bytes.
     fn flush(&mut self) {
         if self.pending.is_empty() {
             return;

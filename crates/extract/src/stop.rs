@@ -1,15 +1,15 @@
-//! Ending work on a document before it is done.
+//! Ends work on a document early.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-/// Says to work on another thread when it has to end: after some time, or because its caller has gone. Copies of one
-/// stop end together.
+/// Tells work on another thread when to end: at a deadline, or because its caller has gone. [`Self::now`] ends all
+/// copies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,14 +22,31 @@ use std::{
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
-    now: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     deadline: Option<Deadline>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    now: AtomicBool,
+    /// Time that does not count for deadlines, in nanoseconds.
+    excluded: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     at: Instant,
     time: Duration,
+    /// [`Shared::excluded`] when the deadline was set.
+    excluded_before: u64,
+}
+
+impl Deadline {
+    /// Returns when the time is over; None if that is too far away to be a point in time.
+    fn end(&self, shared: &Shared) -> Option<Instant> {
+        let excluded = shared.excluded.load(Ordering::Relaxed) - self.excluded_before;
+        self.at.checked_add(Duration::from_nanos(excluded))
+    }
 }
 
 /// Why work ended early.
@@ -45,53 +62,72 @@ pub enum Stopped {
 }
 
 impl Stop {
-    /// Work that may take as long as it needs.
+    /// Returns a stop without a deadline.
     pub fn never() -> Self {
         Self::default()
     }
 
-    /// Work that may take this long, from now on.
+    /// Returns a stop whose deadline is `time` from now.
     pub fn within(time: Duration) -> Self {
         Self::never().and_within(time)
     }
 
-    /// Part of the same work, which may take this long, from now on.
+    /// Returns a copy for a part of the same work, whose deadline is at most `time` from now.
     #[must_use]
     pub fn and_within(&self, time: Duration) -> Self {
-        // What is too far away to be a point in time is no limit.
-        let deadline = Instant::now().checked_add(time).map(|at| Deadline { at, time });
+        let excluded_before = self.shared.excluded.load(Ordering::Relaxed);
+        // A time too far away to be a point in time is no limit.
+        let deadline = Instant::now().checked_add(time);
+        let deadline = deadline.map(|at| Deadline { at, time, excluded_before });
         let earlier = match (self.deadline, deadline) {
-            (Some(outer), Some(inner)) if outer.at <= inner.at => Some(outer),
+            (Some(outer), Some(inner))
+                if outer.end(&self.shared).is_some_and(|outer| outer <= inner.at) =>
+            {
+                Some(outer)
+            }
             (outer, None) => outer,
             (_, inner) => inner,
         };
-        Self { now: Arc::clone(&self.now), deadline: earlier }
+        Self { shared: Arc::clone(&self.shared), deadline: earlier }
     }
 
     /// Ends the work at its next check.
     pub fn now(&self) {
-        self.now.store(true, Ordering::Relaxed);
+        self.shared.now.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the work at its next check once what is returned is dropped: by a caller that waits no longer.
+    /// Returns a guard that ends the work at its next check when it is dropped, for callers that may go early.
     #[must_use]
     pub fn on_drop(&self) -> StopOnDrop {
         StopOnDrop(Some(self.clone()))
     }
 
-    /// Whether the work may go on; to be asked often while it is done.
+    /// Checks whether the work may continue. Work calls it often.
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if it may not.
+    /// [`Stopped`] if it must end.
     pub fn check(&self) -> Result<(), Stopped> {
-        if self.now.load(Ordering::Relaxed) {
+        if self.is_now() {
             return Err(Stopped::Now);
         }
-        match self.deadline {
-            Some(Deadline { at, time }) if Instant::now() >= at => Err(Stopped::Time(time)),
+        let Some(deadline) = self.deadline else { return Ok(()) };
+        match deadline.end(&self.shared) {
+            Some(end) if Instant::now() >= end => Err(Stopped::Time(deadline.time)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the work was ended by [`Self::now`], whatever its deadline.
+    pub(crate) fn is_now(&self) -> bool {
+        self.shared.now.load(Ordering::Relaxed)
+    }
+
+    /// Extends the deadlines of all copies: work that waited for other work has not used its own time.
+    #[cfg(any(feature = "docx", feature = "pdf", feature = "spreadsheet"))]
+    pub(crate) fn exclude(&self, waited: Duration) {
+        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        self.shared.excluded.fetch_add(waited, Ordering::Relaxed);
     }
 }
 
@@ -100,7 +136,7 @@ impl Stop {
 pub struct StopOnDrop(Option<Stop>);
 
 impl StopOnDrop {
-    /// The work is done: what else belongs to it goes on.
+    /// Drops the guard without ending the work.
     pub fn disarm(mut self) {
         self.0 = None;
     }

@@ -101,7 +101,7 @@ impl Lines {
                     self.push(&format!("&{};", &*reference));
                 }
             }
-            // Comments are not seen; a DTD says nothing about the content.
+            // Comments are not displayed, and a DTD holds no content.
             _ => {}
         }
     }

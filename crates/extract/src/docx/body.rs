@@ -1,4 +1,4 @@
-//! What stands in a document.
+//! The body of a document.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -21,13 +21,13 @@ pub(super) struct Body<'a> {
     headings: Vec<Heading>,
     /// Paragraphs that are open: those of a text box stand inside of another one.
     paragraphs: Vec<Paragraph>,
-    /// How many tables are open, and what stands before the next text of a cell.
+    /// Number of open tables, and the separator before the next text of a cell.
     tables: usize,
     mark: &'static str,
-    /// Where Word has seen a page end, and where its author wanted one to end.
+    /// Ends of pages as Word rendered them, and as the author asked for them.
     rendered_breaks: Vec<usize>,
     asked_breaks: Vec<usize>,
-    /// How many elements are open whose text is not shown.
+    /// Number of open elements whose text is hidden.
     left_out: usize,
     in_run: bool,
     is_hidden: bool,
@@ -39,7 +39,7 @@ pub(super) struct Body<'a> {
 struct Paragraph {
     level: Option<u8>,
     is_item: bool,
-    /// Where its text begins, once there is some.
+    /// Start of its text, once there is any.
     start: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Where pages end: as Word has seen it, else as the author asked for it.
+    /// Returns the ends of pages: as Word rendered them, else as the author asked for them.
     pub(super) fn breaks(&self) -> Vec<usize> {
         let breaks = [&self.rendered_breaks, &self.asked_breaks];
         let mut breaks =
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Before the first text of a paragraph: what is between it and the one before.
+    /// Writes the separator before the first text of a paragraph.
     fn separate(&mut self) {
         let in_table = self.tables > 0;
         let Some(paragraph) =

@@ -2,7 +2,7 @@
 
 use crate::Heading;
 
-/// What stands between two words.
+/// The separator between two words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Break {
     #[default]
@@ -17,7 +17,7 @@ pub(super) enum Break {
 pub(super) struct Flow {
     text: String,
     pending: Break,
-    /// What stands before the next word.
+    /// The separator before the next word.
     mark: &'static str,
     is_preformatted: bool,
     headings: Vec<Heading>,

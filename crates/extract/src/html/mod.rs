@@ -14,7 +14,8 @@ use super::{
 use flow::{Break, Flow};
 use open::OpenElements;
 
-/// Elements are followed as far as is needed to know what is hidden; no tree is built, so that depth costs nothing.
+/// Elements are tracked only as far as needed to know whether text is hidden. No tree is built, so that depth costs
+/// nothing.
 pub(super) struct Html;
 
 impl Extractor for Html {
@@ -41,13 +42,13 @@ impl Extractor for Html {
     }
 }
 
-/// What a page says.
+/// The text of a page.
 pub(super) struct Read {
     pub(super) content: String,
     pub(super) headings: Vec<Heading>,
     pub(super) title: Option<String>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// How many passages are not shown.
+    /// Number of hidden passages.
     pub(super) hidden: usize,
 }
 
@@ -235,7 +236,7 @@ impl Page {
             return;
         };
         let name = name.to_ascii_lowercase();
-        // What is known is taken: names are the document's to choose, and there may be any number.
+        // Only known names are taken: a document may have any number of names of its own.
         if ["author", "date", "description", "generator", "keywords"].contains(&name.as_str()) {
             self.metadata.entry(name).or_insert_with(|| content.trim().to_owned());
         }

@@ -171,7 +171,7 @@ fn is_heading(name: &[u8]) -> bool {
     matches!(name, [b'h', b'1'..=b'6'])
 }
 
-/// The Standard's "special" category: what no end tag of another kind closes in passing.
+/// The Standard's "special" category: elements that an end tag of another element does not close.
 fn is_special(name: &[u8]) -> bool {
     is_block(name)
         || is_scope(name)
@@ -202,7 +202,7 @@ fn is_special(name: &[u8]) -> bool {
         )
 }
 
-/// What end tags do not look beyond ("has an element in scope").
+/// Elements that bound the scope of end tags ("has an element in scope").
 fn is_scope(name: &[u8]) -> bool {
     matches!(
         name,
@@ -251,7 +251,7 @@ fn is_void(name: &[u8]) -> bool {
     )
 }
 
-/// Elements of which browsers show nothing, or show something else.
+/// Elements whose text browsers do not show.
 fn is_never_shown(name: &[u8]) -> bool {
     matches!(
         name,
@@ -272,7 +272,7 @@ fn is_never_shown(name: &[u8]) -> bool {
     )
 }
 
-/// Whether an element says of itself that it is not shown. What style sheets hide is not known here.
+/// Whether the attributes of an element hide it. Style sheets are not read.
 fn hides(name: &[u8], attributes: &Attributes) -> bool {
     if attributes.contains_key("hidden") || (name == b"dialog" && !attributes.contains_key("open"))
     {

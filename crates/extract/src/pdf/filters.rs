@@ -74,7 +74,7 @@ pub(super) fn lzw_length(data: &[u8], allowed: u64) -> (u64, usize) {
     (early.0.max(late.0), early.1 + late.1)
 }
 
-/// `early`: by how many codes early the codes get longer.
+/// `early`: how many codes earlier the code length grows.
 fn lzw_length_if(data: &[u8], allowed: u64, early: usize) -> (u64, usize) {
     const CLEAR: usize = 256;
     const END: usize = 257;

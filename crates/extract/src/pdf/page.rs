@@ -15,21 +15,21 @@ use crate::{ExtractError, Limits};
 /// Why a page was left: thrown through the interpreter, which cannot be stopped otherwise.
 pub(super) struct PageStopped(pub(super) ExtractError);
 
-/// Gathers what is written on a page.
+/// Collects the text of a page.
 pub(super) struct PageText {
     text: String,
     last: Option<Placed>,
-    /// Where the last run of glyphs begins that was filled.
+    /// Start of the last run of filled glyphs.
     filled: Option<Point>,
     unknown: usize,
     stop: Stop,
     limits: Limits,
 }
 
-/// Where a glyph stands, in points from the upper left corner.
+/// Position of a glyph, in points from the upper left corner.
 struct Placed {
     origin: Point,
-    /// Where the next glyph of a word would stand.
+    /// Expected position of the next glyph of a word.
     end: Point,
     /// The direction of writing, of length 1.
     direction: Vec2,
@@ -46,7 +46,7 @@ impl PageText {
         Self { text: String::new(), last: None, filled: None, unknown: 0, stop, limits }
     }
 
-    /// How many glyphs had no meaning.
+    /// Number of glyphs without a Unicode character.
     pub(super) fn unknown(&self) -> usize {
         self.unknown
     }
@@ -86,7 +86,7 @@ impl PageText {
     }
 }
 
-/// What stands between two glyphs: nothing, a space, or the end of a line or a paragraph.
+/// The separator between two glyphs: none, a space, or the end of a line or a paragraph.
 fn between(last: &Placed, next: &Placed, is_apart: bool) -> &'static str {
     let size = last.size.max(next.size);
     let way = next.origin - last.end;
@@ -129,7 +129,7 @@ impl Device<'_> for PageText {
         let start =
             run.glyphs().first().map(|glyph| props.transform * glyph.transform() * Point::ZERO);
         match mode {
-            // The outlines of what was filled just now (text rendering mode 2).
+            // The outlines of the glyphs that were just filled (text rendering mode 2).
             DrawMode::Stroke(_) if start.is_some() && self.filled == start => return,
             DrawMode::Fill(_) => self.filled = start,
             _ => self.filled = None,

@@ -1,4 +1,4 @@
-//! How much the packed streams of a document hold, before anything unpacks them into memory.
+//! Counts the bytes of the compressed streams of a document before they are unpacked into memory.
 
 use std::{borrow::Cow, cell::Cell, io::Read};
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::Stop;
 
-/// Unpacks every stream, keeps nothing, and counts. Streams are found by their keyword and not by the document's table,
+/// Counts the bytes that the streams unpack to, and keeps none. Streams are found by their keyword and not by the document's table,
 /// which may be damaged or lie.
 ///
 /// The streams of a document stand one after the other, so that all of them together read about as many bytes as it
 /// has. One whose keywords stand within other streams' data would be read again and again; it is refused before long.
-pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<(), ExtractError> {
+pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, ExtractError> {
     let work = Work::new(bytes.len(), stop);
     let mut unpacked = 0;
     let mut from = 0;
@@ -46,10 +46,10 @@ pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<(), Ex
         unpacked += counted.max(lzw);
         limits.check_unpacked(unpacked)?;
     }
-    Ok(())
+    Ok(unpacked)
 }
 
-/// How many bytes were read, and may be.
+/// Counts the bytes that were read, and bounds them.
 struct Work<'a> {
     read: Cell<u64>,
     most: u64,
@@ -58,7 +58,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(length: usize, stop: &'a Stop) -> Self {
-        /// What is read of a document altogether: its dictionaries, and its streams by two decoders, with a margin.
+        /// Bytes read per byte of the document: its dictionaries, and its streams by two decoders, with a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
         let most = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
@@ -84,7 +84,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What stands between the beginning of an object and here.
+/// Returns the bytes between the start of an object and this position.
 fn dictionary_before(bytes: &[u8], here: usize) -> &[u8] {
     const LONGEST: usize = 1 << 16;
     let before = &bytes[here.saturating_sub(LONGEST)..here];
@@ -105,7 +105,7 @@ fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
 /// A stream may be packed several times over.
 const MAX_STAGES: usize = 4;
 
-/// Counts what a stage gives, and what comes out of it in turn, up to one more than is allowed.
+/// Counts the bytes of a stage and of the stages packed in it, up to one more than is allowed.
 fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop) -> u64 {
     let mut start = [0; 2];
     let mut got = 0;
@@ -130,7 +130,7 @@ fn count(mut stage: Box<dyn Read + '_>, allowed: u64, depth: usize, stop: &Stop)
     drain(&mut stage, allowed, stop)
 }
 
-/// How many bytes there are, up to one more than is allowed; what is damaged ends there.
+/// Counts bytes, up to one more than is allowed. Damaged data ends the count.
 fn drain(stage: &mut dyn Read, allowed: u64, stop: &Stop) -> u64 {
     let mut buffer = [0; 1 << 14];
     let mut total = 0;
@@ -146,7 +146,7 @@ fn drain(stage: &mut dyn Read, allowed: u64, stop: &Stop) -> u64 {
 fn unpack<'a>(data: &'a [u8], work: &'a Work<'a>) -> Option<Box<dyn Read + 'a>> {
     let start = *data.first_chunk::<2>()?;
     let data = Packed { data, work };
-    // What has no header may still be taken as packed by a lenient reader.
+    // A lenient reader may unpack data without a header, too.
     Some(if is_zlib(start) {
         Box::new(ZlibDecoder::new(data))
     } else {
@@ -159,7 +159,7 @@ fn is_zlib(start: [u8; 2]) -> bool {
     start[0] & 0x0F == 8 && u16::from_be_bytes(start).is_multiple_of(31)
 }
 
-/// Packed data; what is read of it is counted, and it ends when too much was.
+/// Compressed data whose reads are counted. It ends when too much was read.
 struct Packed<'a> {
     data: &'a [u8],
     work: &'a Work<'a>,
@@ -167,7 +167,7 @@ struct Packed<'a> {
 
 impl Read for Packed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        /// A decoder reads ahead; what is damaged at once costs no more than this.
+        /// A decoder reads ahead; data that is damaged at its start costs no more than this.
         const AT_ONCE: usize = 64;
         if self.work.is_over() {
             return Ok(0);

@@ -1,6 +1,6 @@
-//! What is seen of a number: itself, a share, a date, or nothing (ECMA-376 part 1, 18.8.30 and 18.8.31).
+//! Displayed text of numbers: plain, percent, date, or none (ECMA-376 part 1, 18.8.30 and 18.8.31).
 
-/// What a number format makes of a number.
+/// The kind of a number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// A number.
@@ -9,7 +9,7 @@ pub(super) enum Shown {
     Percent,
     /// A day, a time of day, or both.
     Moment { day: bool, time: bool },
-    /// Nothing.
+    /// No text.
     Nothing,
 }
 
@@ -25,7 +25,7 @@ impl Shown {
         }
     }
 
-    /// What a format code means for numbers that are positive: its first section decides.
+    /// Returns the kind of a format code for positive numbers: its first section decides.
     pub(super) fn of_code(code: &str) -> Self {
         let mut letters = String::new();
         let mut sections = 1;
@@ -81,7 +81,7 @@ impl Shown {
         let Some(number) = stored.parse::<f64>().ok().filter(|number| number.is_finite()) else {
             return stored.to_owned();
         };
-        // What is far from 1 keeps its exponent.
+        // Very large and very small numbers keep their exponent.
         let is_plain = |number: f64| number == 0.0 || (1e-5..1e15).contains(&number.abs());
         match self {
             Self::Nothing => String::new(),

@@ -18,7 +18,7 @@ pub(crate) struct Ods;
 const MEDIA_TYPE: &str = "application/vnd.oasis.opendocument.spreadsheet";
 const TEMPLATE: &str = "application/vnd.oasis.opendocument.spreadsheet-template";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "ODS";
 
 /// Rows that a sheet may have.
@@ -71,16 +71,16 @@ struct Cells<'l> {
     /// The styles of sheets that are not shown, and the one that is being read.
     hidden_styles: HashSet<String>,
     style: String,
-    /// How many tables are open: one may stand in a cell.
+    /// Number of open tables: a cell may hold a table.
     tables: usize,
     is_hidden: bool,
     row: Row,
     /// The next column of the row, or of the columns' descriptions.
     column: usize,
     cell: Option<Cell>,
-    /// How many paragraphs are open: one may stand in a comment in a paragraph.
+    /// Number of open paragraphs: a comment in a paragraph may hold another.
     paragraphs: usize,
-    /// How many elements are open whose text is not in the cell.
+    /// Number of open elements whose text is not part of the cell.
     left_out: usize,
 }
 
@@ -92,7 +92,7 @@ struct Row {
 
 struct Cell {
     repeated: usize,
-    /// What it shows; without a paragraph, what its value is.
+    /// Its displayed text; without a paragraph, its value.
     text: String,
     value: String,
 }
@@ -146,7 +146,7 @@ impl Cells<'_> {
                     self.column = 0;
                 }
             }
-            // What stands in a table in a cell is text of the cell.
+            // The text of a table in a cell belongs to the cell.
             _ if self.tables != 1 => self.mark(name),
             "table-column" => {
                 let first = self.column;
@@ -178,7 +178,7 @@ impl Cells<'_> {
         Ok(())
     }
 
-    /// What stands for white space in a cell, or tells that it shows text.
+    /// Elements that stand for white space in a cell, or mark displayed text.
     fn mark(&mut self, name: &str) {
         let Some(cell) = &mut self.cell else { return };
         match name {
@@ -239,7 +239,7 @@ impl Cells<'_> {
     }
 }
 
-/// Comments, drawings beside the cells, readings of East Asian text, and what was there before a change.
+/// Comments, drawings beside the cells, readings of East Asian text, and tracked changes.
 fn is_left_out(name: &str) -> bool {
     matches!(name, "annotation" | "shapes" | "ruby-text" | "tracked-changes" | "desc" | "title")
 }

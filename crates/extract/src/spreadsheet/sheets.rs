@@ -1,10 +1,10 @@
-//! What is gathered of the sheets of either format.
+//! Collects the text of the sheets of both formats.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{ExtractError, Extracted, Heading, Problem, Source, rows::Rows};
 
-/// Columns that a sheet may have in Excel and in LibreOffice; what stands further to the right is passed over.
+/// Most columns of a sheet in Excel and LibreOffice; cells further to the right are skipped.
 pub(super) const MAX_COLUMNS: usize = 16_384;
 
 /// Sheets as text.
@@ -12,7 +12,7 @@ pub(super) struct Sheets<'a> {
     source: Source<'a>,
     text: String,
     headings: Vec<Heading>,
-    /// Rows, cells and sheets that have something in them which is not shown.
+    /// Number of hidden rows, cells and sheets that hold text.
     hidden: usize,
     name: String,
     rows: Rows,
@@ -43,21 +43,21 @@ impl<'a> Sheets<'a> {
         self.hidden_columns = HiddenColumns::default();
     }
 
-    /// Something is there that is not shown.
+    /// Counts a hidden part that holds text.
     pub(super) fn count_hidden(&mut self) {
         self.hidden += 1;
     }
 
-    /// Columns from one to another, both counted from 0, are not shown. Either format says so before the first cell of a
-    /// sheet, and what comes after it is passed over.
+    /// Hides a range of columns, both ends counted from 0. Both formats declare hidden columns before the first cell of
+    /// a sheet; later declarations are ignored.
     pub(super) fn hide_columns(&mut self, first: usize, last: usize) {
         self.hidden_columns.hide(first, last);
     }
 
-    /// Adds a cell to the row that is being read. The limit holds for the row as well: one text may stand in many cells.
+    /// Adds a cell to the current row. The limit of the text holds for the row as well: many cells may share one text.
     pub(super) fn cell(&mut self, column: usize, text: &str) -> Result<(), ExtractError> {
         let text = text.trim();
-        // A row that names columns more than once has no more cells than columns either.
+        // A row that repeats columns still has at most as many cells as columns.
         if text.is_empty() || column >= MAX_COLUMNS || self.row.len() == MAX_COLUMNS {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl<'a> Sheets<'a> {
         Ok(())
     }
 
-    /// Ends a row, which may stand for several that are the same.
+    /// Ends a row, which may stand for several equal rows.
     pub(super) fn end_row(&mut self, is_hidden: bool, repeated: usize) -> Result<(), ExtractError> {
         let row = std::mem::take(&mut self.row);
         self.row_bytes = 0;
@@ -89,7 +89,7 @@ impl<'a> Sheets<'a> {
         Ok(())
     }
 
-    /// The document; sheets without anything in them are left out.
+    /// Returns the document; empty sheets are left out.
     pub(super) fn finish(mut self) -> Extracted {
         self.finish_sheet();
         let mut extracted = Extracted { headings: self.headings, ..Extracted::new(self.text) };
@@ -123,12 +123,12 @@ impl<'a> Sheets<'a> {
     }
 }
 
-/// Which columns are not shown. However many ranges a sheet names, each costs the same.
+/// The hidden columns. Each range costs the same, whatever their number.
 #[derive(Default)]
 struct HiddenColumns {
-    /// By how many ranges a column is in more than the one before it.
+    /// Change of the number of ranges from one column to the next.
     changes: BTreeMap<usize, i64>,
-    /// What comes of them, once it was asked for: in order, apart from each other.
+    /// The merged ranges, computed on first use: in order, and disjoint.
     hidden: Option<Vec<Range<usize>>>,
 }
 

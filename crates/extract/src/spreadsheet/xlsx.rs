@@ -23,7 +23,7 @@ const MACROS: &str = "application/vnd.ms-excel.sheet.macroenabled.12";
 const TEMPLATE: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.template";
 const MACRO_TEMPLATE: &str = "application/vnd.ms-excel.template.macroenabled.12";
 
-/// How errors call it.
+/// Name in errors.
 const FORMAT: &str = "XLSX";
 
 impl Extractor for Xlsx {
@@ -211,7 +211,7 @@ impl Strings {
     }
 }
 
-/// What each of the formats that cells refer to makes of a number.
+/// The kinds of the number formats that cells refer to.
 fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
     let mut codes: HashMap<u32, Shown> = HashMap::new();
     let mut formats = Vec::new();
@@ -241,7 +241,7 @@ fn read_formats(styles: &[u8]) -> Result<Vec<Shown>, ExtractError> {
     Ok(formats)
 }
 
-/// What is needed to know what is seen of a value.
+/// The tables that the displayed text of a value depends on.
 struct Values {
     strings: Strings,
     shown: Vec<Shown>,
@@ -249,7 +249,7 @@ struct Values {
 }
 
 impl Values {
-    /// What is seen of a cell.
+    /// Returns the displayed text of a cell.
     fn text<'t>(&'t self, cell: &'t Cell) -> Cow<'t, str> {
         let shown = self.shown.get(cell.format).copied().unwrap_or(Shown::Number);
         let value = cell.value.as_str();
@@ -265,7 +265,7 @@ impl Values {
             "b" if value.trim() == "0" => Cow::Borrowed("FALSE"),
             "" | "n" if !value.is_empty() => Cow::Owned(shown.text(value, self.since_1904)),
             "str" | "inlineStr" => unescaped(value),
-            // Errors and dates in ISO 8601 say themselves what they are.
+            // Errors and ISO 8601 dates are displayed as they stand.
             _ => Cow::Borrowed(value),
         }
     }
@@ -279,24 +279,24 @@ struct Cells<'a, 'l> {
     next_column: usize,
     cell: Cell,
     reads: Reads,
-    /// How many readings of East Asian text are open; they stand beside it.
+    /// Number of open readings of East Asian text, which are displayed beside it.
     phonetic: usize,
 }
 
 #[derive(Default)]
 struct Cell {
     column: usize,
-    /// What the value is: a number unless said.
+    /// The type of the value; a number by default.
     kind: String,
     format: usize,
     value: String,
 }
 
-/// What the text between two tags is.
+/// The meaning of the text between two tags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     Nothing,
-    /// The value of a cell: of a formula what was last computed.
+    /// The value of a cell; of a formula the last result.
     Value,
     /// Something in a text that stands in the cell itself, and that text.
     Inline,

@@ -96,7 +96,7 @@ fn pages_are_where_word_has_seen_them() {
 }
 
 #[test]
-fn what_word_does_not_show_is_left_out() {
+fn hidden_text_of_word_is_left_out() {
     let hidden = "<w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r>\
         <w:r><w:rPr><w:vanish w:val='0'/></w:rPr><w:t>seen</w:t></w:r>\
         <w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom></w:p>";
@@ -118,7 +118,7 @@ fn text_boxes_are_read_once() {
 }
 
 #[test]
-fn it_is_known_by_its_bytes() {
+fn a_docx_is_recognised_by_its_bytes() {
     let page = file("download", body(&paragraph("Hello")));
     assert_eq!(
         page.mime_type,

@@ -191,7 +191,7 @@ fn the_right_reader_is_found() {
 }
 
 #[test]
-fn what_is_no_text_is_refused() {
+fn binary_data_is_refused() {
     let image = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0";
     let unsupported =
         |media_type: &str| ExtractError::Unsupported { media_type: media_type.to_owned() };

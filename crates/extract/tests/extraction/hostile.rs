@@ -27,6 +27,18 @@ fn depth_overflows_nothing() {
 }
 
 #[test]
+fn a_deep_json_file_is_a_short_text() {
+    const DEPTH: usize = 100_000;
+    let path = "[0]".repeat(64);
+    let nested = "[".repeat(DEPTH) + r#""\"[x]: é", {"key": 1e3}, null"# + &"]".repeat(DEPTH);
+    assert_eq!(file("a.json", nested).content, format!("{path}: \"[x]: é 1e3 null\n"));
+    let object = "{\"a\": ".repeat(DEPTH) + "true" + &"}".repeat(DEPTH);
+    assert_eq!(file("a.json", object).content, format!("{}a: true\n", "a.".repeat(63)));
+    let empty = "[".repeat(DEPTH) + &"]".repeat(DEPTH);
+    assert_eq!(file("a.json", empty).content, format!("{path}: \n"));
+}
+
+#[test]
 fn entities_are_not_expanded() {
     let mut text = "<!DOCTYPE lolz [<!ENTITY lol \"lol\">".to_owned();
     for level in 1..10 {
@@ -84,7 +96,7 @@ fn nul_and_invalid_bytes_are_told() {
 }
 
 #[test]
-fn what_is_spelt_in_tag_characters_is_left_out() {
+fn text_in_tag_characters_is_left_out() {
     let spelt = |text: &str| {
         text.bytes()
             .map(|byte| char::from_u32(0xE0000 + u32::from(byte)).unwrap())

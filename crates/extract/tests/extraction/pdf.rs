@@ -166,7 +166,7 @@ fn keywords_within_streams_are_not_read_again_and_again() {
 }
 
 #[test]
-fn who_has_gone_is_not_read_for() {
+fn reading_ends_when_the_caller_has_gone() {
     let stop = marquetry_extract::Stop::never();
     stop.now();
     let mut hint = Hint::file("a.pdf");

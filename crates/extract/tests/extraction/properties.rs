@@ -180,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn nothing_panics_and_places_are_right(bytes in documents(), name in select(&NAMES[..])) {
+    fn no_input_panics_and_spans_are_valid(bytes in documents(), name in select(&NAMES[..])) {
         if let Ok(extracted) = marquetry_extract::extract(&bytes, &Hint::file(name)) {
             check(&extracted)?;
         }

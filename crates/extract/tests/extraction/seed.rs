@@ -33,7 +33,7 @@ fn no_record_is_no_text() {
 
 /// seed: 003/DocumentUtilExtractionTest.testExtractFromEmptyDataReturnsEmpty
 #[test]
-fn nothing_is_an_empty_text() {
+fn an_empty_document_is_an_empty_text() {
     let extracted = extract("", &Hint::media_type("text/plain"));
     assert_eq!((extracted.content.as_str(), extracted.character_count), ("", 0));
     for media_type in
@@ -59,7 +59,7 @@ fn source_code_is_itself() {
 
 /// seed: 003/DocumentUtilExtractionTest.testStructuredExtractionIncludesMetadata
 #[test]
-fn what_is_known_of_a_document_comes_along() {
+fn metadata_of_a_document_is_returned() {
     let hint = Hint {
         source_uri: Some("am7://default/data.data/doc-1"),
         ..Hint::media_type("text/plain")

@@ -85,7 +85,7 @@ fn days_may_count_from_1904() {
 }
 
 #[test]
-fn what_excel_does_not_show_is_left_out() {
+fn hidden_cells_of_excel_are_left_out() {
     let cell = |place: &str, text: &str| format!("<c r='{place}' t='str'><v>{text}</v></c>");
     let seen = format!(
         "<cols><col min='2' max='3' hidden='1'/><col min='5' max='99999' hidden='true'/><col min='0' max='1' hidden='1'/></cols>\
