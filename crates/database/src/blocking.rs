@@ -1,12 +1,12 @@
-//! Work that blocks.
+//! Blocking work.
 
 use crate::DatabaseError;
 
-/// Runs blocking work on Tokio's blocking threads. A panic in it goes on in the caller.
+/// Runs blocking work on Tokio's blocking threads. A panic continues in the caller.
 ///
 /// # Errors
 ///
-/// What the work returns, or [`DatabaseError::Engine`] if the runtime is shutting down.
+/// The error of the work, or [`DatabaseError::Engine`] if the runtime is shutting down.
 pub async fn blocking<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {

@@ -1,6 +1,6 @@
-//! What can go wrong with a database.
+//! Errors of databases.
 
-/// Why a database did not do what it was asked.
+/// Why an operation of a database failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {

@@ -22,7 +22,7 @@ async fn open(path: &Path) -> LibsqlStore {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_is_there_when_it_is_opened_again() {
+async fn data_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let request = SearchRequest::new("common part 3", Some(embed("common part 3", 64)));
@@ -40,6 +40,21 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
     assert_eq!(store.search(&request).await.unwrap(), before);
     assert!(store.chunks("1").await.unwrap().is_empty());
     assert_eq!(store.documents(&Filter::default(), None, 100).await.unwrap().len(), 19);
+}
+
+/// A program may end as soon as it has dropped the store: nothing may then depend on the thread that writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_store_leaves_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    for number in 0..20 {
+        let store = open(&path).await;
+        store.replace(Document::new(format!("{number}")), version(number)).await.unwrap();
+        store.checkpoint().await.unwrap();
+        drop(store);
+        let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +209,7 @@ async fn a_copy_of_the_file_alone_has_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_reads_elsewhere_does_not_hold_up_the_end() {
+async fn a_reader_in_another_process_does_not_delay_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = open(&path).await;
@@ -235,7 +250,7 @@ async fn a_new_database_is_its_owners_alone() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_a_database_is_refused_before_it_is_opened() {
+async fn invalid_paths_are_refused_before_opening() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -255,7 +270,7 @@ async fn what_cannot_be_a_database_is_refused_before_it_is_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_only_read_is_not_touched() {
+async fn a_file_opened_read_only_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b?#%.db");
     let request = SearchRequest::new("common", Some(embed("common", 64)));
@@ -380,7 +395,7 @@ async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
+async fn reset_deletes_the_index_of_an_older_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = open(&path).await;
@@ -410,7 +425,7 @@ async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_database_is_not_damaged() {
+async fn a_file_that_is_no_database_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.txt");
     std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();

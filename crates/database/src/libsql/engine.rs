@@ -35,7 +35,7 @@ pub fn error(error: Error) -> DatabaseError {
     }
 }
 
-/// What each connection needs.
+/// Sets up a connection.
 pub(super) fn prepare(connection: &Connection, read_only: bool) -> Result<(), DatabaseError> {
     connection.busy_timeout(BUSY).map_err(error)?;
     if read_only {
@@ -46,8 +46,7 @@ pub(super) fn prepare(connection: &Connection, read_only: bool) -> Result<(), Da
     let started = Instant::now();
     loop {
         match wait(connection.execute_batch(pragmas)).map_err(error) {
-            // Where several make a database at once, SQLite asks one of them to let the others go first, and does not
-            // wait by itself.
+            // If several processes create a database at once, SQLite returns "busy" to one of them without waiting.
             Err(DatabaseError::Busy) if started.elapsed() < BUSY => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -58,7 +57,7 @@ pub(super) fn prepare(connection: &Connection, read_only: bool) -> Result<(), Da
 
 /// See [`LibsqlFile::check_tables`](super::LibsqlFile::check_tables).
 pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(), DatabaseError> {
-    // Another process may be making or ending it right now.
+    // Another process may be creating or closing it.
     connection.busy_timeout(BUSY).map_err(error)?;
     let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' \
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\' ORDER BY name";
@@ -72,7 +71,7 @@ pub(super) fn check_tables(connection: &Connection, ours: &[&str]) -> Result<(),
     )))
 }
 
-/// Keeps this connection from making the database larger than this.
+/// Limits the size of the database, in bytes, for writes of this connection.
 pub fn limit(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
     let page = number(connection, "PRAGMA page_size")?.unwrap_or(4_096).max(1);
     let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page;
@@ -81,11 +80,11 @@ pub fn limit(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Moves what is in the log (`-wal`) into the file, so that the file alone has everything.
+/// Moves the log (`-wal`) into the file, so that the file alone is complete.
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Busy`] if others are still at the file; the rest stays in the log then, where nothing is lost.
+/// [`DatabaseError::Busy`] if other connections use the file; the rest then stays in the log, and nothing is lost.
 pub fn checkpoint(connection: &Connection) -> Result<(), DatabaseError> {
     connection.busy_timeout(ENDING).map_err(error)?;
     let busy = number(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
@@ -103,7 +102,7 @@ pub fn map(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 ///
 /// # Errors
 ///
-/// What the engine says.
+/// The error of the engine.
 pub fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, DatabaseError> {
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     match wait(rows.next()).map_err(error)? {
@@ -124,17 +123,17 @@ pub fn transaction<T, E: From<DatabaseError>>(
         Ok(done)
     });
     if done.is_err() && !connection.is_autocommit() {
-        // Some errors roll back by themselves; what remains is rolled back when the connection goes.
+        // Some errors have rolled back already; otherwise closing the connection does.
         let _ = wait(connection.execute("ROLLBACK", ()));
     }
     done
 }
 
-/// Returns all rows of an answer, each as `read` makes of it.
+/// Returns all rows of a query, each converted by `read`.
 ///
 /// # Errors
 ///
-/// What the engine or `read` says.
+/// The error of the engine or of `read`.
 pub fn select<T, E: From<DatabaseError>>(
     connection: &Connection,
     sql: &str,

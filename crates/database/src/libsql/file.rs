@@ -14,13 +14,13 @@ use super::{
 };
 use crate::{DatabaseError, blocking};
 
-/// How many connections wait for the next readers.
+/// Most idle connections.
 const MAX_IDLE: usize = 4;
 
 /// A database in one file, which several processes may use at once.
 ///
-/// The file's name may become that of another file, or of none, while it is in use; what is written to it then is lost,
-/// so that every access checks it first.
+/// The file may be removed or replaced while it is open; writes would then be lost. So every access first checks that
+/// the path still names the open file.
 pub struct LibsqlFile {
     database: Database,
     path: PathBuf,
@@ -36,13 +36,13 @@ type Identity = (u64, u64);
 type Identity = ();
 
 impl LibsqlFile {
-    /// Opens the database in a file, to be written as well or only to be read. If it is to be written, a missing file
-    /// is created, for its owner alone; the directory must be there. Nothing in the file is read yet.
+    /// Opens the database in a file, for reading and writing or read-only. For writing, a missing file is created that
+    /// only its owner can access; the directory must exist. Nothing in the file is read yet.
     ///
     /// # Errors
     ///
     /// [`DatabaseError::Unusable`] for a path that cannot be a database, such as that of a folder;
-    /// [`DatabaseError::ReadOnly`] for a file that is to be written and cannot be.
+    /// [`DatabaseError::ReadOnly`] for a file without write permission, unless `read_only`.
     pub fn open(path: &Path, read_only: bool) -> Result<Self, DatabaseError> {
         let builder = match read_only {
             false => Builder::new_local(ready(path)?),
@@ -58,7 +58,7 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// As [`Self::check_unchanged`], and what the engine says.
+    /// As [`Self::check_unchanged`], and errors of the engine.
     pub fn connect(&self) -> Result<Connection, DatabaseError> {
         // A further connection would go to another file.
         self.check_unchanged()?;
@@ -92,11 +92,11 @@ impl LibsqlFile {
         engine::check_tables(&self.database.connect().map_err(error)?, ours)
     }
 
-    /// Reads on Tokio's blocking threads, by a connection that later reads use again.
+    /// Reads on Tokio's blocking threads, with a connection that is reused.
     ///
     /// # Errors
     ///
-    /// As [`Self::connect`], and what the work returns.
+    /// As [`Self::connect`], and errors of the work.
     pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,

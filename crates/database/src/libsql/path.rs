@@ -1,4 +1,4 @@
-//! The path of a file before it is opened as a database.
+//! Paths of database files.
 
 use std::{
     fs::{self, OpenOptions},
@@ -8,10 +8,10 @@ use std::{
 
 use crate::DatabaseError;
 
-/// The name by which a file is opened that is only to be read.
+/// Returns the URI by which a file is opened read-only.
 ///
-/// A file beside which there is no log (`-wal`) has everything, and is read as it is: the engine then wants nothing to
-/// be written beside it. Whoever begins to write meanwhile is not noticed.
+/// A file without a log (`-wal`) is complete and is opened as immutable: the engine then writes nothing beside it.
+/// Writes that another process begins later are not seen.
 pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
     let unusable = |problem: &dyn std::fmt::Display| {
         DatabaseError::Unusable(format!("{} {problem}", path.display()))
@@ -33,15 +33,15 @@ pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
     Ok(uri.into())
 }
 
-/// Makes the file if it is not there, for its owner alone: what lies beside it later gets the same mode. One that is
-/// there keeps its mode.
+/// Creates a missing file that only its owner can access: files beside it will get the same mode. An existing file
+/// keeps its mode.
 ///
-/// The path that this gives is absolute, which no engine takes for anything else than a file.
+/// Returns an absolute path, which no engine takes for anything else than a file.
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Unusable`] for what cannot be a database, such as a folder, and what cannot be made;
-/// [`DatabaseError::ReadOnly`] for what cannot be written.
+/// [`DatabaseError::Unusable`] for a path that cannot be a database, such as a folder, or cannot be created;
+/// [`DatabaseError::ReadOnly`] for a file without write permission.
 pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
     let unusable = |problem: &dyn std::fmt::Display| {
         DatabaseError::Unusable(format!("{} {problem}", path.display()))
@@ -58,8 +58,8 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
         Ok(_) if !may(path, Access::Write) => return Err(DatabaseError::ReadOnly),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A new file would take over what belongs to the old one, and both would be damaged. Another may have
-            // made it just now.
+            // A new file would adopt the log of the old one, and both would be damaged. Another process may have
+            // created the file just now.
             let log = beside(path, "-wal");
             if log.exists() && !path.exists() {
                 return Err(unusable(&format_args!(
@@ -87,8 +87,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether a file that is there can be read or written. It is not opened for that: closing it would end the locks that
-/// this process has on it.
+/// Whether an existing file can be read or written. It is not opened: closing it would release the locks that this
+/// process holds on it.
 #[cfg(unix)]
 fn may(path: &Path, access: Access) -> bool {
     use rustix::{fs, io::Errno};

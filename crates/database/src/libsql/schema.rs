@@ -42,7 +42,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What the engine says.
+    /// The error of the engine.
     pub fn exists(&self, connection: &Connection) -> Result<bool, DatabaseError> {
         let sql = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", self.settings);
         Ok(number(connection, &sql)? != Some(0))
@@ -52,7 +52,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What the engine says, for example that there are tables.
+    /// The error of the engine, for example that the tables exist.
     pub fn create(&self, connection: &Connection) -> Result<(), DatabaseError> {
         wait(connection.execute_batch(self.tables)).map_err(error)?;
         let set = format!("INSERT INTO {} (name, value) VALUES ('schema', ?)", self.settings);

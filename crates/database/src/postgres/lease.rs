@@ -12,7 +12,7 @@ use super::tls::Tls;
 
 /// How long an abandoned statement may take to end by itself: most take less, and to cancel one costs a connection.
 const GRACE: Duration = Duration::from_millis(50);
-/// How often a statement is cancelled, and how long each time may take; then the server's own time-outs remain.
+/// How often cancelling is tried, and the time limit of each try; after that the server's own timeouts remain.
 const CANCELS: usize = 5;
 const CANCEL_TAKES: Duration = Duration::from_secs(2);
 
@@ -45,7 +45,7 @@ impl Drop for Lease {
         let Some(object) = self.object.take().filter(|_| !self.is_idle) else { return };
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(settle(object, self.tls.clone()))),
-            // Nobody is left to wait for it.
+            // No caller is left to wait for it.
             Err(_) => drop(Object::take(object)),
         }
     }

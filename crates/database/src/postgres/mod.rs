@@ -18,18 +18,18 @@ use crate::DatabaseError;
 /// A parameter of a statement.
 pub type Parameter<'a> = &'a (dyn ToSql + Sync);
 
-/// Bounds of a [`PostgresPool`].
+/// Limits of a [`PostgresPool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// How many connections calls have at most; 8 by default. Further calls wait for one. Beside them there may be one
-    /// that [`PostgresPool::connect`] made, and one for a moment to cancel a statement.
+    /// Most connections; 8 by default. Further calls wait for a free one. Two more may exist: one of
+    /// [`PostgresPool::connect`], and briefly one that cancels a statement.
     pub max_connections: usize,
-    /// How long a statement may take on the server; a minute by default.
+    /// Time limit of a statement on the server; 60 s by default.
     pub statement_timeout: Duration,
-    /// How long a writer waits for another one; 30 seconds by default.
+    /// Longest wait for a lock of another writer; 30 s by default.
     pub lock_timeout: Duration,
-    /// How long a call may wait for a connection, a new one or another's; 10 seconds by default.
+    /// Longest wait for a connection, new or in use; 10 s by default.
     pub connect_timeout: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Default for PoolOptions {
     }
 }
 
-/// The advisory lock that is held while tables are created: two processes at once would fail. Any number that other
-/// programs hardly use.
+/// Number of the advisory lock that is held while tables are created: two processes at once would fail. Other programs
+/// are unlikely to use it.
 const CREATING_TABLES: i64 = 0x6d61_7271_7565_7472;
 
 /// Connections to one database. Each is handed out as a [`Lease`].
@@ -58,7 +58,7 @@ pub struct PostgresPool {
 }
 
 impl PostgresPool {
-    /// Reads the URL, `postgres://user:password@host:port/database`; nothing is connected yet.
+    /// Parses the URL, `postgres://user:password@host:port/database`. Opens no connection yet.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl PostgresPool {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
-        // Else a server that vanishes without a word would be waited for for hours.
+        // Otherwise a call would wait for hours for a server that vanished without closing its connections.
         config.keepalives_idle(Duration::from_secs(30));
         config.tcp_user_timeout(Duration::from_secs(30));
         if config.get_application_name().is_none() {
@@ -92,7 +92,7 @@ impl PostgresPool {
         Ok(Self { pool, config, tls, session, options })
     }
 
-    /// Returns the bounds.
+    /// Returns the limits.
     pub fn options(&self) -> &PoolOptions {
         &self.options
     }
@@ -112,7 +112,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error of the server.
     pub async fn connect(&self) -> Result<Client, DatabaseError> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         tokio::spawn(connection);
@@ -124,7 +124,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// What the server says; nothing was changed.
+    /// The error of the server; nothing was changed.
     pub async fn run_if(&self, condition: &str, statements: &str) -> Result<(), DatabaseError> {
         let mut client = self.get().await?;
         let transaction = client.transaction().await?;
@@ -141,7 +141,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// What the server says; nothing was changed.
+    /// The error of the server; nothing was changed.
     pub async fn create_tables(&self, table: &str, tables: &str) -> Result<(), DatabaseError> {
         let mut client = self.get().await?;
         let transaction = client.transaction().await?;
@@ -156,13 +156,14 @@ impl PostgresPool {
     }
 }
 
-/// Whether there is a table or index of this name in the schema that ours are made in.
+/// Whether the schema of our tables has a table or index of this name.
 const IS_THERE: &str =
     "SELECT to_regclass(quote_ident(current_schema()) || '.' || $1::text) IS NOT NULL";
 
-/// What each connection is told first.
+/// Settings of each connection.
 fn session(options: &PoolOptions) -> String {
-    // Types of an extension are found wherever it was made; compiling queries takes longer than they do.
+    // The types of an extension are found in whichever schema it was created. JIT compilation takes longer than these
+    // queries.
     format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET jit = off; \
          SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(n.nspname), false) \

@@ -22,12 +22,12 @@ use tokio_postgres::{
 
 use crate::DatabaseError;
 
-/// Reads a URL. A server on another machine is spoken to by TLS, unless the URL says `sslmode=disable`; one on this
-/// machine only with `sslmode=require`. Its certificate must be good for its name in any case, as if `verify-full` were
-/// said: by Mozilla's roots, or by those in the file that `sslrootcert` names.
+/// Parses a URL. A server on another machine is reached by TLS, unless the URL has `sslmode=disable`; one on this
+/// machine only with `sslmode=require`. The certificate is always checked, with its name, as with `verify-full`: by
+/// Mozilla's roots, or by those in the file of `sslrootcert`.
 pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
     let (url, roots) = split(url);
-    // What the parser says may quote the URL, and so the password.
+    // The error of the parser may quote the URL, and so the password.
     let mut config: Config = url.parse().map_err(|_| {
         DatabaseError::Unusable(
             "its URL does not read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with what is special \
@@ -45,7 +45,8 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
     Ok((config, Tls(tls)))
 }
 
-/// Takes from a URL what the driver does not know: `sslrootcert`, and that `verify-full` is what `require` is here.
+/// Removes from a URL the parameters that the driver does not know: `sslrootcert`, and `verify-full`, which `require`
+/// means here.
 fn split(url: &str) -> (String, Option<String>) {
     let Some((place, options)) = url.split_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut roots) = (Vec::new(), None);
@@ -71,14 +72,14 @@ fn is_here(config: &Config) -> bool {
         #[cfg(unix)]
         Host::Unix(_) => true,
     };
-    // Addresses are connected to in the place of names.
+    // `hostaddr` takes precedence over names.
     match config.get_hostaddrs() {
         [] => config.get_hosts().iter().all(is_host_here),
         addresses => addresses.iter().all(IpAddr::is_loopback),
     }
 }
 
-/// With ring, as everywhere in Marquetry.
+/// Uses ring, as all of Marquetry does.
 fn client(roots: Option<&str>) -> Result<Arc<ClientConfig>, DatabaseError> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -106,7 +107,7 @@ fn client(roots: Option<&str>) -> Result<Arc<ClientConfig>, DatabaseError> {
 
 // `tokio-postgres-rustls` 0.13 does the same and binds the channel besides, for which it parses certificates: seven more
 // crates (`x509-cert`, `der`, `spki`, a second `const-oid` …) in the place of the 60 lines below.
-/// How TLS is spoken; None where it is not.
+/// The TLS configuration; None without TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Option<Arc<ClientConfig>>);
 
@@ -119,7 +120,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = rustls::pki_types::InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Connector, Self::Error> {
-        // Also called where nobody speaks TLS, with a host that may be no name.
+        // Also called without TLS, with a host that may be no valid name.
         let Some(client) = self.0.clone() else { return Ok(Connector(None)) };
         Ok(Connector(Some((client, ServerName::try_from(host.to_owned())?))))
     }
@@ -141,11 +142,11 @@ impl TlsConnect<Socket> for Connector {
     }
 }
 
-/// A connection by TLS.
+/// A TLS connection.
 pub(super) struct Stream(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    /// None: the certificate is checked, so that nobody stands between.
+    /// No channel binding: the certificate check prevents a man in the middle.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_is_there_in_whatever_pages() {
+    fn added_bytes_are_kept_with_and_without_large_pages() {
         let (mut bytes, mut want) = (Bytes::new(), Vec::new());
         for round in 0..40_u32 {
             let more: Vec<u8> = (0..200_000_u32).map(|at| (at * 31 + round) as u8).collect();

@@ -5,17 +5,17 @@ use std::collections::{HashMap, HashSet};
 use super::{query::Query, top::Top};
 use crate::types::{Document, Hit, StoredChunk};
 
-/// How many rows of each ranking are fused, at least. The spec's figures need no more.
+/// Least number of rows of each ranking that are fused. The figures of the spec need no more.
 const DEPTH: usize = 100;
 
 impl Query<'_> {
-    /// How many rows of each ranking are fused.
+    /// Number of rows of each ranking that are fused.
     pub(crate) fn depth(&self) -> usize {
         self.limit.max(DEPTH)
     }
 }
 
-/// What is known of the rows that were ranked.
+/// The ranked rows.
 pub(crate) trait Ranked {
     /// The number of the row's document.
     fn document(&self, row: u32) -> u32;
@@ -23,7 +23,7 @@ pub(crate) trait Ranked {
     fn place(&self, row: u32) -> u32;
     /// The cosine of its vector and the question's, if there are two.
     fn similarity(&self, row: u32) -> Option<f32>;
-    /// How much of the question's words it has, by their weight: 0 to 1.
+    /// Share of the question's words that it has, by weight, from 0 to 1.
     fn share(&self, row: u32) -> f32;
 }
 
@@ -273,7 +273,7 @@ mod tests {
 
     /// seed: 003/VectorUtilStoreTest.testSortAndLimitEmptyList
     #[test]
-    fn nothing_stays_nothing() {
+    fn empty_rankings_fuse_to_none() {
         check(&[], 10, &[]);
     }
 

@@ -22,9 +22,9 @@ use crate::types::{Label, LabelFilter};
 
 /// Below this many vectors to compare a second thread costs more than it does.
 const ROWS_FOR_THREADS: usize = 50_000;
-/// How many vectors a thread takes at a time.
+/// Vectors that a thread takes at a time.
 const ROWS_AT_ONCE: u32 = 8_192;
-/// How many threads one search takes at most; memory gives no more than some can take.
+/// Most threads of one search: more would wait for the memory.
 const MAX_THREADS: usize = 4;
 
 /// A chunk, as it is searched.
@@ -33,7 +33,7 @@ pub(crate) struct Row {
     pub(crate) vector: Packed,
     /// Its terms, each once, in their order, with how often it has them.
     pub(crate) terms: Vec<(Term, u8)>,
-    /// How many terms it has, repetitions included.
+    /// Number of its terms, repetitions included.
     pub(crate) length: u32,
 }
 
@@ -93,18 +93,18 @@ impl Index {
         self.postings = postings;
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.documents_of_rows.len() - self.dead
     }
 
-    /// How many numbers a vector has.
+    /// Returns the dimension of the vectors.
     #[cfg(feature = "libsql")]
     pub(crate) fn dimension(&self) -> usize {
         self.vectors.dimension()
     }
 
-    /// Puts a document in the place of what had its number; its rows are still to come.
+    /// Replaces the document of a number. The caller then adds its rows.
     pub(crate) fn add(&mut self, entry: Entry) -> Adding<'_> {
         self.remove(entry.number);
         let start = self.documents_of_rows.len() as u32;
@@ -200,7 +200,7 @@ impl Index {
         fuse(query, &semantic, &keyword, &rows)
     }
 
-    /// The rows that whoever asks may read: by these words are weighed, and by no others.
+    /// Returns the rows that the readers of the query may read. Only these rows determine the weights of words.
     fn weighed(&self, query: &Query<'_>, runs: &[Range<u32>]) -> Weighed {
         if query.words.is_empty() || (query.scope.is_none() && query.filter == query.readers) {
             return self.postings.weighed(runs, self.len());
@@ -241,7 +241,7 @@ impl Index {
         };
         let parts = parts(runs);
         let next = AtomicUsize::new(0);
-        // Each thread takes what the others have left.
+        // Each thread takes the next part that is left.
         let compare = || {
             let mut top = Collector::new(query, &self.documents_of_rows);
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -269,7 +269,7 @@ impl Index {
         (self.exactly(query, probe, semantic), keyword)
     }
 
-    /// The best of what the threads have found, by exact cosines.
+    /// Returns the best rows of all threads, by exact cosines.
     fn exactly(&self, query: &Query<'_>, probe: &Probe, found: Vec<Ranking>) -> Ranking {
         let is_one = found.len() == 1;
         let (best, of_documents): (Vec<_>, Vec<_>) =
@@ -396,7 +396,7 @@ fn parts(runs: &[Range<u32>]) -> Vec<Vec<Range<u32>>> {
     parts
 }
 
-/// How many threads one search takes.
+/// Returns the number of threads of one search.
 fn threads() -> usize {
     // To ask takes longer than a small search.
     static THREADS: OnceLock<usize> = OnceLock::new();

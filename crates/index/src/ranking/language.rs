@@ -11,7 +11,7 @@ use snowball_stemmers_rs::Algorithm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Language(u8);
 
-/// What is known of a [`Language`].
+/// Properties of a [`Language`].
 struct Known {
     /// Stands behind each stem, so that stems of two languages are never confused. Empty for English and for scripts
     /// that have one stemmer alone.
@@ -146,7 +146,7 @@ const SCRIPTS: [Known; 6] = [
     Known { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
 ];
 
-/// How much of a text is looked at to tell its language.
+/// Bytes of a text by which its language is detected.
 const SAMPLE_BYTES: usize = 8 << 10;
 
 /// The languages that have a word among their frequent ones, a bit for each.
@@ -162,7 +162,7 @@ static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
 
 impl Language {
     pub(crate) const ENGLISH: Self = Self(0);
-    /// How many there are, those of scripts included.
+    /// Number of languages, those of scripts included.
     pub(crate) const COUNT: usize = LATIN.len() + SCRIPTS.len();
 
     /// The languages in Latin script, English first.
@@ -235,7 +235,7 @@ impl Language {
         LATIN.get(at).unwrap_or_else(|| &SCRIPTS[at - LATIN.len()])
     }
 
-    /// What stands behind its stems.
+    /// The suffix that marks its stems.
     pub(crate) fn tag(self) -> &'static str {
         self.known().tag
     }
@@ -244,7 +244,7 @@ impl Language {
         self.known().algorithm
     }
 
-    /// Whether a word is so frequent in it that it is not searched. Case and accents are gone already.
+    /// Whether a word is a stop word. The word is in lower case and without accents.
     pub(crate) fn is_stop_word(self, word: &str) -> bool {
         self.index() < LATIN.len()
             && FREQUENT.get(word).is_some_and(|languages| languages & (1 << self.0) != 0)

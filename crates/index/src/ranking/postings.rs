@@ -5,23 +5,23 @@ use std::ops::Range;
 use super::terms::{Term, Word};
 use crate::types::Matching;
 
-/// How soon more of the same word stops to count.
+/// BM25 term-frequency saturation (`k1`).
 const K1: f32 = 1.2;
-/// How much long chunks are held back.
+/// BM25 length normalisation (`b`).
 const B: f32 = 0.75;
 
-/// How much a word weighs that `having` of `all` rows have.
+/// Returns the inverse document frequency of a word that `having` of `all` rows have.
 pub(crate) fn weight(all: usize, having: usize) -> f32 {
     let (all, having) = (all as f32, having as f32);
     (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
 }
 
-/// How many terms a row has on average, when all rows together have so many.
+/// Returns the average number of terms of a row.
 pub(crate) fn average(total_length: u64, rows: usize) -> f32 {
     (total_length as f32 / rows.max(1) as f32).max(1.0)
 }
 
-/// What a word of this weight adds to the score of a row that has it so often.
+/// Returns the BM25 score that a word of this weight adds to a row with this term frequency.
 pub(crate) fn bm25(weight: f32, count: u8, length: u32, average: f32) -> f32 {
     let (count, length) = (f32::from(count), length as f32);
     let norm = K1 * (1.0 - B) + K1 * B / average * length;
@@ -53,7 +53,7 @@ struct List {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Posting {
     row: [u8; 4],
-    /// How often; 255 stands for more.
+    /// Term frequency; 255 stands for that and more.
     count: u8,
 }
 
@@ -126,10 +126,10 @@ impl Wanted<'_> {
 pub(crate) struct Scorer<'a> {
     postings: &'a Postings,
     wanted: Vec<Wanted<'a>>,
-    /// How much each word weighs that a row has, however often the question says it.
+    /// The weight of each word, without its frequency in the question.
     words: Vec<f32>,
     average: f32,
-    /// Whether each of the question's words is known; if not, no row has all of them.
+    /// Whether each word of the question is known; if not, no row has all of them.
     complete: bool,
     /// Of all words, also of those that no row has.
     total_weight: f32,
@@ -219,7 +219,7 @@ impl Postings {
     }
 }
 
-/// How many rows are scored at a time: what they need fits into the processor's nearest memory.
+/// Rows that are scored at a time: their scores fit into the first-level cache.
 const WINDOW: u32 = 1 << 13;
 /// A window goes on over gaps of fewer rows that are not wanted.
 const GAP: u32 = 64;
@@ -305,9 +305,9 @@ impl Scorer<'_> {
             .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, place: 0 })
             .collect();
         terms.sort_by_key(|term| term.bound);
-        // The first terms, which no row is among the best by, and what they give together at most.
+        // The first terms, which alone bring no row among the best, and the most that they add together.
         let (mut minor, mut of_minor) = (0, 0);
-        // What a score must be more than.
+        // The score that a row must exceed.
         let mut least = 0;
         let mut scores = vec![0_i32; WINDOW as usize];
         for (window, runs) in windows(runs) {
@@ -364,7 +364,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// How much of the question's words a row has, by their weight: 0 to 1.
+    /// Returns the share of the question's words that a row has, by weight, from 0 to 1.
     pub(crate) fn share(&self, row: u32) -> f32 {
         let mut has = vec![false; self.words.len()];
         for wanted in self.wanted.iter().filter(|wanted| wanted.count(row).is_some()) {
@@ -376,7 +376,7 @@ impl Scorer<'_> {
     }
 }
 
-/// How many rows are compared at once.
+/// Rows that are compared at once.
 const LANES: usize = 32;
 
 /// Ranges of rows to go through at a time, each with the wanted runs that it meets.
@@ -558,7 +558,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is left out on the way, the best rows are those that a plain sum over all rows gives.
+        /// Skipping rows does not change the result: the best rows are those of a plain sum over all rows.
         #[test]
         fn the_best_are_the_best_of_all(
             seed: u64, rows in 1_u32..40_000, limit in 1_usize..30,

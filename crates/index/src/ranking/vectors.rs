@@ -7,7 +7,7 @@ use super::bytes::Bytes;
 /// A vector in two bytes a number, of length 1 before it was rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
-    /// What the numbers are multiplied by. 0 if the vector was all zeros, and has no direction.
+    /// The factor of the numbers; 0 for a vector of zeros.
     pub(crate) scale: f32,
     /// Signed bytes, as a file keeps them.
     pub(crate) coarse: Vec<u8>,
@@ -40,7 +40,7 @@ impl Packed {
     }
 }
 
-/// The numbers of a vector again, from its bytes. Packed anew, each is what it was.
+/// Unpacks a vector. Packing the result again gives the same bytes.
 pub(crate) fn unpacked(scale: f32, coarse: &[u8], fine: &[u8]) -> Vec<f32> {
     numbers(coarse, fine).map(|number| number as f32 * scale).collect()
 }
@@ -195,7 +195,7 @@ impl<F: FnMut(u32, f32)> Scan<'_, F> {
     }
 }
 
-/// How many numbers are multiplied at once.
+/// Numbers that are multiplied at once.
 const LANES: usize = 16;
 
 /// How a processor sums products.
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_again_is_what_it_was() {
+    fn packing_again_gives_the_same_bytes() {
         for vector in [vec![0.3, -0.1, 0.001, 0.0], vec![1e-20, 3e-20], vec![0.0; 3]] {
             let packed = Packed::new(&vector);
             let again = Packed::new(&unpacked(packed.scale, &packed.coarse, &packed.fine));

@@ -16,7 +16,7 @@ use crate::types::{Context, Document, NewChunk};
 pub(crate) struct Analyzer {
     /// By the numbers of languages; made when they are needed.
     stems: [Option<Stems>; Language::COUNT],
-    /// How many words all of them remember.
+    /// Number of words in all caches.
     remembered: usize,
 }
 
@@ -28,10 +28,10 @@ struct Stems {
 
 /// A longer word counts by its beginning; most of those are no words.
 const MAX_WORD_CHARS: usize = 64;
-/// How many words are remembered, at most some ten megabytes of them.
+/// Most words in the caches: some ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
 
-/// How often a word of a field counts, beside one of the passage itself that counts once.
+/// How often a word of a field counts; a word of the passage counts once.
 mod weight {
     pub(super) const TITLE: u32 = 3;
     pub(super) const HEADING: u32 = 3;
@@ -301,7 +301,7 @@ fn with_parts(name: &str) -> String {
     all
 }
 
-/// What a plain text is made of.
+/// A part of a plain text.
 enum Piece<'a> {
     /// A word in lower case.
     Word(&'a str),

@@ -47,14 +47,14 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     thresholds_hold(&make().await).await;
     distinct_is_one_of_each_document(&make().await).await;
     distinct_is_the_plain_search_without_repetitions(&make().await).await;
-    what_one_may_not_read_moves_no_score(&make().await).await;
+    unreadable_chunks_change_no_score(&make().await).await;
     languages_of_unreadable_documents_move_no_score(&make().await).await;
     titles_headings_names_and_folders_are_found(&make().await).await;
     words_are_found_in_their_language(&make().await).await;
     odd_queries_are_no_errors(&make().await).await;
     too_much_is_refused(&make().await).await;
-    nothing_is_syntax(&make().await).await;
-    what_was_replaced_is_not_found(&make().await).await;
+    no_text_is_taken_as_syntax(&make().await).await;
+    replaced_chunks_are_not_found(&make().await).await;
     many_replacements_leave_no_trace(&make().await).await;
     readers_see_old_or_new(Arc::new(make().await)).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
@@ -782,7 +782,7 @@ async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStor
 
 /// Whoever may not read a document learns nothing of it from the scores of others: neither whether a word is in it, nor
 /// how long it is.
-async fn what_one_may_not_read_moves_no_score(store: &impl ChunkStore) {
+async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
     let add = async |name: &str, readers: &[&str], text: &str| {
         let mut document = Document::new(name);
         document.readers = readers.iter().map(|reader| (*reader).to_owned()).collect();
@@ -985,7 +985,7 @@ async fn too_much_is_refused(store: &impl ChunkStore) {
 }
 
 /// Every text is a text, wherever it stands.
-async fn nothing_is_syntax(store: &impl ChunkStore) {
+async fn no_text_is_taken_as_syntax(store: &impl ChunkStore) {
     index(store, "doc", "Robert has tables and columns.").await;
     let hostile = [
         "'; DROP TABLE rag_chunk; --",
@@ -1042,7 +1042,7 @@ async fn nothing_is_syntax(store: &impl ChunkStore) {
     assert!(find(store, &request).await.iter().any(|hit| hit.object_id.is_some()));
 }
 
-async fn what_was_replaced_is_not_found(store: &impl ChunkStore) {
+async fn replaced_chunks_are_not_found(store: &impl ChunkStore) {
     for round in 0..5 {
         index(store, "doc", &format!("Round{round} of it.")).await;
         index(store, "other", "Something else.").await;

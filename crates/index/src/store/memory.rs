@@ -1,4 +1,4 @@
-//! A store that forgets everything when it goes.
+//! A store in memory. Its content is lost when it is dropped.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A store in memory.
+/// A store in memory. Its content is lost when it is dropped.
 pub struct MemoryStore {
     model: EmbeddingModel,
     shared: Arc<Shared>,
@@ -27,18 +27,18 @@ pub struct MemoryStore {
 
 struct Shared {
     analyzer: Mutex<Analyzer>,
-    /// The number of each term; none is ever taken back.
+    /// The number of each term. Numbers are never removed.
     terms: RwLock<HashMap<Box<str>, Term>>,
     state: RwLock<State>,
 }
 
 struct State {
     index: Index,
-    /// By URI.
+    /// The documents, by URI.
     documents: BTreeMap<String, Kept>,
-    /// The number of each document that there is or was.
+    /// The number of each present or former document.
     numbers: HashMap<String, u32>,
-    /// The other way round.
+    /// The document of each number.
     uris: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ struct Kept {
 }
 
 impl MemoryStore {
-    /// An empty store for vectors of this model.
+    /// Returns an empty store for vectors of a model.
     pub fn new(model: EmbeddingModel) -> Self {
         let state = State {
             index: Index::new(model.dimension),
@@ -211,7 +211,7 @@ impl Shared {
 }
 
 impl State {
-    /// Puts a document in the place of what it was before, and says how many chunks it has.
+    /// Replaces a document, and returns the number of its chunks.
     fn put(&mut self, document: Document, chunks: Vec<NewChunk>, rows: &[Row]) -> u64 {
         let next = self.uris.len() as u32;
         let number = *self.numbers.entry(document.uri.clone()).or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! What chunks are found by besides their text: titles, headings, and the names of files and folders.
+//! The context of chunks, by which they are found besides their text: titles, headings, names of files and folders.
 
 use serde_json::Value;
 
@@ -8,23 +8,23 @@ use super::document::{Document, NewChunk};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {
     pub(crate) title: Option<String>,
-    /// The name of its file, unless it is the title.
+    /// Its file name, unless that is the title.
     pub(crate) name: Option<String>,
-    /// The folders in which it lies, the innermost last.
+    /// Its folders, the innermost last.
     pub(crate) folders: Vec<String>,
-    /// Whether the passages are embedded with it.
+    /// Whether chunks are embedded with the context.
     is_embedded: bool,
 }
 
-/// How many folders count; those further out are the same for most documents.
+/// Number of folders that count; those further out are the same for most documents.
 const MAX_FOLDERS: usize = 4;
-/// A longer title, name or heading counts by its beginning.
+/// Longest title, name or heading, in bytes; of a longer one the beginning counts.
 const MAX_BYTES: usize = 256;
-/// How many headings above a chunk count, from the innermost on.
+/// Number of headings above a chunk that count, from the innermost.
 const MAX_HEADINGS: usize = 6;
 
 impl Document {
-    /// Returns what the chunks of this document are found by besides their text.
+    /// Returns the context of the chunks of this document.
     pub fn context(&self) -> Context {
         Context::new(self)
     }
@@ -38,7 +38,7 @@ impl Context {
         let path: Vec<String> = match (source, text("group")) {
             (Some(source), _) => parts(source.trim_start_matches("file:")).map(decoded).collect(),
             (None, Some(group)) => {
-                // What a home is called says nothing of what is in it.
+                // The name of a home tells nothing about its documents.
                 let names = parts(group).filter(|part| !part.starts_with('~'));
                 names.map(str::to_owned).chain([String::new()]).collect()
             }
@@ -60,7 +60,7 @@ impl Context {
         }
     }
 
-    /// The headings above a chunk that say something else than the title does, the highest first.
+    /// Returns the headings above a chunk that differ from the title, from the highest.
     pub(crate) fn headings<'a>(
         &'a self,
         chunk: &'a NewChunk,
@@ -74,8 +74,8 @@ impl Context {
             .filter(|heading| Some(*heading) != self.title.as_deref())
     }
 
-    /// Returns the text that is to be embedded for a chunk: its own text, after the folder, the title or else the name,
-    /// and the headings above it.
+    /// Returns the text to embed for a chunk: the folder, the title or else the name, the headings above it, and its
+    /// own text.
     pub fn embedded(&self, chunk: &NewChunk) -> String {
         let mut text = String::new();
         if self.is_embedded {
@@ -108,7 +108,7 @@ fn short(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_BYTES)].trim().to_owned()
 }
 
-/// A part of a URI without its percent signs.
+/// Decodes the percent signs of a part of a URI.
 fn decoded(part: &str) -> String {
     let bytes = part.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_names_its_place() {
+    fn the_embedded_text_names_folder_and_title() {
         let context = document(Some("Pumps"), "file:///manuals/X-200.md").context();
         let mut chunk = NewChunk::of_text("Close the valve.", Vec::new());
         chunk.headings = vec!["Pumps".to_owned(), "Start".to_owned()];

@@ -7,49 +7,49 @@ use serde_json::{Map, Value};
 
 use super::chapter::Chapter;
 
-/// What is known of a document whose chunks are kept.
+/// A document whose chunks are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Document {
-    /// Its one and only name: an `am7://` or `file://` URI, or any other text.
+    /// Its unique name: an `am7://` or `file://` URI, or any other text.
     pub uri: String,
     /// The type of the record behind it, such as `data.data` (the seed's `vectorReferenceType`).
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// The id of the record behind it (the seed's `vectorReferenceObjectId`).
     pub object_id: Option<String>,
-    /// In which of the seed's vector models its chunks belong; [`Self::VECTOR_MODEL`] by default.
+    /// The vector model of the seed that its chunks belong to; [`Self::VECTOR_MODEL`] by default.
     pub vector_model: String,
-    /// Whose it is.
+    /// The URI of its owner.
     pub owner: Option<String>,
-    /// Who may read it: URIs of users and groups, the owner among them. A document without readers is found only by
-    /// searches that do not filter by readers.
+    /// URIs of the users and groups that may read it, the owner among them. Only searches without a filter of readers
+    /// find a document without readers.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub readers: BTreeSet<String>,
     /// Names or URIs of tags.
     pub tags: BTreeSet<String>,
-    /// Anything else to filter by or to show.
+    /// Further values to filter by or to show.
     pub metadata: Map<String, Value>,
-    /// What it was before its text was extracted.
+    /// Its media type before its text was extracted.
     pub media_type: Option<String>,
-    /// A hash of its bytes; whoever indexes chooses which.
+    /// A hash of its bytes, by the function that the indexer chose.
     pub content_hash: Option<String>,
-    /// What to call it.
+    /// Its title.
     pub title: Option<String>,
-    /// What it is called where it lies, such as the name of a file.
+    /// Its name where it is stored, such as a file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Document {
-    /// Where chunks belong that are not said to belong elsewhere.
+    /// The default vector model.
     pub const VECTOR_MODEL: &str = "common.vectorModelStore";
-    /// Where the chunks of chats belong.
+    /// The vector model of the chunks of chats.
     pub const CHAT_HISTORY: &str = "olio.vectorChatHistory";
-    /// Under which name of its metadata it says of which revision of its record its chunks are made.
+    /// The key in `metadata` of the revision of the record that the chunks were made of.
     pub const RECORD_REVISION: &str = "recordRevision";
 
-    /// A document of which nothing but its URI is known.
+    /// Returns a document with a URI alone.
     pub fn new(uri: impl Into<String>) -> Self {
         Self {
             uri: uri.into(),
@@ -67,7 +67,7 @@ impl Document {
         }
     }
 
-    /// A document that stands for a record.
+    /// Returns a document that stands for a record.
     pub fn of_record(
         uri: impl Into<String>,
         kind: impl Into<String>,
@@ -77,32 +77,32 @@ impl Document {
     }
 }
 
-/// A chunk that is to be kept. Its place among the chunks of its document is where it stands in the list of them.
+/// A chunk to be stored. Its index is its position in the list of the chunks of its document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewChunk {
-    /// What is searched and shown.
+    /// The text that is searched and shown.
     pub content: String,
-    /// Where it stands in the text of the document, in bytes.
+    /// Its span in the text of the document, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// On which page it begins, from 1.
+    /// The page on which it begins, from 1.
     pub page: Option<u32>,
-    /// The chapter that it is in.
+    /// Its chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, the highest first.
+    /// The headings above it, from the highest.
     pub headings: Vec<String>,
-    /// Its vector, of any length but of the model's dimension. All zeros: it is found by its words alone.
+    /// Its vector, of the model's dimension and any norm. All zeros: the chunk is found by its words alone.
     pub vector: Vec<f32>,
 }
 
 impl NewChunk {
-    /// A stored chunk with its vector, to be stored again.
+    /// Returns a stored chunk with its vector, to be stored again.
     pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
         let StoredChunk { content, span, page, chapter, headings, .. } = chunk;
         Self { content, span, page, chapter, headings, vector }
     }
 
-    /// A chunk that says no more than its text.
+    /// Returns a chunk of a text and its vector alone.
     pub fn of_text(content: impl Into<String>, vector: Vec<f32>) -> Self {
         let content = content.into();
         let span = 0..content.len();
@@ -110,7 +110,7 @@ impl NewChunk {
     }
 }
 
-/// A chunk as a store keeps it.
+/// A stored chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredChunk {
@@ -118,26 +118,26 @@ pub struct StoredChunk {
     pub id: ChunkId,
     /// The URI of its document (the seed's `vectorReferenceUri`).
     pub document: String,
-    /// What is searched and shown.
+    /// The text that is searched and shown.
     pub content: String,
-    /// Where it stands in the text of the document, in bytes.
+    /// Its span in the text of the document, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// On which page it begins, from 1.
+    /// The page on which it begins, from 1.
     pub page: Option<u32>,
-    /// The chapter that it is in.
+    /// Its chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, the highest first.
+    /// The headings above it, from the highest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// Its place among the chunks of its document, from 0.
+    /// Its index among the chunks of its document, from 0.
     pub index: u32,
-    /// How many chunks its document has (the seed's `chunkCount`).
+    /// Number of chunks of its document (the seed's `chunkCount`).
     pub count: u32,
 }
 
-/// A chunk's name within its store: `12-3` is chunk 3 of the document that the store numbers 12.
+/// The id of a chunk within its store: `12-3` is chunk 3 of document number 12.
 ///
-/// A document keeps its number when it is replaced, and no other ever gets it.
+/// A document keeps its number when it is replaced; numbers are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ChunkId {
@@ -151,7 +151,7 @@ impl fmt::Display for ChunkId {
     }
 }
 
-/// A text is not a [`ChunkId`].
+/// A text that is not a [`ChunkId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a chunk")]
 pub struct ChunkIdError(String);
@@ -164,7 +164,7 @@ impl FromStr for ChunkId {
             Ok::<_, ParseIntError>(Self { document: document.parse()?, index: index.parse()? })
         };
         let id = text.split_once('-').and_then(|parts| parse(parts).ok());
-        // One spelling only: `+1-02` reads as a number, too.
+        // Only one spelling counts: `+1-02` parses as numbers, too.
         id.filter(|id| id.to_string() == text).ok_or_else(|| ChunkIdError(text.to_owned()))
     }
 }

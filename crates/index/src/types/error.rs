@@ -1,15 +1,15 @@
-//! Why a store did not do what it was asked.
+//! Why an operation of a store failed.
 
 use marquetry_database::DatabaseError;
 use marquetry_embed::EmbeddingModel;
 
 use super::limits::{MAX_LIMIT, MAX_TEXT_BYTES};
 
-/// Why a store did not do what it was asked.
+/// Why an operation of a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database was made with another model.
+    /// The database was filled with vectors of another model.
     #[error(
         "the database has vectors of {:?} ({} numbers), the model is {:?} ({} numbers): \
          reset the database for this model and index the documents again",
@@ -21,15 +21,15 @@ pub enum StoreError {
         /// The model that the database was opened with.
         wanted: EmbeddingModel,
     },
-    /// A vector has the wrong length.
+    /// A vector has another dimension than the model.
     #[error("a vector has {got} numbers, the model gives {wanted}")]
     Dimension {
-        /// What the model gives.
+        /// The model's dimension.
         wanted: usize,
-        /// What the vector has.
+        /// The vector's dimension.
         got: usize,
     },
-    /// A vector holds what is no number, or infinity.
+    /// A vector holds NaN or infinity.
     #[error("a vector holds a value that is not a finite number")]
     NotFinite,
     /// A document has no URI.
@@ -38,22 +38,22 @@ pub enum StoreError {
     /// The query is longer than [`SearchRequest::MAX_TEXT_BYTES`](crate::SearchRequest::MAX_TEXT_BYTES).
     #[error("the query has {bytes} bytes, more than {}", MAX_TEXT_BYTES)]
     QueryTooLong {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
     },
     /// More hits were asked for than [`SearchRequest::MAX_LIMIT`](crate::SearchRequest::MAX_LIMIT).
     #[error("{limit} hits were asked for, more than {}", MAX_LIMIT)]
     LimitTooLarge {
-        /// How many.
+        /// The number of hits.
         limit: usize,
     },
-    /// A parameter of the fusion is negative or no number.
+    /// A parameter of the fusion is negative or NaN.
     #[error("k and the weight of a search must be finite numbers from 0")]
     Fusion,
     /// The database failed.
     #[error(transparent)]
     Database(DatabaseError),
-    /// An older version of this program wrote what is indexed, in a form that is not read any more.
+    /// An older version of this program wrote the index, in a form that this version does not read.
     #[error(
         "what is indexed in the database has schema version {found} of an older version of this program, and this one needs {needed}: \
          index anew with `marquetry index --reset PATH…`, which keeps the records, or use another database"
@@ -61,7 +61,7 @@ pub enum StoreError {
     OlderSchema {
         /// The version of the database.
         found: i64,
-        /// The one that we read.
+        /// The version that this program reads.
         needed: i64,
     },
 }

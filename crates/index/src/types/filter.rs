@@ -6,54 +6,55 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use marquetry_database::label_hash;
 
-/// A condition on documents. An empty list does not restrict, except that of readers.
+/// A filter of documents. An empty list does not restrict, except that of readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Filter {
-    /// The one document with this URI.
+    /// Only the document with this URI.
     pub scope: Option<String>,
-    /// One of these types.
+    /// Documents of one of these types.
     pub types: Vec<String>,
-    /// One of these vector models.
+    /// Documents of one of these vector models.
     pub vector_models: Vec<String>,
-    /// One of these owners.
+    /// Documents of one of these owners.
     pub owners: Vec<String>,
-    /// One of these users and groups may read it. An empty list lets nothing pass; without a list, everything passes.
+    /// Documents that one of these users and groups may read. An empty list lets no document pass; None does not
+    /// restrict.
     pub readers: Option<Vec<String>>,
-    /// All of these tags.
+    /// Documents with all of these tags.
     pub tags: Vec<String>,
-    /// Each of these keys with just this value.
+    /// Documents whose metadata has each of these keys with exactly this value.
     pub metadata: Map<String, Value>,
 }
 
 impl Filter {
-    /// The one document with this URI.
+    /// Only the document with this URI.
     pub fn scope(uri: impl Into<String>) -> Self {
         Self { scope: Some(uri.into()), ..Self::default() }
     }
 
-    /// The same filter for documents that one of these users or groups may read.
+    /// Sets the users and groups of which one may read the document.
     #[must_use]
     pub fn readers(self, readers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { readers: Some(readers.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// The same filter for documents that have this tag, too.
+    /// Adds a tag that the document must have.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// The same filter for documents of this type, or of the others that were named.
+    /// Adds a type; the document must have one of them.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.types.push(kind.into());
         self
     }
 
-    /// The same filter for documents whose metadata has this value under this key, too.
+    /// Adds a value that the metadata of the document must have under a key.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
@@ -66,12 +67,12 @@ impl Filter {
             && self.compile().matches(&labels(document))
     }
 
-    /// The label of the one document's URI.
+    /// Returns the label of the URI in `scope`.
     pub(crate) fn scope_label(&self) -> Option<Label> {
         self.scope.as_ref().map(|uri| label(Kind::Uri, &[uri]))
     }
 
-    /// The filter as hashes, without its scope.
+    /// Returns the filter as hashes, without its scope.
     pub(crate) fn compile(&self) -> LabelFilter {
         let any = |kind, values: &[String]| {
             values.iter().map(|value| label(kind, &[value])).collect::<Vec<_>>()
@@ -93,7 +94,7 @@ impl Filter {
 }
 
 impl Filter {
-    /// The part that says who asks, as hashes.
+    /// Returns the readers as hashes.
     pub(crate) fn compile_readers(&self) -> LabelFilter {
         Self { readers: self.readers.clone(), ..Self::default() }.compile()
     }
@@ -117,7 +118,7 @@ impl LabelFilter {
     }
 }
 
-/// What a document can be found by: a hash of the kind and the value.
+/// A value that documents are filtered by: a hash of its kind and the value.
 pub(crate) type Label = u64;
 
 #[derive(Clone, Copy)]
@@ -135,7 +136,7 @@ pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
     label_hash(kind as u8, values, "")
 }
 
-/// All labels of a document but that of its URI, sorted.
+/// Returns all labels of a document except that of its URI, sorted.
 pub(crate) fn labels(document: &Document) -> Vec<Label> {
     let Document { kind, vector_model, owner, readers, tags, metadata, .. } = document;
     let mut labels = vec![label(Kind::VectorModel, &[vector_model])];
@@ -149,7 +150,7 @@ pub(crate) fn labels(document: &Document) -> Vec<Label> {
     labels
 }
 
-/// The labels of those who may read a document, sorted.
+/// Returns the labels of the readers of a document, sorted.
 #[cfg(feature = "postgres")]
 pub(crate) fn reader_labels(document: &Document) -> Vec<Label> {
     let mut labels: Vec<_> =
@@ -158,7 +159,7 @@ pub(crate) fn reader_labels(document: &Document) -> Vec<Label> {
     labels
 }
 
-/// One spelling for each value, whatever the order of its keys.
+/// Returns one spelling for equal values, whatever the order of their keys.
 fn text(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();

@@ -13,40 +13,39 @@ use marquetry_embed::EmbeddingModel;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchRequest {
-    /// The words: at most [`Self::MAX_TEXT_BYTES`], of which the first [`Self::MAX_TERMS`] different ones count,
-    /// each as often as it is said.
-    /// Nothing in them is syntax. Without any, chunks are found by the vector alone.
+    /// The words: at most [`Self::MAX_TEXT_BYTES`]. The first [`Self::MAX_TERMS`] different ones count, each as often
+    /// as it occurs. They have no syntax. If empty, chunks are found by the vector alone.
     pub text: String,
-    /// The vector of the question, from the store's model. Without one, or if it is all zeros, chunks are found by
-    /// their words alone.
+    /// The vector of the question, by the model of the store. If None or all zeros, chunks are found by their words
+    /// alone.
     pub vector: Option<Vec<f32>>,
-    /// The documents that are searched.
+    /// The documents to search.
     pub filter: Filter,
     /// The largest number of hits, up to [`Self::MAX_LIMIT`]; 10 by default.
     pub limit: usize,
-    /// What [`Hit::relevance`] is at least, from 0 to 1; 0 by default, which keeps all.
+    /// The least [`Hit::relevance`], from 0 to 1; 0 by default, which keeps all hits.
     pub threshold: f64,
-    /// Only the best chunk of each document.
+    /// Whether only the best chunk of each document is returned.
     pub distinct: bool,
-    /// How the two rankings become one; by default what measures best for the store's model, where the vectors count
-    /// less for a question that the model does not know ([`Self::coverage`]).
+    /// How the two rankings are fused. By default the parameters that measure best for the model of the store; vectors
+    /// count less for a question whose words the model does not know ([`Self::coverage`]).
     pub fusion: Option<Fusion>,
-    /// How much of the question the model knows, from 0 to 1 (`Embedder::coverage`). Without it, a store whose model is
-    /// the built-in one asks that, and others take it for 1.
+    /// The share of the question that the model knows, from 0 to 1 (`Embedder::coverage`). If None, a store of the
+    /// built-in model computes it, and other stores assume 1.
     pub coverage: Option<f32>,
-    /// Which chunks the words find.
+    /// Which chunks match the words.
     pub matching: Matching,
 }
 
 impl SearchRequest {
     /// The longest text.
     pub const MAX_TEXT_BYTES: usize = MAX_TEXT_BYTES;
-    /// How many different terms of the text count.
+    /// Most different terms of the text that count.
     pub const MAX_TERMS: usize = 256;
-    /// The largest limit.
+    /// The largest [`Self::limit`].
     pub const MAX_LIMIT: usize = MAX_LIMIT;
 
-    /// The ten best chunks of all.
+    /// Returns a search of all documents for the ten best chunks.
     pub fn new(text: impl Into<String>, vector: Option<Vec<f32>>) -> Self {
         Self {
             text: text.into(),
@@ -61,31 +60,31 @@ impl SearchRequest {
         }
     }
 
-    /// The same search in documents that pass a filter.
+    /// Sets the filter of documents.
     #[must_use]
     pub fn filter(self, filter: Filter) -> Self {
         Self { filter, ..self }
     }
 
-    /// The same search for so many hits, up to [`Self::MAX_LIMIT`].
+    /// Sets the largest number of hits, up to [`Self::MAX_LIMIT`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// The same search for hits of at least this relevance, from 0 to 1.
+    /// Sets the least relevance of a hit, from 0 to 1.
     #[must_use]
     pub fn threshold(self, threshold: f64) -> Self {
         Self { threshold, ..self }
     }
 
-    /// The same search for the best chunk of each document alone.
+    /// Returns only the best chunk of each document.
     #[must_use]
     pub fn distinct(self) -> Self {
         Self { distinct: true, ..self }
     }
 
-    /// The same search for chunks that words find in this way.
+    /// Sets which chunks match the words.
     #[must_use]
     pub fn matching(self, matching: Matching) -> Self {
         Self { matching, ..self }
@@ -101,14 +100,14 @@ impl SearchRequest {
 }
 
 impl From<&str> for SearchRequest {
-    /// A search for this text, whose vector the model is to make.
+    /// Returns a search for this text, whose vector is still to be computed.
     fn from(text: &str) -> Self {
         Self::new(text, None)
     }
 }
 
 impl From<String> for SearchRequest {
-    /// A search for this text, whose vector the model is to make.
+    /// Returns a search for this text, whose vector is still to be computed.
     fn from(text: String) -> Self {
         Self::new(text, None)
     }
@@ -129,22 +128,22 @@ fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
     1.0
 }
 
-/// How two rankings become one: `semantic_weight / (k + semantic rank) + 1 / (k + keyword rank)`.
+/// Parameters of reciprocal rank fusion: `semantic_weight / (k + semantic rank) + 1 / (k + keyword rank)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fusion {
-    /// How little the first places count more than those after them.
+    /// The constant `k`, at least 0: the larger it is, the less the first ranks count beyond later ones.
     pub k: f64,
-    /// How much the vectors count, when the words count 1.
+    /// The weight of the ranking by vectors, at least 0; that of the ranking by words is 1.
     pub semantic_weight: f64,
 }
 
 impl Fusion {
-    /// As the seed has it: both rankings count the same, and places count much alike.
+    /// The parameters of the seed: both rankings count the same, with a large `k`.
     pub const PLAIN: Self = Self { k: 60.0, semantic_weight: 1.0 };
 
-    /// What measures best for this model: the built-in one is weaker than words are, and counts less than half; a sentence
-    /// transformer such as all-MiniLM-L6-v2 is as good as they are, and counts as much.
+    /// Returns the parameters that measure best for a model. The built-in model is weaker than the words and counts
+    /// less than half; a sentence transformer such as all-MiniLM-L6-v2 is as good as the words and counts as much.
     /// `docs/benchmarks.md` has the figures.
     pub fn for_model(identity: &str) -> Self {
         if identity == "minilm-static-256-i8" {
@@ -154,12 +153,12 @@ impl Fusion {
         }
     }
 
-    /// The same for a question of which the model knows this share, from 0 to 1. The vectors count fully where it knows
-    /// nine words of ten, and as good as nothing where it knows six or fewer: those are the short words that many
-    /// languages share, and the vector is that of another text.
+    /// Returns the parameters for a question of which the model knows this share, from 0 to 1. Vectors count fully from
+    /// nine words of ten, and almost nothing up to six of ten: those are the short words that many languages share, and
+    /// the vector means another text.
     #[must_use]
     pub fn covering(self, coverage: f32) -> Self {
-        /// So that what words do not find keeps its order.
+        /// Not 0, so that chunks that only the vectors find keep their order.
         const LEAST: f64 = 0.001;
         let trust = ((f64::from(coverage) - 0.6) / 0.3).clamp(LEAST, 1.0);
         Self { semantic_weight: self.semantic_weight * trust, ..self }
@@ -177,19 +176,19 @@ impl Default for Fusion {
     }
 }
 
-/// Which chunks are found by words. Words count by their stems in the language of the chunk, without those that are
-/// everywhere ("the").
+/// Which chunks match the words of a search. Words are compared by their stems in the language of the chunk; stop words
+/// ("the") are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matching {
-    /// Those with at least one of the words.
+    /// Chunks with at least one of the words.
     #[default]
     Any,
-    /// Those with all of the words, as PostgreSQL's `plainto_tsquery` has it. Whole questions find nothing this way.
+    /// Chunks with all of the words, as with PostgreSQL's `plainto_tsquery`. Whole questions then rarely match.
     All,
 }
 
-/// A chunk that was found.
+/// A chunk that a search found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hit {
@@ -202,16 +201,16 @@ pub struct Hit {
     pub object_id: Option<String>,
     /// The title of its document.
     pub title: Option<String>,
-    /// What hits are ordered by: see [`Fusion`]. It compares hits of one search, and says nothing across searches.
+    /// The score by which the hits are ordered: see [`Fusion`]. Scores of different searches cannot be compared.
     pub score: f64,
-    /// How well the chunk answers, from 0 to 1, whatever else there is: the cosine of the vectors, or the share of the
-    /// question's words that it has (rare words count more), whichever is larger.
+    /// The relevance for the question, from 0 to 1, independent of other chunks: the cosine of the vectors, or the
+    /// share of the words that the chunk has (rare words count more), whichever is larger.
     pub relevance: f64,
-    /// The cosine of the vectors, if there are two.
+    /// The cosine of the vectors, if both exist.
     pub similarity: Option<f64>,
-    /// Its place by vectors, from 1; equals share a place. None if it is not among the best.
+    /// Its rank by vectors, from 1; equal chunks share a rank. None if it is not among the best.
     pub semantic_rank: Option<u32>,
-    /// Its place by words (BM25), from 1; equals share a place. None if it is not among the best.
+    /// Its rank by words (BM25), from 1; equal chunks share a rank. None if it is not among the best.
     pub keyword_rank: Option<u32>,
 }
 

@@ -6,7 +6,7 @@ mod writer;
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use async_trait::async_trait;
@@ -32,19 +32,38 @@ use crate::{
 
 /// A store in one file, which several processes may use at once.
 ///
-/// The file is the truth. Vectors and words are in memory as well, and are searched there; what this process or
-/// another one has changed is read before the next search. A process that is killed while it writes leaves the old
-/// chunks or the new ones. While it is in use, files that end in `-wal` and `-shm` belong to it; after
-/// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`, and leave the rest of the file alone.
+/// The file is authoritative. Vectors and words are also in memory and searched there; changes of this or another
+/// process are read before the next search. A process that is killed while it writes leaves the old chunks or the new
+/// ones. While it is in use, files that end in `-wal` and `-shm` belong to it; after
+/// [`checkpoint`](ChunkStore::checkpoint) the file alone has everything. Its tables have names that begin with `rag_`,
+/// and leave the rest of the file alone.
+///
+/// Dropping the store waits until what was ordered is written and the file is closed: at most about a second more than
+/// the writes take, while other processes use the file.
 pub struct LibsqlStore {
     shared: Arc<Shared>,
-    orders: mpsc::Sender<Order>,
+    /// None only while the store is dropped.
+    orders: Option<mpsc::Sender<Order>>,
+    /// None only while the store is dropped.
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Drop for LibsqlStore {
+    /// The engine removes its files beside the database when the last connection is closed, and a process that ends
+    /// before leaves them behind. So this waits for the thread that has the connection for writing.
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(writer) = self.writer.take() {
+            // A panic was reported when it happened.
+            let _ = writer.join();
+        }
+    }
 }
 
 struct Shared {
     model: EmbeddingModel,
     file: LibsqlFile,
-    /// Readers that nobody uses at the moment.
+    /// Idle readers.
     idle: Mutex<Vec<Reader>>,
     state: RwLock<State>,
     /// Held while changes are read, so that only one reads them.
@@ -53,47 +72,47 @@ struct Shared {
 
 struct State {
     index: Index,
-    /// Which revision of the database the index is.
+    /// The revision of the database that the index has.
     revision: i64,
 }
 
-/// How a database is opened.
+/// Options of a [`LibsqlStore`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibsqlOptions {
-    /// Throw away what was indexed with another model, or by an older version of this program.
+    /// Whether documents of another model, or of an older version of this program, are deleted.
     pub reset: bool,
-    /// How large this process may make the database, in bytes; more is [`DatabaseError::Full`]. No limit by default.
+    /// Largest size of the database in bytes, for writes of this process; beyond it they fail with
+    /// [`DatabaseError::Full`]. No limit by default.
     pub max_bytes: Option<u64>,
-    /// Refuse a file with tables of others and none of ours, before anything in it is changed. Otherwise ours are made
-    /// beside them.
+    /// Whether a file with tables of other programs only is refused. Otherwise the tables are created beside them.
     pub only_ours: bool,
-    /// Only read: nothing is made or changed, neither in the file nor beside it, and what would be written is
-    /// [`DatabaseError::ReadOnly`]. For files and folders that cannot be written.
+    /// Whether the file is only read: nothing is created or changed, neither in the file nor beside it, and writes fail
+    /// with [`DatabaseError::ReadOnly`]. For files and folders without write permission.
     pub read_only: bool,
 }
 
-/// How many bytes of the file are mapped into memory while it is read as a whole, which saves copying them; none later.
+/// Bytes of the file that are mapped into memory while it is read as a whole, which saves copies; none later.
 const MAPPED: u64 = 1 << 34;
-/// How many readers wait to be used again.
+/// Most idle readers.
 const MAX_IDLE: usize = 8;
-/// How often a reader tries to find index and database at the same revision; once is nearly always enough.
+/// How often a search retries until index and database have the same revision; once is nearly always enough.
 const ATTEMPTS: usize = 1_000;
-/// How many bytes of words are handed on at a time, and how often that may wait, while a database is opened.
+/// Bytes of terms in one message to the sorting thread, and most messages that wait, while a database is opened.
 const TERMS_AT_ONCE: usize = 1 << 18;
 const WAITING: usize = 8;
 
 impl LibsqlStore {
-    /// Opens the database in this file, or makes one. The directory must be there.
+    /// Opens the database in a file, and creates a missing file. Its directory must exist.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if it has vectors of another model; [`LibsqlOptions::reset`] then throws them away.
+    /// [`StoreError::OtherModel`] if it has vectors of another model; [`LibsqlOptions::reset`] deletes them.
     pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(path, model, LibsqlOptions::default()).await
     }
 
-    /// Opens the database in this file, with options.
+    /// Opens the database in a file, with options.
     ///
     /// # Errors
     ///
@@ -140,8 +159,9 @@ impl LibsqlStore {
                 });
             };
             let name = "rag-writer".to_owned();
-            thread::Builder::new().name(name).spawn(writer).map_err(StoreError::engine)?;
-            Ok(Self { shared, orders })
+            let writer = thread::Builder::new().name(name).spawn(writer);
+            let writer = writer.map_err(StoreError::engine)?;
+            Ok(Self { shared, orders: Some(orders), writer: Some(writer) })
         });
         opened.await.map_err(|error| match error {
             StoreError::Database(error) => error.in_file(&in_file).into(),
@@ -151,11 +171,12 @@ impl LibsqlStore {
 
     async fn order(&self, job: Job) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.orders.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
+        let orders = self.orders.as_ref().ok_or(DatabaseError::Closed)?;
+        orders.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
         answer.await.map_err(|_| DatabaseError::Closed)?
     }
 
-    /// Reads from the database where that holds nobody up.
+    /// Reads from the database on a blocking thread.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared, &Reader) -> Result<T, StoreError> + Send + 'static,
@@ -346,7 +367,7 @@ impl Shared {
         Err(DatabaseError::Busy.into())
     }
 
-    /// Brings what has changed in the database into the index.
+    /// Applies the changes of the database to the index.
     fn refresh(&self, connection: &Connection) -> Result<(), StoreError> {
         if revision(connection)? == self.state().revision {
             return Ok(());
@@ -363,7 +384,7 @@ impl Shared {
                 return Err(StoreError::OtherModel { stored, wanted: self.model.clone() });
             }
             if known < 0 {
-                // Nobody reads from an index that is not there yet.
+                // No search reads the index before it is loaded.
                 let mut index = Index::new(self.model.dimension);
                 load(connection, &mut index)?;
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -478,7 +499,7 @@ fn no_revision() -> StoreError {
     StoreError::damaged("no revision")
 }
 
-/// A connection with what a search asks of it, prepared once.
+/// A connection with the prepared statements of a search.
 struct Reader {
     connection: Connection,
     revision: Prepared,

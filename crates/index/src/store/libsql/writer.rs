@@ -13,24 +13,24 @@ use crate::{
     types::{Document, Filter, LabelFilter, NewChunk, StoreError, labels},
 };
 
-/// What is to be written.
+/// A job of the writer.
 pub(super) enum Job {
     Replace(Vec<(Document, Vec<NewChunk>)>),
     Delete(Filter),
-    /// Not written itself: moves what was written before it into the file.
+    /// Moves everything written before it into the file.
     Checkpoint,
 }
 
 pub(super) type Order = (Job, oneshot::Sender<Result<u64, StoreError>>);
 
-/// How many orders may wait; more wait to be ordered.
+/// Most orders in the queue; further callers wait.
 pub(super) const QUEUE: usize = 64;
-/// How many chunks one transaction takes before it is committed, roughly.
+/// Chunks of one transaction, roughly.
 const CHUNKS_AT_ONCE: usize = 2_048;
-/// How many terms are remembered.
+/// Most terms in the cache.
 const MAX_TERMS: usize = 1 << 18;
 
-/// Writes until nobody can order any more. `refresh` brings what was written before the readers of this process.
+/// Writes until the store is dropped. `refresh` makes the changes visible to the searches of this process.
 pub(super) fn run(
     connection: &Connection,
     model: &EmbeddingModel,
@@ -67,7 +67,7 @@ pub(super) fn run(
         }
     }
     drop(writer);
-    // Whoever could be told is gone; what stays in the log is read by whoever opens the file next.
+    // No caller is left for an error; whatever stays in the log is read when the file is opened next.
     let _ = checkpoint(connection);
 }
 
@@ -86,11 +86,11 @@ fn write(
         Ok(counts) => {
             refresh(connection);
             for (reply, count) in replies.into_iter().zip(counts) {
-                // Who does not wait any more does not want to know.
+                // An error means that the caller has gone.
                 let _ = reply.send(Ok(count));
             }
         }
-        // One that cannot be written must not spoil the others.
+        // An order that fails must not make the others fail.
         Err(_) if one_by_one => {
             for (job, reply) in jobs.into_iter().zip(replies) {
                 let done = commit(connection, model, file, writer, &[job]);

@@ -29,17 +29,17 @@ use crate::{
     },
 };
 
-/// How a [`PostgresStore`] is opened.
+/// Options of a [`PostgresStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresOptions {
-    /// Delete what was indexed with another model, or by an older version of this program.
+    /// Whether documents of another model, or of an older version of this program, are deleted.
     pub reset: bool,
-    /// How many chunks are compared with a question one by one, which is exact, when so many pass its filter; 20,000 by
-    /// default, for which 256 numbers each that takes as long as the index does. A database of more gets an index of
-    /// its vectors, which is made while others read and write; until it is there, all are compared.
+    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, where an index is as fast
+    /// (256 numbers each). If more pass the filter, an approximate index of vectors is used. A database of more chunks
+    /// gets one, created concurrently with reads and writes; until it is complete, all vectors are compared.
     pub scan_up_to: u32,
-    /// Bounds of the connections.
+    /// Limits of the pool of connections.
     pub pool: PoolOptions,
 }
 
@@ -52,9 +52,9 @@ impl Default for PostgresOptions {
 /// A store in a PostgreSQL (15 or newer) with pgvector (0.8 or newer), which any number of processes may use at once.
 ///
 /// Its tables have names that begin with `rag_`, and lie in the first schema of the search path. Each search sees one
-/// state of the database. Words are ranked just as the other stores do it. Vectors are compared with all that pass the
-/// filter where those are few ([`PostgresOptions::scan_up_to`]); where they are more, an approximate index finds the nearest, which
-/// are then ordered exactly, and a filter that leaves the index short is answered without it.
+/// state of the database. Words are ranked just as the other stores do it. If few chunks pass the filter
+/// ([`PostgresOptions::scan_up_to`]), all their vectors are compared. Otherwise an approximate index finds the nearest,
+/// which are then ordered exactly; if the index finds too few that pass the filter, all are compared.
 pub struct PostgresStore {
     model: EmbeddingModel,
     pool: Arc<PostgresPool>,
@@ -63,15 +63,15 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and makes the tables if they
-    /// are missing. A server on another machine is spoken to by TLS, whose
-    /// certificate is checked, by the roots in the file that `?sslrootcert=` names if one is; without only with
-    /// `?sslmode=disable`.
+    /// Opens the database at this URL, `postgres://user:password@host:port/database`, and creates missing tables. A
+    /// server on another machine is reached by TLS with a checked certificate: by the roots in the file of
+    /// `?sslrootcert=`, else by Mozilla's. `?sslmode=disable` turns TLS off.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if it has vectors of another model; [`PostgresOptions::reset`] then throws them away.
-    /// [`DatabaseError::Unusable`](marquetry_database::DatabaseError::Unusable) if the URL does not read, or the server has no pgvector.
+    /// [`StoreError::OtherModel`] if it has vectors of another model; [`PostgresOptions::reset`] deletes them.
+    /// [`DatabaseError::Unusable`](marquetry_database::DatabaseError::Unusable) if the URL does not parse, or the
+    /// server lacks pgvector.
     pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(url, model, PostgresOptions::default()).await
     }
@@ -223,7 +223,7 @@ impl ChunkStore for PostgresStore {
         let most = SearchRequest::MAX_TERMS;
         let words = Analyzer::default().question(&request.text, most, &languages);
         let mut client = self.get().await?;
-        // All statements see one state. It ends when it is dropped, for which nobody has to wait.
+        // All statements see one snapshot. Dropping the transaction ends it without waiting.
         let transaction = client
             .build_transaction()
             .isolation_level(IsolationLevel::RepeatableRead)

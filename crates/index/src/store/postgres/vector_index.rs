@@ -28,7 +28,7 @@ const LOCK: &str = "SELECT pg_try_advisory_lock(1836151409::bigint << 32 | \
 /// After so long it is looked at again whether another has made it, or tried again to make it.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The index of vectors. Until it is there, vectors are compared one by one.
+/// The index of vectors. Until it is complete, vectors are compared one by one.
 pub(super) struct VectorIndex {
     pool: Arc<PostgresPool>,
     dimension: usize,
@@ -51,7 +51,7 @@ impl VectorIndex {
         Self { pool, dimension, scan_up_to, state: Arc::default() }
     }
 
-    /// Whether a database of so many chunks is to have one.
+    /// Whether a database of this number of chunks needs an index.
     fn is_wanted(&self, chunks: i64) -> bool {
         chunks > self.scan_up_to.into() && self.dimension <= HalfVector::MAX_INDEXED
     }
@@ -61,7 +61,7 @@ impl VectorIndex {
         self.state.is_valid.load(Ordering::Relaxed)
     }
 
-    /// Whether it can be used in a database of so many chunks. If it is only missing, it is made.
+    /// Whether the index can be used in a database of this number of chunks. Starts creating a missing one.
     pub(super) async fn serves(
         &self,
         transaction: &Transaction<'_>,
@@ -82,7 +82,7 @@ impl VectorIndex {
         Ok(true)
     }
 
-    /// Has it made, if a database of so many chunks is to have it and it is not there. Nobody waits for that.
+    /// Creates the index in the background, if a database of this number of chunks needs one and lacks it.
     pub(super) fn see_to(&self, chunks: i64) {
         let state = &self.state;
         if !self.is_wanted(chunks)
@@ -132,7 +132,7 @@ impl State {
 /// write meanwhile. False: another is at it.
 async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
     let client = pool.connect().await?;
-    // It may take longer than a statement usually may, and waits for whoever reads at the time.
+    // Creating it may exceed the usual statement timeout, and waits for current transactions.
     client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
     let is_ours: Option<bool> = client.query_one(LOCK, &[]).await?.try_get(0)?;
     if is_ours != Some(true) {

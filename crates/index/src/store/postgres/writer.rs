@@ -1,4 +1,4 @@
-//! Whatever changes the database: one transaction, with the one row of `rag_state` locked.
+//! Writes: one transaction each, with the one row of `rag_state` locked.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -22,9 +22,9 @@ use crate::{
     types::{Document, NewChunk, StoreError, labels, reader_labels},
 };
 
-/// How many rows one statement inserts.
+/// Rows of one INSERT statement.
 const ROWS_AT_ONCE: usize = 1_024;
-/// How many documents are deleted by one round of statements.
+/// Documents that one round of statements deletes.
 const DELETED_AT_ONCE: usize = 256;
 
 /// Documents that are ready to be written.
@@ -33,7 +33,7 @@ pub(super) struct Batch {
     documents: Vec<Prepared>,
     /// The terms of the chunks, by their places here.
     terms: Vec<Vec<u8>>,
-    /// How many chunks all had, also those that another of the same URI replaced.
+    /// Number of all chunks, those of replaced duplicates of a URI included.
     count: u64,
 }
 
@@ -284,9 +284,9 @@ pub(super) async fn delete(
     Ok(count.cast_unsigned())
 }
 
-/// Waits until nobody else writes, and reads how things stand.
+/// Locks out other writers, and reads the state.
 async fn lock(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
-    // Whatever is looked up is a small part of its table, which the planner does not always see.
+    // Lookups touch a small part of each table, which the planner does not always see.
     let settings = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     transaction.batch_execute(settings).await?;
     let statement = transaction.prepare_cached(&format!("{STATE} FOR UPDATE")).await?;
@@ -338,16 +338,16 @@ async fn numbers(
     terms.iter().map(number).collect()
 }
 
-/// What a transaction changes beside the documents and chunks themselves.
+/// Counters that a transaction changes besides documents and chunks.
 #[derive(Default)]
 struct Changes {
     /// By term and block.
     postings: BTreeMap<(i32, i32), Edit>,
-    /// How many more chunks have a term.
+    /// Change of the number of chunks with each term.
     terms: BTreeMap<i32, i32>,
-    /// How many more chunks a reader may read, how many more terms they have.
+    /// Change of the number and length of the chunks that each reader may read.
     readers: BTreeMap<i64, (i64, i64)>,
-    /// How many more chunks have a term that a reader may read.
+    /// Change of the number of chunks with each term that each reader may read.
     reader_terms: BTreeMap<(i32, i64), i32>,
     chunks: i64,
     length: i64,
@@ -360,7 +360,7 @@ struct Edit {
 }
 
 impl Changes {
-    /// How much more readers may read of one chunk: 1 if it is new, -1 if it goes.
+    /// Change for one chunk: 1 if it is added, -1 if it is removed.
     fn read(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
         for &reader in readers {
             let (chunks, total_length) = self.readers.entry(reader).or_default();
