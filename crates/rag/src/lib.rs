@@ -4,7 +4,11 @@ pub mod chunk;
 pub mod cite;
 #[cfg(feature = "files")]
 pub mod files;
-#[cfg(all(feature = "builtin-model", feature = "files", feature = "libsql"))]
+#[cfg(all(
+    feature = "builtin-model",
+    feature = "files",
+    any(feature = "libsql", feature = "postgres")
+))]
 mod library;
 mod pipeline;
 mod quotes;
@@ -25,7 +29,11 @@ pub use marquetry_records::{Caller, Record, Records};
 
 #[cfg(feature = "files")]
 pub use crate::files::{FileOptions, IndexReport};
-#[cfg(all(feature = "builtin-model", feature = "files", feature = "libsql"))]
+#[cfg(all(
+    feature = "builtin-model",
+    feature = "files",
+    any(feature = "libsql", feature = "postgres")
+))]
 pub use crate::library::{Library, LibraryBuilder, LibraryError};
 pub use crate::{
     chunk::{Chunk, ChunkOptions, chunk},

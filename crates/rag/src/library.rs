@@ -1,12 +1,22 @@
 //! A library: files that are indexed in one database, searched and cited.
 
-use std::{ffi::OsString, path::Path, sync::Arc};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use marquetry_embed::{Embedder, builtin::StaticModel};
-use marquetry_index::{Hit, LibsqlOptions, LibsqlStore, SearchRequest, StoreError};
-use marquetry_records::{
-    Caller, LibsqlRecords, LibsqlRecordsOptions, RecordError, RecordStoreError, Records,
-};
+use marquetry_index::{ChunkStore, Hit, SearchRequest, StoreError};
+#[cfg(feature = "libsql")]
+use marquetry_index::{LibsqlOptions, LibsqlStore};
+#[cfg(feature = "postgres")]
+use marquetry_index::{PostgresOptions, PostgresStore};
+use marquetry_records::{Caller, RecordError, RecordStore, RecordStoreError, Records};
+#[cfg(feature = "libsql")]
+use marquetry_records::{LibsqlRecords, LibsqlRecordsOptions};
+#[cfg(feature = "postgres")]
+use marquetry_records::{PostgresRecords, PostgresRecordsOptions};
 
 use crate::{
     cite::{CitationResolver, Citations, CiteError, CiteRequest},
@@ -14,11 +24,12 @@ use crate::{
     pipeline::{Pipeline, PipelineError},
 };
 
-/// Files and records in one database, with the model that embeds them, as one user sees them.
+/// A database of files and records, with the model that embeds them, as one user sees them.
 ///
 /// Clones share the database. A Tokio runtime with time is needed.
 ///
 /// ```
+/// # #[cfg(feature = "libsql")]
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// # let folder = tempfile::tempdir()?;
 /// # let (notes, database) = (folder.path().join("notes"), folder.path().join("kb.db"));
@@ -40,10 +51,11 @@ pub struct Library {
     pipeline: Pipeline,
     records: Records,
     caller: Caller,
-    database: std::path::PathBuf,
+    /// The database's own file; None for a server.
+    file: Option<PathBuf>,
 }
 
-/// How a [`Library`] is opened.
+/// Options of a [`Library`].
 #[derive(Clone, Default)]
 #[must_use]
 pub struct LibraryBuilder {
@@ -53,23 +65,36 @@ pub struct LibraryBuilder {
     read_only: bool,
 }
 
-/// Why a library did not do what it was asked.
+/// Why an operation of a library failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// The database cannot be opened, or the search was refused.
+    /// The database cannot be opened, or refuses the search.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The records failed.
+    /// This kind of database needs a feature that the crate was built without.
+    #[error(
+        "this program was built without support for {database}; build marquetry-rag with the feature {feature}"
+    )]
+    MissingFeature {
+        /// The kind of database.
+        database: &'static str,
+        /// The feature of this crate.
+        feature: &'static str,
+    },
+    /// A PostgreSQL cannot be opened to be read only; give its user fewer rights instead.
+    #[error("a PostgreSQL cannot be opened read-only; connect as a user who may only read")]
+    ReadOnlyServer,
+    /// An operation on records failed.
     #[error(transparent)]
     Records(#[from] RecordError),
-    /// The model failed, or is not the one that the database was filled by.
+    /// The model failed, or the database was filled by another model.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
     /// Indexing ended early.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// Passages could not be looked up.
+    /// Citing failed.
     #[error(transparent)]
     Cite(#[from] CiteError),
 }
@@ -96,46 +121,98 @@ impl LibraryBuilder {
         Self { reset: true, ..self }
     }
 
-    /// Only reads: the file is neither created nor changed.
+    /// Only reads: the file is neither created nor changed. Not for a PostgreSQL.
     pub fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
 
-    /// Opens the database in a file. A missing file is created; its directory must be there.
+    /// Opens a database: the path of a file, or the URL of a PostgreSQL with pgvector,
+    /// `postgresql://user:password@host/database` (also `postgres:`).
+    ///
+    /// A missing file is created; its directory must exist. In a PostgreSQL, missing tables are created; see
+    /// [`PostgresStore`](crate::index::PostgresStore) for TLS.
     ///
     /// # Errors
     ///
     /// [`StoreError::OtherModel`] if the database was filled by another model; see [`Self::reset`].
-    pub async fn open(self, path: impl AsRef<Path>) -> Result<Library, LibraryError> {
-        let path = path.as_ref();
-        let embedder = self.embedder.unwrap_or_else(|| Arc::new(StaticModel::built_in()));
+    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, a URL without `postgres`.
+    pub async fn open(self, database: impl AsRef<Path>) -> Result<Library, LibraryError> {
+        let database = database.as_ref();
+        let url = database
+            .to_str()
+            .filter(|text| text.starts_with("postgresql://") || text.starts_with("postgres://"));
+        match url {
+            Some(url) => self.open_postgres(url).await,
+            None => self.open_file(database).await,
+        }
+    }
+
+    #[cfg(feature = "libsql")]
+    async fn open_file(self, path: &Path) -> Result<Library, LibraryError> {
+        let embedder = self.model();
         let mut options = LibsqlOptions::default();
         (options.reset, options.read_only) = (self.reset, self.read_only);
         let store = LibsqlStore::open_with(path, embedder.model().clone(), options).await?;
         let mut options = LibsqlRecordsOptions::default();
         options.read_only = self.read_only;
         let records = LibsqlRecords::open_with(path, options).await?;
+        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        self.library(Arc::new(store), Arc::new(records), embedder, Some(file))
+    }
+
+    #[cfg(not(feature = "libsql"))]
+    async fn open_file(self, _path: &Path) -> Result<Library, LibraryError> {
+        Err(LibraryError::MissingFeature { database: "a database in a file", feature: "libsql" })
+    }
+
+    #[cfg(feature = "postgres")]
+    async fn open_postgres(self, url: &str) -> Result<Library, LibraryError> {
+        if self.read_only {
+            return Err(LibraryError::ReadOnlyServer);
+        }
+        let embedder = self.model();
+        let mut options = PostgresOptions::default();
+        options.reset = self.reset;
+        let store = PostgresStore::open_with(url, embedder.model().clone(), options).await?;
+        let max_content_bytes = PostgresRecordsOptions::default().max_content_bytes;
+        let records = PostgresRecords::with_pool(store.pool().clone(), max_content_bytes).await?;
+        self.library(Arc::new(store), Arc::new(records), embedder, None)
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    async fn open_postgres(self, _url: &str) -> Result<Library, LibraryError> {
+        Err(LibraryError::MissingFeature { database: "a PostgreSQL", feature: "postgres" })
+    }
+
+    fn model(&self) -> Arc<dyn Embedder> {
+        self.embedder.clone().unwrap_or_else(|| Arc::new(StaticModel::built_in()))
+    }
+
+    fn library(
+        self,
+        store: Arc<dyn ChunkStore>,
+        records: Arc<dyn RecordStore>,
+        embedder: Arc<dyn Embedder>,
+        file: Option<PathBuf>,
+    ) -> Result<Library, LibraryError> {
         let caller = match self.caller {
             Some(caller) => caller,
             None => Caller::new("default", "local")?,
         };
-        Ok(Library {
-            pipeline: Pipeline::new(Arc::new(store), embedder)?,
-            records: Records::new(Arc::new(records)),
-            caller,
-            database: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
-        })
+        let pipeline = Pipeline::new(store, embedder)?;
+        Ok(Library { pipeline, records: Records::new(records), caller, file })
     }
 }
 
 impl Library {
-    /// Opens the database in a file with the built-in model, for the user `local`. A missing file is created.
+    /// Opens a database with the built-in model, for the user `local`: `"kb.db"`, or `"postgresql://…"` (feature
+    /// `postgres`). A missing file is created.
     ///
     /// # Errors
     ///
     /// As [`LibraryBuilder::open`].
-    pub async fn open(path: impl AsRef<Path>) -> Result<Self, LibraryError> {
-        Self::builder().open(path).await
+    pub async fn open(database: impl AsRef<Path>) -> Result<Self, LibraryError> {
+        Self::builder().open(database).await
     }
 
     /// Returns a builder, for another model or user, or to read only.
@@ -165,10 +242,12 @@ impl Library {
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
         mut options: FileOptions,
     ) -> Result<IndexReport, LibraryError> {
-        for ending in ["", "-wal", "-shm", "-journal"] {
-            let mut file = self.database.clone().into_os_string();
-            file.push(ending);
-            options.except.push(file.into());
+        if let Some(file) = &self.file {
+            for ending in ["", "-wal", "-shm", "-journal"] {
+                let mut file = file.clone().into_os_string();
+                file.push(ending);
+                options.except.push(file.into());
+            }
         }
         let records = Arc::new(self.records.clone());
         let (pipeline, caller) = (self.pipeline.clone(), self.caller.clone());
@@ -212,17 +291,17 @@ impl Library {
         Ok(resolver.resolve(&self.caller, &request).await?)
     }
 
-    /// Moves what was written into the one file, which can be copied alone then. The library can be used on.
+    /// Moves everything that was written into the one file, which can then be copied alone. Does nothing for a server.
     ///
     /// # Errors
     ///
-    /// Another process is using the file, so that not everything was moved; nothing is lost.
+    /// Another process uses the file, so that not everything was moved. Nothing is lost.
     pub async fn checkpoint(&self) -> Result<(), LibraryError> {
         self.pipeline.store().checkpoint().await?;
         Ok(self.records.store().checkpoint().await?)
     }
 
-    /// Returns the user as whom the library is used.
+    /// Returns the user on whose behalf the library reads and writes.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -240,6 +319,8 @@ impl Library {
 
 impl std::fmt::Debug for Library {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Library").field("database", &self.database).finish_non_exhaustive()
+        let user = &self.caller.user;
+        let mut library = f.debug_struct("Library");
+        library.field("file", &self.file).field("user", user).finish_non_exhaustive()
     }
 }

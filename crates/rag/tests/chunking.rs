@@ -201,7 +201,7 @@ fn a_chunk_holds_something() {
 }
 
 #[test]
-fn what_chunks_repeat_is_bounded() {
+fn repetition_by_overlap_is_bounded() {
     let text = "word ".repeat(100_000);
     let mut options = ChunkOptions::new(Strategy::Word, 10_000).unwrap();
     options.overlap = 9_999;

@@ -316,7 +316,7 @@ async fn each_kind_of_reference_gives_a_block() {
 
 /// seed: 003/McpCitationResolverTest.testResolveDeduplicatesCitations
 #[tokio::test]
-async fn nothing_is_cited_twice() {
+async fn no_passage_is_cited_twice() {
     let world = World::new();
     let text = "This is the existing citation content of the document. Bread is made of flour.";
     let document = world.document(&alice(), NewRecord::new("data.data", "doc-dup"), text).await;
@@ -391,7 +391,7 @@ async fn without_a_question_the_leading_passages_are_cited() {
 
 /// seed: 003/McpCitationResolverTest.testResolveInvalidRefGracefullySkipped
 #[tokio::test]
-async fn what_names_nothing_is_passed_over_and_reported() {
+async fn unknown_references_are_skipped_and_reported() {
     let world = World::new();
     let document = world.document(&alice(), NewRecord::new("data.data", "doc"), TEXT).await;
     let document = uri(&document);
@@ -456,7 +456,7 @@ async fn blocks_are_for_the_model_alone_and_not_to_be_obeyed() {
 }
 
 #[tokio::test]
-async fn nobody_is_cited_what_they_may_not_read() {
+async fn unreadable_passages_are_not_cited() {
     let world = World::new();
     let everybody =
         NewRecord::new("common.tag", "shared").reader(marquetry_rag::everyone("default"));
@@ -533,7 +533,7 @@ async fn chunks_of_another_record_or_of_another_revision_are_not_cited() {
 }
 
 #[tokio::test]
-async fn what_is_compared_is_bounded() {
+async fn the_compared_text_is_bounded() {
     let mut world = World::new();
     let said = (0..50).map(|n| json!({"role": "user", "content": format!("Word {n}.")}));
     let said: Vec<Value> = said.collect();
@@ -620,7 +620,7 @@ async fn limits_cut_and_are_reported() {
 }
 
 #[tokio::test]
-async fn what_has_no_text_is_said() {
+async fn a_reference_without_text_is_reported() {
     let world = World::new();
     let empty = world.create(&alice(), NewRecord::new("data.data", "empty")).await;
     let citations = world.cite(&alice(), "bread", &[&uri(&empty)]).await;

@@ -164,7 +164,7 @@ async fn a_question_for_a_title_heading_file_or_folder_finds_the_manual() {
 
 /// The text that is found is the passage alone, at its place in the document.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_found_by_its_title_is_cited_exactly() {
+async fn a_passage_found_by_its_title_is_cited_exactly() {
     let page = "<title>Tending the kiln</title><h1>Firing</h1><p>Heat it slowly.<h2>Cooling</h2><p>Wait a day.";
     let extracted = extract(page.as_bytes(), &Hint::file("k.html")).unwrap();
     let store = Arc::new(MemoryStore::new(EmbeddingModel::default()));

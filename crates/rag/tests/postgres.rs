@@ -103,7 +103,7 @@ async fn until(client: &Client, count: &str, want: i64) {
 
 /// It is made while others write and search, one at a time, and also when another began and did not finish.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_the_index() {
+async fn writers_and_readers_do_not_wait_for_the_index() {
     let Some(url) = database().await else { return };
     let plain = open(&url).await;
     plain.replace(Document::new("doc"), version(1)).await.unwrap();
@@ -240,7 +240,7 @@ async fn the_pipeline_finds_what_it_was_given() {
 
 /// Nothing is left of what was replaced and deleted, in any table.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_gone_takes_no_room() {
+async fn removed_documents_take_no_room() {
     let Some(url) = database().await else { return };
     let store = open(&url).await;
     for round in 0..3 {
@@ -364,7 +364,7 @@ async fn tables_of_newer_programs_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_older_program_indexed_is_thrown_away_when_it_is_told_to() {
+async fn reset_deletes_the_index_of_an_older_version() {
     let Some(url) = database().await else { return };
     let store = open(&url).await;
     store.replace(Document::new("doc"), version(1)).await.unwrap();

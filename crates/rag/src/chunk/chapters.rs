@@ -24,7 +24,7 @@ pub(crate) struct Heading {
     pub(crate) title: String,
 }
 
-/// The parts of a text with the chapter of each. What stands before the first heading has none; a text without
+/// Returns the parts of a text with the chapter of each. The part before the first heading has none; a text without
 /// headings is one part.
 pub(crate) fn sections(text: &str) -> Vec<(Range<usize>, Option<Chapter>)> {
     divide(text, &without_contents(text, headings(text)))

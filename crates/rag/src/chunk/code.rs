@@ -1,4 +1,4 @@
-//! Where the blocks of source code begin and end: functions, classes, groups of declarations.
+//! Finds the blocks of source code: functions, classes, groups of declarations.
 //!
 //! Languages differ; what they share is that a blank line stands between functions, and that what belongs to something
 //! is indented. So a block begins at the first line after a blank line that is indented no further than the blocks
@@ -8,20 +8,20 @@ use std::ops::Range;
 
 use super::{ChunkError, cutter::Cutter};
 
-/// How many bytes several blocks of one chunk may have together: small declarations stand together, functions alone.
+/// Most bytes of several blocks in one chunk: small declarations are put together, functions stand alone.
 const JOINED: usize = 1 << 10;
 /// A block that is longer than this is divided; about a hundred lines.
 const LONGEST_BLOCK: usize = 4 << 10;
-/// How much is looked at as one block before it is divided wherever a line ends.
+/// Longest block, in bytes, before it is divided at any end of a line.
 const LONGEST_LOOK: usize = 256 << 10;
-/// How deep blocks within blocks are divided before lines are taken as they come.
+/// Deepest nesting at which blocks are divided; below it, lines are taken in order.
 const MAX_DEPTH: usize = 8;
 
 /// A line that is not blank.
 struct Line {
     span: Range<usize>,
     indent: usize,
-    /// Whether a blank line stands before it.
+    /// Whether a blank line precedes it.
     is_apart: bool,
     kind: Kind,
     tokens: usize,
@@ -29,11 +29,11 @@ struct Line {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Closes what a line before has opened: `}`, `end`.
+    /// Closes a block that an earlier line opened: `}`, `end`.
     Closing,
-    /// Goes on with what a line before has begun: `else`, `catch`.
+    /// Continues a block that an earlier line began: `else`, `catch`.
     Continuing,
-    /// Says something of what follows: comments, attributes.
+    /// Describes the lines below it: comments, attributes.
     Leading,
     Other,
 }
@@ -79,7 +79,7 @@ fn push<F: Fn(&str) -> usize>(
     if span.len() <= LONGEST_BLOCK && cutter.fits(span.len(), tokens) {
         return cutter.push_block(span);
     }
-    // The head of a block, and what closes it, are not its inner blocks.
+    // The head and the end of a block are not inner blocks.
     let outer = block.iter().map(|line| line.indent).min().unwrap_or(0);
     let inner = block.iter().map(|line| line.indent).filter(|indent| *indent > outer).min();
     let Some(inner) = inner.filter(|_| depth < MAX_DEPTH) else {
@@ -93,7 +93,7 @@ fn push<F: Fn(&str) -> usize>(
         }
     }
     match from {
-        // Nothing in it stands apart.
+        // It has no inner blocks.
         0 => push_lines(block, cutter),
         _ => push(&block[from..], depth + 1, cutter),
     }
@@ -126,7 +126,7 @@ fn begins(line: &Line, before: &Line, indent: usize) -> bool {
     if line.indent > indent || matches!(line.kind, Kind::Closing | Kind::Continuing) {
         return false;
     }
-    // A comment that stands apart from what it says something of stays with it all the same.
+    // A comment stays with the lines below it, also across a blank line.
     let is_led = before.kind == Kind::Leading && before.indent <= indent;
     let is_closed = before.kind == Kind::Closing && before.indent <= indent;
     (line.is_apart && !is_led) || is_closed

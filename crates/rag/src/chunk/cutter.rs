@@ -14,16 +14,16 @@ pub(super) struct Cutter<'a, F> {
     options: &'a ChunkOptions,
     count_tokens: F,
     stop: &'a Stop,
-    /// What the measure says of no text at all: what a model is told before each passage.
+    /// Tokens of an empty text: those that a model adds to each passage.
     base_tokens: usize,
-    /// How many bytes several units of one chunk may have together.
+    /// Most bytes of several units in one chunk.
     joined_bytes: usize,
-    /// How many bytes all chunks together may have.
+    /// Most bytes of all chunks together.
     room: usize,
     open: VecDeque<Unit>,
-    /// Tokens of what is open, with what is between.
+    /// Tokens of the open units and of the text between them.
     open_tokens: usize,
-    /// How many of the open units the chunk before has as well.
+    /// Number of open units that the chunk before has, too.
     repeated: usize,
     chapter: Option<Chapter>,
     /// Bytes measured since the last look at the clock.
@@ -32,7 +32,7 @@ pub(super) struct Cutter<'a, F> {
     chunks: Vec<Chunk>,
 }
 
-/// What chunks are made of.
+/// The units of chunks.
 struct Unit {
     span: Range<usize>,
     tokens: usize,
@@ -87,7 +87,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         self.end_section()
     }
 
-    /// Ends the open chunk; what follows belongs to this chapter.
+    /// Ends the open chunk. The next units belong to this chapter.
     pub(super) fn begin_section(&mut self, chapter: Option<Chapter>) -> Result<(), ChunkError> {
         self.end_section()?;
         self.chapter = chapter;
@@ -108,7 +108,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// How many tokens a part of the text has beside what every text has.
+    /// Returns the tokens of a part of the text, without those that a model adds to each passage.
     pub(super) fn tokens(&mut self, span: Range<usize>) -> Result<usize, ChunkError> {
         const OFTEN: usize = 1 << 16;
         self.unchecked += span.len() + 64;
@@ -132,7 +132,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         }
     }
 
-    /// Whether a chunk may have this much.
+    /// Whether a chunk may have this many bytes and tokens.
     pub(super) fn fits(&self, bytes: usize, tokens: usize) -> bool {
         let has_room =
             |limit: std::num::NonZeroUsize| self.base_tokens.saturating_add(tokens) <= limit.get();
@@ -141,7 +141,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
 
     /// Adds a unit. One that exceeds a limit by itself is cut between words, and a word between characters.
     pub(super) fn push(&mut self, unit: Range<usize>) -> Result<(), ChunkError> {
-        // What has too many bytes is not measured as a whole.
+        // A unit with too many bytes is not measured as a whole.
         if unit.len() <= self.options.max_bytes.get() {
             let tokens = self.tokens(unit.clone())?;
             if self.fits(unit.len(), tokens) {
@@ -216,7 +216,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         if self.open.len() > self.repeated && !self.takes(&unit) {
             self.emit()?;
         }
-        // A chunk holds at least one unit that is new, and for that gives up what it repeats.
+        // A chunk holds at least one new unit, and drops repeated ones to make room for it.
         while !self.open.is_empty() && !self.takes(&unit) {
             self.drop_first();
         }
@@ -229,7 +229,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         Ok(())
     }
 
-    /// Whether the open chunk may have this unit as well.
+    /// Whether the open chunk has room for this unit.
     fn takes(&self, unit: &Unit) -> bool {
         let Some(first) = self.open.front() else { return true };
         let bytes = unit.span.end - first.span.start;
@@ -249,7 +249,7 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         self.repeated = self.repeated.saturating_sub(1);
     }
 
-    /// Makes a chunk of what is open, and leaves open what the next one repeats.
+    /// Makes a chunk of the open units, and keeps those open that the next one repeats.
     fn emit(&mut self) -> Result<(), ChunkError> {
         let (Some(first), Some(last)) = (self.open.front(), self.open.back()) else {
             return Ok(());

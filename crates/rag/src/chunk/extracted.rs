@@ -1,16 +1,16 @@
-//! Cutting what was extracted from a document, whose pages and headings are known.
+//! Cuts the text of a document, with its pages and headings.
 
 use std::ops::Range;
 
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Form, Strategy, chapters, cut};
 use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 
-/// Cuts the text of a document as [`chunk`](super::chunk) does; chunks know their page where the document has pages, and
-/// their chapter where it knows its headings. Spans are places in [`Extracted::content`].
+/// Cuts the text of a document as [`chunk`](super::chunk) does. Chunks also have their page if the document has pages,
+/// and their headings if it has headings. Spans are those of [`Extracted::content`].
 ///
-/// With [`Strategy::Chapter`] no chunk reaches from one heading into the next; headings are looked for in the text if
-/// the document names none. With the other strategies a chunk has the chapter that it begins in, and ends before a heading that
-/// text stands above: a heading belongs to what follows it.
+/// With [`Strategy::Chapter`], no chunk crosses a heading; if the document has no headings, they are searched for in
+/// the text. With the other strategies, a chunk has the chapter in which it begins, and ends before the next heading: a
+/// heading belongs to the text below it.
 ///
 /// ```
 /// use marquetry_rag::{ChunkOptions, Hint, Strategy, chunk_extracted, count_words, extract};
@@ -24,8 +24,8 @@ use marquetry_extract::{Extracted, Heading, Stop, is_source_code};
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size, [`ChunkError::Repeats`] and
-/// [`ChunkError::TooMany`] if the chunks would be too much.
+/// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many.
 pub fn chunk_extracted(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -34,11 +34,11 @@ pub fn chunk_extracted(
     chunk_extracted_until(extracted, options, &Stop::never(), count_tokens)
 }
 
-/// As [`chunk_extracted`], unless it is stopped.
+/// Cuts as [`chunk_extracted`] does, until it is stopped.
 ///
 /// # Errors
 ///
-/// As for [`chunk_extracted`], and [`ChunkError::Time`] and [`ChunkError::Stopped`] if it was stopped.
+/// As [`chunk_extracted`], and [`ChunkError::Time`] or [`ChunkError::Stopped`] if it was stopped.
 pub fn chunk_extracted_until(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -73,8 +73,8 @@ pub fn chunk_extracted_until(
 
 type Section = (Range<usize>, Option<Chapter>);
 
-/// The parts of a text of which none begins before a heading and reaches over it, so that a heading is in one passage
-/// with what follows it. Headings without text between them stay together.
+/// Returns the parts of a text between headings, so that a heading is in one passage with the text below it. Headings
+/// without text between them stay together.
 fn parts(extracted: &Extracted) -> Vec<Section> {
     let text = extracted.content.as_str();
     let mut starts = vec![0];
@@ -82,7 +82,7 @@ fn parts(extracted: &Extracted) -> Vec<Section> {
     for heading in &extracted.headings {
         let start = heading.span.start;
         if start >= end && !text[end..start].trim().is_empty() {
-            // What only marks the heading, such as `##`, belongs to it.
+            // Marks of the heading, such as `##`, belong to it.
             let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
             starts.push(line.max(end));
         }
@@ -92,11 +92,11 @@ fn parts(extracted: &Extracted) -> Vec<Section> {
     starts.iter().zip(ends).map(|(start, end)| (*start..end, None)).collect()
 }
 
-/// Follows the headings above passages, which come in their order.
+/// Tracks the headings above passages, which are visited in order.
 struct Above<'a> {
     extracted: &'a Extracted,
     next: usize,
-    /// Those above the place that was reached, the highest first.
+    /// Those above the present position, from the highest.
     open: Vec<&'a Heading>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Above<'a> {
         Self { extracted, next: 0, open: Vec::new() }
     }
 
-    /// The headings above a passage, those that it begins with among them.
+    /// Returns the headings above a passage, those at its beginning included.
     fn of(&mut self, span: &Range<usize>) -> Vec<String> {
         let mut end = span.start;
         while let Some(heading) = self.extracted.headings.get(self.next) {
@@ -125,7 +125,7 @@ impl<'a> Above<'a> {
     }
 }
 
-/// The chapters that the document's own headings make.
+/// Returns the chapters that the headings of the document begin.
 fn chapters_of(extracted: &Extracted) -> Vec<Section> {
     let headings: Vec<_> = extracted
         .headings
@@ -138,7 +138,7 @@ fn chapters_of(extracted: &Extracted) -> Vec<Section> {
     chapters::divide(&extracted.content, &headings)
 }
 
-/// What is kept of a title, since each chunk has a copy of it.
+/// Shortens a title: each chunk has a copy of it.
 fn beginning(title: &str) -> &str {
     const LONGEST: usize = 512;
     &title[..title.floor_char_boundary(LONGEST)]

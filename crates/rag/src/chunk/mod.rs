@@ -1,4 +1,4 @@
-//! Cutting a text into chunks: pieces small enough to embed and to show, each with its exact place in the text.
+//! Cuts a text into chunks: pieces small enough to embed and to show, each with its exact span in the text.
 
 mod chapters;
 mod code;
@@ -18,13 +18,13 @@ use sentences::each_sentence;
 
 pub use extracted::{chunk_extracted, chunk_extracted_until};
 
-/// What chunks are made of.
+/// The unit of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Sentences, by Unicode's rules, mended for abbreviations. Of a document that is source code (`chunk_extracted`):
-    /// blocks between blank lines, such as functions.
+    /// Sentences, by the rules of Unicode (UAX #29) with corrections for abbreviations. For source code
+    /// (`chunk_extracted`): blocks between blank lines, such as functions.
     #[default]
     Sentence,
     /// Words, with single spaces between them.
@@ -46,23 +46,21 @@ impl FromStr for Strategy {
     }
 }
 
-/// How a text is cut.
+/// Options of cutting a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ChunkOptions {
-    /// What chunks are made of.
+    /// The unit of chunks.
     pub strategy: Strategy,
-    /// How many sentences or words are in a chunk, at most; 5 by default.
+    /// Most units (sentences or words) of a chunk; 5 by default.
     pub size: NonZeroUsize,
-    /// How many of them a chunk repeats from the one before it; less than `size`, 0 by default.
+    /// Number of units that a chunk repeats from the one before it; less than `size`, 0 by default.
     pub overlap: usize,
-    /// How many tokens a chunk may have, whatever its size; without a limit by default. What is longer than this by
-    /// itself is cut between words, and a word between characters. Sentences, words and what is between them are counted
-    /// by themselves, and added up.
+    /// Most tokens of a chunk; no limit by default. A longer sentence is cut between words, and a longer word between
+    /// characters. Tokens are counted for each unit, and for the text between units, and added up.
     pub max_tokens: Option<NonZeroUsize>,
-    /// How many bytes of the text a chunk may have, whatever its size; 16 KiB by default. What is longer is cut in the
-    /// same way.
+    /// Longest chunk, in bytes of the text; 16 KiB by default. Longer sentences and words are cut in the same way.
     pub max_bytes: NonZeroUsize,
 }
 
@@ -75,16 +73,15 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
-    /// How many chunks a text is cut into, at most: each costs a vector.
+    /// Most chunks of a text: each costs a vector.
     pub const MAX_CHUNKS: usize = 1 << 20;
-    /// How many times as long as the text all its chunks together may be, by way of the overlap. Texts whose chunks
-    /// have less than a MiB together may have any.
+    /// Greatest length of all chunks together, as a multiple of the length of the text: an overlap repeats text. Not
+    /// checked below 1 MiB of chunks.
     pub const MAX_REPEATS: usize = 8;
-    /// How many tokens a chunk of a document has at most where nobody says how many: as much as most models of vectors
-    /// read.
+    /// Usual value of [`Self::max_tokens`] for documents: most embedding models read as much.
     pub const USUAL_TOKENS: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
 
-    /// Chunks of so many sentences or words.
+    /// Returns the options for chunks of this many units.
     ///
     /// # Errors
     ///
@@ -96,44 +93,43 @@ impl ChunkOptions {
     }
 }
 
-/// Why a text is not cut.
+/// Why a text cannot be cut.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChunkError {
-    /// A chunk would hold nothing.
+    /// The chunk size is below 1.
     #[error("the chunk size is {0}; it must be at least 1")]
     Size(i64),
-    /// The next chunk would not begin after this one.
+    /// The overlap is not smaller than the chunk size.
     #[error("the overlap {overlap} is not smaller than the chunk size {size}")]
     Overlap {
-        /// The overlap asked for.
+        /// The overlap.
         overlap: usize,
-        /// The size asked for.
+        /// The chunk size.
         size: usize,
     },
-    /// There would be more chunks than [`ChunkOptions::MAX_CHUNKS`].
+    /// The text has more chunks than [`ChunkOptions::MAX_CHUNKS`].
     #[error(
         "there would be more than {} chunks; take a larger chunk size",
         ChunkOptions::MAX_CHUNKS
     )]
     TooMany,
-    /// The overlap repeats so much that the chunks together would be longer than [`ChunkOptions::MAX_REPEATS`] times
-    /// the text.
+    /// Because of the overlap, the chunks together are longer than [`ChunkOptions::MAX_REPEATS`] times the text.
     #[error(
         "with an overlap of {overlap} the chunks together are longer than {} times the text; take a smaller overlap",
         ChunkOptions::MAX_REPEATS
     )]
     Repeats {
-        /// The overlap asked for.
+        /// The overlap.
         overlap: usize,
     },
-    /// There is no such strategy.
+    /// No strategy has this name.
     #[error("there is no chunk type {0:?}; there are SENTENCE, WORD and CHAPTER")]
     UnknownStrategy(String),
-    /// It took longer than it may.
+    /// The time limit passed.
     #[error("cutting the text takes longer than {} seconds", .0.as_secs_f64())]
     Time(Duration),
-    /// Its caller has gone.
+    /// The caller has gone.
     #[error("cutting the text was stopped: its caller has gone")]
     Stopped,
 }
@@ -147,27 +143,27 @@ impl From<Stopped> for ChunkError {
     }
 }
 
-/// A piece of a text.
+/// A chunk of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// Its place among the chunks of the text, from 0.
+    /// Its index among the chunks of the text, from 0.
     pub index: usize,
-    /// What is embedded, searched and shown: the text at `span` with straight quotes, and single spaces where it is
-    /// made of words.
+    /// The text that is embedded, searched and shown: that at `span` with straight quotes; with [`Strategy::Word`],
+    /// also with single spaces.
     pub content: String,
-    /// Where it stands in the text, in bytes.
+    /// Its span in the text, in bytes of UTF-8.
     pub span: Range<usize>,
-    /// The chapter that it is in.
+    /// Its chapter.
     pub chapter: Option<Chapter>,
-    /// The headings above it, the highest first, where headings are known (`chunk_extracted`).
+    /// The headings above it, from the highest, if headings are known (`chunk_extracted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
-    /// The page that it begins on, from 1, where pages are known (`chunk_extracted`).
+    /// The page on which it begins, from 1, if pages are known (`chunk_extracted`).
     pub page: Option<u32>,
-    /// How many sentences, or blocks of source code, it has, wholly or in part; 0 if it was made of words.
+    /// Number of sentences, or blocks of source code, that it holds wholly or in part; 0 with [`Strategy::Word`].
     pub sentences: usize,
-    /// How many words it has.
+    /// Number of its words.
     pub words: usize,
 }
 
@@ -181,9 +177,9 @@ impl Chunk {
     }
 }
 
-/// Cuts a text. Blank text gives no chunks.
+/// Cuts a text into chunks. A blank text has none.
 ///
-/// `count_tokens` says how many tokens some text has; it is asked only if [`ChunkOptions::max_tokens`] is set.
+/// `count_tokens` returns the number of tokens of a text; it is called only if [`ChunkOptions::max_tokens`] is set.
 ///
 /// ```
 /// use marquetry_rag::{ChunkOptions, Strategy, chunk, count_words};
@@ -197,8 +193,8 @@ impl Chunk {
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size, [`ChunkError::Repeats`] and
-/// [`ChunkError::TooMany`] if the chunks would be too much.
+/// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
+/// [`ChunkError::TooMany`] if the chunks would be too long or too many.
 pub fn chunk(
     text: &str,
     options: &ChunkOptions,
@@ -211,7 +207,7 @@ pub fn chunk(
     cut(text, sections, Form::Wrapped, options, &Stop::never(), count_tokens)
 }
 
-/// Cuts the sections of a text, none of which reaches into the next.
+/// Cuts the sections of a text. No chunk reaches from one into the next.
 fn cut(
     text: &str,
     sections: Vec<(Range<usize>, Option<Chapter>)>,
@@ -239,23 +235,23 @@ fn cut(
     cutter.finish()
 }
 
-/// The kind of text that is cut.
+/// The form of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A sentence may go on after a line break.
+    /// A sentence may continue after a line break.
     Wrapped,
-    /// Each line stands for itself.
+    /// Each line is a unit.
     Lines,
-    /// A program.
+    /// Source code.
     Code,
 }
 
-/// How many words a text has: the cheapest measure for [`chunk`].
+/// Counts the words of a text: the cheapest measure for [`chunk`].
 pub fn count_words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// The words of a part of the text, as places in the text.
+/// Returns the words of a part of the text, as spans of the text.
 fn words(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = part.start;
     let part = &text[part];

@@ -1,4 +1,4 @@
-//! Where sentences begin and end: the rules of Unicode (UAX #29), mended where they do not know text as it is written.
+//! Finds sentences: by the rules of Unicode (UAX #29), with corrections for abbreviations and line breaks.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -72,7 +72,7 @@ fn unwrap_lines(text: &str) -> String {
     String::from_utf8(bytes).expect("line breaks are single bytes, and so are spaces")
 }
 
-/// Whether a paragraph goes on from one line to the next.
+/// Whether a paragraph continues from one line to the next.
 fn wraps(line: &str, next: &str) -> bool {
     // A line this short is a heading or an item of a list rather than a line that was full.
     const SHORTEST_WRAPPED: usize = 40;
@@ -111,7 +111,7 @@ fn ends_in_abbreviation(text: &str) -> bool {
     let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
     // "No." answers a question where it stands alone.
     let is_known = |word: &str| ABBREVIATIONS.contains(&word) && whole.len() > word.len();
-    // The word may begin before what is looked at.
+    // The word may begin before this part.
     if word.len() == before.len() && before.len() < whole.len() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! What is cited, and the blocks in which a model gets it.
+//! Passages, and the blocks that show them to a model.
 
 use marquetry_context_blocks::{Builder, Context};
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use marquetry_index::{Hit, StoredChunk};
 
-/// The schema of a block with passages that were searched for.
+/// Schema of a block with passages.
 pub(super) const SEARCH_RESULT: &str = "urn:am7:vector:search-result";
-/// The schema of a block with the messages of a chat.
+/// Schema of a block with the messages of a chat.
 pub(super) const CHAT_HISTORY: &str = "urn:am7:chat:history";
 
 /// A passage of a document, as a block shows it.
@@ -18,35 +18,36 @@ pub(super) const CHAT_HISTORY: &str = "urn:am7:chat:history";
 pub struct Passage {
     /// The URI of its document.
     pub uri: String,
-    /// What it says. It comes from outside, and is not to be obeyed.
+    /// Its text. It is untrusted: instructions in it must not be followed.
     pub content: String,
-    /// How well it answers, from 0 to 1 ([`Hit::relevance`]); None if nothing was asked.
+    /// Its relevance for the question, from 0 to 1 ([`Hit::relevance`]); None without a question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// Its place among the chunks of its document, from 0.
+    /// Its index among the chunks of its document, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u32>,
-    /// How many chunks its document has.
+    /// Number of chunks of its document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_count: Option<u32>,
-    /// Where it stands in the text of its document.
+    /// Its span in the text of its document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offsets: Option<Offsets>,
-    /// On which page it begins, from 1.
+    /// The page on which it begins, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
     /// The type of the record behind its document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_type: Option<String>,
-    /// What its document is called.
+    /// The title of its document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It was longer than [`CitationLimits::max_passage_bytes`](super::CitationLimits::max_passage_bytes).
+    /// Whether it was longer than [`CitationLimits::max_passage_bytes`](super::CitationLimits::max_passage_bytes) and
+    /// is cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// A place in a text, in bytes: from `start` to before `end`.
+/// A span of a text, in bytes of UTF-8: from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offsets {
     /// The first byte.
@@ -55,7 +56,7 @@ pub struct Offsets {
     pub end: usize,
 }
 
-/// What of a document a passage says beside its text.
+/// Type and title of the document of a passage.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     pub(super) kind: Option<String>,
@@ -78,7 +79,7 @@ impl Passage {
         }
     }
 
-    /// The beginning of a text that was never cut into chunks.
+    /// Returns the beginning of a text that was not cut into chunks.
     pub(super) fn of_text(uri: String, text: &str, source: Source, max_bytes: usize) -> Self {
         let content = text[..text.floor_char_boundary(max_bytes)].to_owned();
         Self {
@@ -99,48 +100,48 @@ impl Passage {
 /// A message of a chat, as a block shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CitedMessage {
-    /// Who said it: `user` or `assistant`.
+    /// Its author: `user` or `assistant`.
     pub role: String,
-    /// What was said.
+    /// Its text.
     pub content: String,
 }
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Cited {
-    /// Passages that were found.
+    /// Passages of documents.
     Passages(Vec<Passage>),
     /// The newest messages of a chat, the oldest of them first.
     Chat {
-        /// What the chat is called.
+        /// The name of the chat.
         name: String,
         /// The messages.
         messages: Vec<CitedMessage>,
-        /// How many older ones were left out.
+        /// Number of older messages that were left out.
         omitted: usize,
     },
 }
 
-/// One block: what was found for one reference, or for the tags.
+/// A block with the passages for one reference, or for the tags.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CitationBlock {
     /// The URI of the block, `am7://ORGANISATION/vector/citations/ABOUT`.
     pub uri: String,
-    /// For which references it was found.
+    /// The references that it belongs to.
     pub references: Vec<String>,
-    /// What was asked.
+    /// The question.
     pub query: String,
-    /// How the model is to use it, if the request says.
+    /// The instruction of the request for the model.
     pub instruction: Option<String>,
-    /// What it holds.
+    /// Its content.
     pub cited: Cited,
     pub(super) datamark: bool,
 }
 
 impl CitationBlock {
-    /// What describes its data: `urn:am7:vector:search-result` or `urn:am7:chat:history`.
+    /// Returns the schema of its data: `urn:am7:vector:search-result` or `urn:am7:chat:history`.
     pub fn schema(&self) -> &'static str {
         match self.cited {
             Cited::Passages(_) => SEARCH_RESULT,
@@ -148,7 +149,7 @@ impl CitationBlock {
         }
     }
 
-    /// The passages; none in a block with a chat.
+    /// Returns the passages; none for a chat.
     pub fn passages(&self) -> &[Passage] {
         match &self.cited {
             Cited::Passages(passages) => passages,
@@ -156,7 +157,7 @@ impl CitationBlock {
         }
     }
 
-    /// The data of the block.
+    /// Returns the data of the block.
     pub fn data(&self) -> Value {
         let mut data = json!({ "query": self.query });
         if let Some(instruction) = &self.instruction {

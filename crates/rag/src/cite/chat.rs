@@ -7,7 +7,7 @@ use marquetry_records::Record;
 
 /// The newest messages of a chat, the oldest of them first, and how many older ones there are.
 ///
-/// What is known is left out, but takes no room from the others.
+/// Known messages are left out before the limits are applied.
 pub(super) fn newest(
     record: &Record,
     limits: &CitationLimits,
@@ -41,7 +41,7 @@ pub(super) fn newest(
     (newest, messages.len() - seen)
 }
 
-/// What a person or the model said; what the system was told concerns no other chat.
+/// A message of the user or the model; system messages of another chat are not cited.
 fn message(value: &Value) -> Option<CitedMessage> {
     let role = value["role"].as_str().filter(|role| matches!(*role, "user" | "assistant"))?;
     let content = value["content"].as_str().filter(|content| !content.trim().is_empty())?;

@@ -1,4 +1,4 @@
-//! What the model sees already, so that nothing is told twice.
+//! Passages that the model sees already, which are not cited again.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::block::{Offsets, Passage};
 /// Below this length a text that occurs in a message says nothing: "Yes." is in most of them.
 const TELLING_BYTES: usize = 32;
 
-/// What stands in messages, and what was taken for this answer.
+/// The text of the messages, and the passages chosen so far.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// By document and place in it.
@@ -47,7 +47,7 @@ impl Known {
         known
     }
 
-    /// What a block of an earlier answer cites.
+    /// The passages in a block of an earlier answer.
     fn add_cited(&mut self, data: &Value) {
         let items = |name: &str| data[name].as_array().into_iter().flatten();
         for result in items("results") {

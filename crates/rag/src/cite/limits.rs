@@ -1,30 +1,31 @@
-//! How much is cited.
+//! Limits of citations.
 
-/// How much a [`CitationResolver`](super::CitationResolver) takes and gives. What exceeds one of these is left out, and
-/// [`Citations`](super::Citations) say so; it is never an error.
+/// Limits of a [`CitationResolver`](super::CitationResolver). Passages beyond a limit are left out and counted in
+/// [`Citations`](super::Citations); exceeding a limit is never an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CitationLimits {
-    /// How many references count; 32 by default.
+    /// Most references; 32 by default.
     pub max_references: usize,
-    /// How many passages of one reference, or of one search by tags, are cited; 6 by default.
+    /// Most passages of one reference, or of one search by tags; 6 by default.
     pub max_passages_per_reference: usize,
-    /// How many passages are cited in all; 16 by default.
+    /// Most passages in all; 16 by default.
     pub max_passages: usize,
-    /// How long a passage may be before it is cut, in bytes; 4 KiB by default.
+    /// Longest passage, in bytes of UTF-8; a longer one is cut. 4 KiB by default.
     pub max_passage_bytes: usize,
-    /// How long all passages and messages may be together, in bytes of their text; 24 KiB by default.
+    /// Longest text of all passages and messages together, in bytes of UTF-8; 24 KiB by default.
     pub max_bytes: usize,
-    /// How many messages of a chat are cited, the newest; 40 by default.
+    /// Most messages of a chat, from the newest; 40 by default.
     pub max_chat_messages: usize,
-    /// How long the messages of one chat may be together, in bytes; 8 KiB by default.
+    /// Longest messages of one chat together, in bytes of UTF-8; 8 KiB by default.
     pub max_chat_bytes: usize,
-    /// How many messages of a chat are looked at for those that are not known, the newest; 200 by default.
+    /// Most messages of a chat that are searched for those not yet in the conversation, from the newest; 200 by
+    /// default.
     pub max_chat_scanned: usize,
-    /// How many bytes of [`CiteRequest::messages`](super::CiteRequest::messages) are compared with what is found, the
-    /// last messages first; 256 KiB by default.
+    /// Most bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are compared with the passages, from
+    /// the last message; 256 KiB by default.
     pub max_known_bytes: usize,
-    /// How much of a question is searched for, in bytes; 8 KiB by default.
+    /// Longest question, in bytes of UTF-8; only its beginning is searched for. 8 KiB by default.
     pub max_query_bytes: usize,
 }
 

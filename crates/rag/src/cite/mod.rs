@@ -1,4 +1,4 @@
-//! Citations: what is known of a question, in blocks for a chat model.
+//! Citations: passages that answer a question, in blocks for a chat model.
 
 mod block;
 mod chat;
@@ -22,7 +22,7 @@ pub use self::{
 use self::{known::Known, reference::Reference, search::Search};
 use crate::pipeline::{Pipeline, PipelineError};
 
-/// Finds what is known of a question in what somebody refers to.
+/// Finds the passages of referenced documents that answer a question.
 ///
 /// | reference | what is cited |
 /// |---|---|
@@ -31,8 +31,9 @@ use crate::pipeline::{Pipeline, PipelineError};
 /// | `olio.charPerson` | chunks of chats in which the character took part, and of the character itself |
 /// | anything else | its chunks; its text if it has none; and the note `~/Notes/Summaries/NAME - Summary` |
 ///
-/// Several references give a block each, and all tags together one. Nothing is cited that the caller may not read, not
-/// even if its chunks say otherwise since rights have changed; nothing is cited twice, nor what the messages hold already.
+/// Each reference gets a block, and all tags together get one. Only passages are cited that the caller may read at
+/// present, even if the index still has older permissions. No passage is cited twice, and none that the messages hold
+/// already.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -61,85 +62,86 @@ pub struct CitationResolver {
     limits: CitationLimits,
 }
 
-/// What is to be cited, and for what.
+/// A request for citations.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CiteRequest {
-    /// What is asked. If it is blank, the leading passages of each reference are cited.
+    /// The question. If it is blank, the first passages of each reference are cited.
     pub query: String,
-    /// `am7://` URIs, URIs of documents of the store, or serialised references
-    /// (`{"schema": "data.data", "objectId": "…"}`). Those that name nothing are passed over and reported.
+    /// References: `am7://` URIs, URIs of documents of the store, or serialised references (`{"schema": "data.data",
+    /// "objectId": "…"}`). References that name nothing are skipped and reported.
     pub references: Vec<String>,
-    /// Messages that the model sees in any case: what they hold is not cited again.
+    /// Messages that the model sees anyway: passages in them are not cited again.
     pub messages: Vec<String>,
-    /// What the citations are for, mostly the id of a chat; the last part of the URIs of the blocks.
+    /// What the citations are for, usually the id of a chat; the last part of the URIs of the blocks.
     pub about: String,
-    /// How the model is to use what is cited; it stands in each block.
+    /// An instruction for the model on how to use the passages; repeated in each block.
     pub instruction: Option<String>,
     /// Whether the blocks are datamarked ([`Context::datamarked`](marquetry_context_blocks::Context::datamarked)).
     pub datamark: bool,
 }
 
 impl CiteRequest {
-    /// A question without references.
+    /// Returns a request of a question without references.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), about: "question".to_owned(), ..Self::default() }
     }
 
-    /// The same for something with this id.
+    /// Sets what the citations are for.
     #[must_use]
     pub fn about(self, about: impl Into<String>) -> Self {
         Self { about: about.into(), ..self }
     }
 
-    /// The same with one more reference.
+    /// Adds a reference.
     #[must_use]
     pub fn reference(mut self, reference: impl Into<String>) -> Self {
         self.references.push(reference.into());
         self
     }
 
-    /// The same with one more message that the model sees in any case.
+    /// Adds a message that the model sees anyway.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
         self
     }
 
-    /// The same with datamarked blocks.
+    /// Turns datamarking on.
     #[must_use]
     pub fn datamarked(self) -> Self {
         Self { datamark: true, ..self }
     }
 }
 
-/// What was found.
+/// The citations for a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Citations {
     /// The blocks, in the order of the references.
     pub blocks: Vec<CitationBlock>,
-    /// The references of which nothing came, each (shortened if it is very long) with the reason.
+    /// The references without passages, each (shortened if it is very long) with the reason.
     pub problems: Vec<(String, ReferenceProblem)>,
-    /// How many passages were left out for [`CitationLimits::max_passages`] or [`CitationLimits::max_bytes`].
+    /// Number of passages that were left out because of [`CitationLimits::max_passages`] or
+    /// [`CitationLimits::max_bytes`].
     pub omitted: usize,
 }
 
 impl Citations {
-    /// The blocks as text, to stand before a message; the empty text if there are none.
+    /// Returns the blocks as text, to be put before a message; empty if there are none.
     pub fn text(&self) -> String {
         let mut builder = Builder::new();
         self.blocks.iter().for_each(|block| block.write(&mut builder));
         builder.build()
     }
 
-    /// How many passages there are in all blocks.
+    /// Returns the number of passages in all blocks.
     pub fn passages(&self) -> usize {
         self.blocks.iter().map(|block| block.passages().len()).sum()
     }
 }
 
-/// Why nothing could be looked up. References that cannot be used are no errors: see [`Citations::problems`].
+/// Why citing failed. Unusable references are no errors: see [`Citations::problems`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CiteError {
@@ -163,7 +165,7 @@ impl From<EmbedError> for CiteError {
     }
 }
 
-/// What was found for one reference, before what is too much is left out.
+/// The passages for one reference, before the limits are applied.
 struct Found {
     references: Vec<String>,
     kind: FoundKind,
@@ -175,18 +177,18 @@ enum FoundKind {
 }
 
 impl CitationResolver {
-    /// A resolver for these records and their chunks.
+    /// Returns a resolver for these records and their chunks.
     pub fn new(records: Records, pipeline: Pipeline) -> Self {
         Self { records, pipeline, limits: CitationLimits::default() }
     }
 
-    /// The same with other limits.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(self, limits: CitationLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Looks up what the references say to the question, as far as the caller may read it.
+    /// Looks up the passages of the references that answer the question and that the caller may read.
     ///
     /// # Errors
     ///
@@ -256,7 +258,7 @@ impl CitationResolver {
         Ok(Citations { blocks: blocks.collect(), problems, omitted })
     }
 
-    /// What a reference names, if it is there for the caller.
+    /// Returns the document or record that a reference names, if the caller may read it.
     async fn target(
         &self,
         caller: &Caller,
@@ -284,11 +286,11 @@ impl CitationResolver {
         })
     }
 
-    /// A record, if it is there for the caller.
+    /// Returns a record, if the caller may read it.
     async fn record(&self, caller: &Caller, uri: &str) -> Result<Option<Record>, CiteError> {
         match self.records.get(caller, uri).await {
             Ok(record) => Ok(Some(record)),
-            // An organisation of its own may have URIs that records do not.
+            // Documents of the store may have URIs that are no URIs of records.
             Err(
                 RecordError::NotFound(_)
                 | RecordError::Uri { .. }
@@ -298,7 +300,7 @@ impl CitationResolver {
         }
     }
 
-    /// A chat, with its messages where they stand in a session of their own.
+    /// Returns a chat, with its messages if a separate session holds them.
     async fn chat(&self, caller: &Caller, mut chat: Record) -> Result<FoundKind, CiteError> {
         let session = chat.attributes.get("session").and_then(|session| session.as_str());
         if !chat.attributes.contains_key("messages")
@@ -311,8 +313,8 @@ impl CitationResolver {
         Ok(FoundKind::Chat(Box::new(chat)))
     }
 
-    /// What fits: chats first, since they are bounded themselves, then the best passage of each reference, then the
-    /// second best of each, so that no reference has all the room.
+    /// Applies the limits: first the chats, which are bounded themselves, then the best passage of each reference, then
+    /// the second best of each, so that no reference takes all the room.
     fn choose(&self, messages: &[String], found: Vec<Found>) -> (Vec<(Vec<String>, Cited)>, usize) {
         let mut known = Known::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
@@ -361,7 +363,7 @@ const TAG: &str = "common.tag";
 const CHAT: &str = "olio.llm.chatRequest";
 const CHARACTER: &str = "olio.charPerson";
 
-/// Something that is there for the caller.
+/// A document or record that the caller may read.
 enum Target {
     Record(Box<Record>),
     /// A document of the store without a record, by its URI.
@@ -377,16 +379,16 @@ impl Target {
     }
 }
 
-/// `am7://ORGANISATION/vector/citations/ABOUT`. It names the citations, which are no record, so that it is no URI of one.
+/// Returns `am7://ORGANISATION/vector/citations/ABOUT`. It names the citations; no record has such a URI.
 fn block_uri(caller: &Caller, about: &str) -> String {
-    // The caller's own URI has the organisation in the spelling of URIs.
+    // The caller's own URI spells the organisation as URIs do.
     let organization = caller.user.split("/system.user/").next().unwrap_or("am7://default");
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let about: String = about.chars().take(100).map(plain).collect();
     format!("{organization}/vector/citations/{about}")
 }
 
-/// A reference as a report shows it.
+/// Returns a reference as reports show it.
 fn shortened(text: &str) -> String {
     text[..text.floor_char_boundary(200)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a reference names, before anybody has looked whether it is there.
+//! Parses references. Whether they exist is checked later.
 
 use marquetry_context_blocks::Am7Uri;
 use serde_json::Value;
@@ -6,12 +6,12 @@ use serde_json::Value;
 /// The longest reference that is looked at; a URI has at most [`Am7Uri::MAX_BYTES`].
 const MAX_BYTES: usize = 4 * Am7Uri::MAX_BYTES;
 
-/// What a reference names.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reference {
     /// A record, by the URI that records have.
     Record(String),
-    /// A document of the store behind which there is no record, such as a file.
+    /// A document of the store without a record.
     Document(String),
 }
 
@@ -25,13 +25,13 @@ pub enum ReferenceProblem {
     /// It is neither a URI nor a serialised reference.
     #[error("the reference is neither a URI nor an object with \"schema\" and \"objectId\": {0}")]
     Malformed(String),
-    /// Nothing is there, or nothing that the caller may read.
+    /// The target does not exist, or the caller may not read it.
     #[error("not found")]
     NotFound,
     /// There are more references than [`CitationLimits::max_references`](super::CitationLimits::max_references).
     #[error("there are more references than max_references ({0})")]
     TooMany(usize),
-    /// It is there, and holds no text that could be cited.
+    /// The target holds no text that could be cited.
     #[error("nothing of it can be cited: it has no text, and no chunks (am7_vectorize makes them)")]
     NoText,
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_said() {
+    fn an_invalid_reference_is_reported() {
         check("", Err("the reference is empty"));
         check(" null ", Err("the reference is empty"));
         let malformed =

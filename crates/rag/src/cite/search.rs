@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use super::{CitationResolver, CiteError, Passage, block::Source};
 use crate::record_document::is_current;
 
-/// What is asked, with its vector, which is made once.
+/// The question with its vector, which is computed once.
 pub(super) struct Question {
     text: String,
     vector: Option<Vec<f32>>,
@@ -82,7 +82,7 @@ impl<'a> Search<'a> {
                 passages.extend(self.record(&uri, &summary).await?);
             }
         }
-        // What the document itself says goes first where both say it as well.
+        // The text of the document itself comes first if both are as relevant.
         let mut all = self.record(uri, record).await?;
         all.append(&mut passages);
         Ok(self.best(all))
@@ -144,7 +144,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What answers the question best.
+    /// The best passages.
     async fn answers(
         &self,
         question: &Question,
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
 
     /// The best of several searches; without a question their order stays.
     fn best(&self, mut passages: Vec<Passage>) -> Vec<Passage> {
-        // What was never searched, a text without chunks, goes behind what was found.
+        // Passages that were not searched (texts without chunks) come after those that were found.
         let score = |passage: &Passage| passage.score.unwrap_or_default();
         passages.sort_by(|left, right| score(right).total_cmp(&score(left)));
         passages.dedup_by(|left, right| {

@@ -1,4 +1,4 @@
-//! From what was named to what is kept.
+//! Indexes files and folders.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,11 +24,10 @@ use super::{
 };
 use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
 
-/// Indexes files in the name of somebody, as records of the type `data.data` with their text as content.
+/// Indexes files on behalf of a caller, as records of the type `data.data` with their text as content.
 ///
-/// A file is found again by its path: what has not changed is left alone, what has takes the place of what it was, as a
-/// whole. Whoever ends a run early, or kills the process, has all chunks or none of each file, and goes on where it
-/// ended with the next one.
+/// Files are identified by their paths. An unchanged file is skipped; a changed one is replaced as a whole. If a run is
+/// stopped or the process is killed, each file has all its chunks or none, and the next run continues.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -59,35 +58,35 @@ pub struct Indexer {
     stamps: HashMap<PathKey, Stamp>,
 }
 
-/// What every worker needs.
+/// The data that the workers share.
 #[derive(Clone)]
 struct Shared {
     pipeline: Pipeline,
     caller: Caller,
     options: FileOptions,
-    /// What the index depends on beside the files.
+    /// The options that the chunks depend on, besides the files.
     settings: String,
-    /// URIs of the tags that each file gets.
+    /// URIs of the tags of each file.
     tags: BTreeSet<String>,
-    /// Kibibytes of files that may still be worked on.
+    /// Kibibytes that are left of [`FileOptions::max_bytes_at_once`].
     room: Arc<Semaphore>,
 }
 
-/// Grows when files have to be read anew to be found as well as new ones.
+/// Raised when a change of the program requires that all files are indexed again.
 const VERSION: u32 = 2;
-/// How many files wait to be read.
+/// Most files in the queue.
 const QUEUE: usize = 256;
-/// How many chunks, files and bytes of text are kept at a time.
+/// Most chunks, files and bytes of text in one transaction.
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 16 << 20;
-/// How long what is finished waits for what is not, so that little is lost when the process is killed.
+/// Longest wait of a finished file for others of its transaction, so that a killed process loses little.
 const BATCH_TIME: Duration = Duration::from_secs(2);
 
 impl Indexer {
-    /// An indexer that keeps what it finds in the caller's name.
+    /// Returns an indexer that stores files as the caller's.
     ///
-    /// It needs a runtime of tokio with time.
+    /// It needs a Tokio runtime with time.
     pub fn new(
         pipeline: Pipeline,
         records: Arc<Records>,
@@ -108,12 +107,11 @@ impl Indexer {
         Self { shared, keeper, stamps: HashMap::new() }
     }
 
-    /// Indexes files and folders, by paths or `file:` URIs, and tells `watch` what becomes of each file.
+    /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to `watch`.
     ///
     /// # Errors
     ///
-    /// The store does not work, so that nothing more can be kept; what was kept by then stays. Problems of single
-    /// files are no error, but in the report.
+    /// The database failed; files stored by then stay. Problems of single files are no error: the report has them.
     pub async fn run(
         &mut self,
         arguments: &[OsString],
@@ -122,12 +120,12 @@ impl Indexer {
         self.run_until(arguments, watch, std::future::pending()).await
     }
 
-    /// As [`Self::run`], until `stop` is there: then what is finished is kept, what is not is left to the next run,
-    /// nothing further is removed, and [`IndexReport::stopped`] says so.
+    /// Indexes as [`Self::run`] does, until `stop` completes: finished files are then stored, the others are left to
+    /// the next run, no files are removed from the index, and [`IndexReport::stopped`] is true.
     ///
     /// # Errors
     ///
-    /// As for [`Self::run`].
+    /// As [`Self::run`].
     pub async fn run_until(
         &mut self,
         arguments: &[OsString],
@@ -254,7 +252,7 @@ impl Indexer {
         let kept = self.keeper.keep(batch.files).await?;
         self.count_unkept(kept, &mut report, &mut watch);
         if report.stopped {
-            // Nobody waits for the walk, which ends as nobody listens to it any more.
+            // The walk ends by itself when its receiver is dropped.
             report.end(started);
             return Ok(report);
         }
@@ -290,7 +288,7 @@ impl Indexer {
         Ok(report)
     }
 
-    /// What somebody named, opened.
+    /// Opens a named path.
     fn target(&self, argument: &OsStr) -> Result<Target, (PathBuf, FileProblem)> {
         let path = path_of(argument).map_err(|problem| (PathBuf::from(argument), problem))?;
         let opened = Target::open(&path, &self.shared.options.within);
@@ -348,10 +346,10 @@ impl Batch {
     }
 }
 
-/// What a worker has made of a file.
+/// The result of a worker for a file.
 struct Worked {
     path: PathBuf,
-    /// What the file was like, where there is nothing to be gained by looking at it again.
+    /// The stamp of the file, if it need not be read again while unchanged.
     stamp: Option<Stamp>,
     /// None: it is as it was.
     outcome: Result<Option<Box<Prepared>>, FileProblem>,
@@ -461,7 +459,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
 ) -> Result<T, FileProblem> {
     let time = options.limits.max_time;
-    // What takes longer is not waited for. It is told to end, and what it occupies stays occupied until it does.
+    // After the time limit, the work is told to end and not waited for; its memory stays counted until it ends.
     match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(FileProblem::Panic),

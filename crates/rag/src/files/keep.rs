@@ -1,4 +1,4 @@
-//! What is kept of files: a record with the text, and its chunks.
+//! Stores files: a record with the text, and its chunks.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     RecordError, RecordPatch, RecordStoreError, Records, record_document,
 };
 
-/// The attribute of a record that says what the file was whose text is the record's content: `application/pdf`.
+/// The attribute with the media type of the file, whose text is the content of the record: `application/pdf`.
 pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
 
 /// A file that is ready to be kept.
@@ -31,7 +31,7 @@ pub(super) struct Prepared {
     pub(super) chunks: Vec<NewChunk>,
     /// Of its bytes, in hexadecimal.
     pub(super) hash: String,
-    /// How it was indexed, beside its content.
+    /// The options by which it was indexed.
     pub(super) settings: String,
     pub(super) bytes: u64,
     pub(super) modified: Option<SystemTime>,
@@ -39,14 +39,14 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Metadata of documents: what they are of, where from, and how they were indexed.
+    /// Keys of the metadata of documents: organisation, file, and options of indexing.
     pub(super) const ORIGIN: (&str, &str) = ("origin", "file");
     pub(super) const SOURCE: &str = "source";
     pub(super) const SETTINGS: &str = "indexed";
-    /// How the chunks were cut, for whoever finds them left behind by a change of the record.
+    /// The chunk options, for a later update of the chunks after a change of the record.
     const CHUNKING: &str = "chunking";
 
-    /// What the record says beside what all records say. Null where there is nothing, so that an update removes it.
+    /// The attributes of the record. Null where there is no value, so that an update removes an old one.
     fn attributes(&self) -> Map<String, Value> {
         let Extracted { title, encoding, page_count, mime_type, metadata, .. } = &self.extracted;
         let modified = self.modified.and_then(|time| {
@@ -73,8 +73,8 @@ impl Prepared {
         }
     }
 
-    /// What the kept text is. That of Markdown and source code is as it was in the file; the others have lost their
-    /// markup.
+    /// Returns the media type of the stored text. Markdown and source code are stored as they were in the file; the
+    /// others have lost their markup.
     fn media_type(&self) -> &str {
         match self.extracted.mime_type.as_str() {
             "text/markdown" => "text/markdown",
@@ -112,7 +112,7 @@ impl Keeper {
             let found = if self.options.dry_run {
                 match self.records.tag(&self.caller, tag).await {
                     Err(RecordError::UnknownTag(_)) if !tag.starts_with("am7://") => {
-                        // What no document has.
+                        // A value that no document has.
                         self.tags.insert(String::new());
                         continue;
                     }
@@ -192,8 +192,8 @@ impl Keeper {
         Ok(document)
     }
 
-    /// That a record is the caller's own. What a file says is not written into another's, though the caller may change
-    /// it: the other would read it.
+    /// Checks that a record is the caller's own. The text of a file is not written into records of others, though the
+    /// caller may change it: the other would read it.
     fn check_own(&self, record: &Record) -> Result<(), RecordError> {
         if record.owner.as_ref() == Some(&self.caller.user) {
             return Ok(());
@@ -251,7 +251,7 @@ impl Keeper {
             Err(RecordError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        // Without its chunks nobody finds a record that is about to go.
+        // Without its chunks, searches do not find a record that is about to be removed.
         self.pipeline.store().delete(&Filter::scope(uri)).await?;
         match self.records.delete(&self.caller, uri, None).await {
             Ok(record) => Ok(self.remove_empty(record.group.unwrap_or_default()).await?),
@@ -286,7 +286,7 @@ impl Keeper {
     }
 }
 
-/// Says what a file's document is called, and where it lies.
+/// Sets the name and the place of the document of a file.
 pub(super) fn name(document: &mut Document, path: &Path, extracted: &Extracted, source: &str) {
     let name = file_name(path);
     document.title = extracted.title.clone().or_else(|| Some(name.clone()));
@@ -301,7 +301,7 @@ fn file_name(path: &Path) -> String {
     record_name(&path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// A name that records may have: what is not seen is replaced.
+/// Returns a valid name for a record: invisible characters are replaced.
 fn record_name(name: &str) -> String {
     let seen = |character: char| match character.general_category() {
         GeneralCategory::Control

@@ -1,10 +1,10 @@
-//! How files are indexed.
+//! Options of indexing files.
 
 use std::{num::NonZeroUsize, path::PathBuf, thread};
 
 use crate::{ChunkOptions, ExtractLimits};
 
-/// How files are indexed.
+/// Options of indexing files.
 ///
 /// ```
 /// use marquetry_rag::FileOptions;
@@ -16,34 +16,34 @@ use crate::{ChunkOptions, ExtractLimits};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// How their text is cut; 512 tokens at most by default, since a "sentence" of a program may be very long.
+    /// Options of chunks; at most 512 tokens each by default, because a "sentence" of a program may be very long.
     pub chunks: ChunkOptions,
-    /// How much one file may cost. `max_time` holds for every format, by the clock.
+    /// Limits of what reading one file may cost. `max_time` holds for every format.
     pub limits: ExtractLimits,
-    /// Names or URIs of tags that each file gets, beside those that it has. A name that is no tag yet becomes one.
+    /// Names or URIs of tags that each file gets, besides those that it has. A missing tag is created from its name.
     pub tags: Vec<String>,
-    /// Folders that nothing outside of may be indexed; without any, what is named may be.
+    /// Folders outside of which nothing is indexed; without any, every named path may be indexed.
     pub within: Vec<PathBuf>,
-    /// Files that are never indexed: those of the database.
+    /// Files that are never indexed, such as those of the database.
     pub except: Vec<PathBuf>,
-    /// Also files and folders whose names begin with a dot; what is named itself always is.
+    /// Whether files and folders whose names begin with a dot are indexed. A named path always is.
     pub hidden: bool,
-    /// Also what `.gitignore` and `.ignore` of the folder or of those in it say that is to be ignored.
+    /// Whether files are indexed that `.gitignore` or `.ignore` in the folder or its subfolders exclude.
     pub ignored: bool,
-    /// Counts the files before the first is read, for whoever shows how far it is.
+    /// Counts the files before the first is read, to show the progress.
     pub count: bool,
-    /// Removes what lay below what is named and is there no more.
+    /// Removes files from the index that lay below a named path and do not exist any more.
     pub prune: bool,
-    /// Keeps nothing and removes nothing.
+    /// Stores nothing and removes nothing.
     pub dry_run: bool,
-    /// Remembers what files are like, so that the next run opens only those that have changed.
+    /// Remembers sizes and times of files, so that the next run of the same indexer opens only changed files.
     pub watch: bool,
-    /// Where the user is at home, as groups are called by what lies below it.
+    /// The home directory of the user: groups are named by the path below it.
     pub home: Option<PathBuf>,
-    /// How many files are worked on at a time; as many as there are processors by default.
+    /// Number of files that are read at a time; by default the number of processors.
     pub workers: NonZeroUsize,
-    /// How many bytes the files may have that are worked on at a time; 512 MiB by default. One that is larger is
-    /// worked on alone.
+    /// Most bytes of all files that are read at a time; 512 MiB by default. A larger file is read alone. What
+    /// compressed files unpack to is bounded by [`ExtractLimits::max_unpacked_bytes_at_once`].
     pub max_bytes_at_once: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where files are: paths, `file:` URIs, and the folder that nothing leads out of.
+//! Places of files: paths, `file:` URIs, and folders that no link leads out of.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,11 +12,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encod
 
 use super::problem::FileProblem;
 
-/// What was named to be indexed, and is there.
+/// A named path that exists.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) root: Arc<Root>,
-    /// The one file in the root; the whole root without it.
+    /// The one file in the root; None for the whole root.
     pub(super) file: Option<PathBuf>,
 }
 
@@ -64,7 +64,7 @@ impl Target {
     }
 }
 
-/// A path without links, as far as there is anything; what is not there may still be in the index.
+/// Resolves the links of a path as far as it exists; a missing file may still be in the index.
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for ancestor in path.ancestors() {
@@ -76,7 +76,7 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     path
 }
 
-/// Refuses what lies in none of these folders; without any, nothing is refused.
+/// Refuses paths outside of these folders; without any, refuses none.
 fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
     let is_inside =
         |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
@@ -86,7 +86,7 @@ fn check_within(path: &Path, within: &[PathBuf]) -> Result<(), FileProblem> {
     Err(FileProblem::Outside(within.to_vec()))
 }
 
-/// The path that an argument names: a path, or a `file:` URI.
+/// Returns the path that an argument names: a path, or a `file:` URI.
 pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
     let bytes = argument.as_encoded_bytes();
     if !bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"file:")) {
@@ -110,7 +110,7 @@ pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
     os_string(path).map(PathBuf::from).ok_or(FileProblem::Uri("its path is no text"))
 }
 
-/// The `file:` URI of an absolute path, whatever bytes it is made of.
+/// Returns the `file:` URI of an absolute path, which need not be UTF-8.
 ///
 /// ```
 /// use std::path::Path;
@@ -118,7 +118,7 @@ pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
 /// assert_eq!(marquetry_rag::file_uri(Path::new("/home/zoë/my notes.md")), "file:///home/zo%C3%AB/my%20notes.md");
 /// ```
 pub fn file_uri(path: &Path) -> String {
-    /// What RFC 3986 leaves as it is in a path.
+    /// The characters that RFC 3986 allows in a path.
     const PATH: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'-')
@@ -144,7 +144,7 @@ fn os_string(bytes: Vec<u8>) -> Option<OsString> {
     String::from_utf8(bytes).ok().map(OsString::from)
 }
 
-/// What something is that is neither a file nor a folder nor a link.
+/// Returns the name of a kind of entry that is neither a file nor a folder nor a link.
 pub(super) fn special(kind: std::fs::FileType) -> Option<&'static str> {
     if kind.is_file() || kind.is_dir() || kind.is_symlink() {
         return None;

@@ -1,71 +1,71 @@
-//! Why a file is not indexed.
+//! Problems of files.
 
 use std::{io, path::PathBuf, time::Duration};
 
 use crate::{ChunkError, EmbedError, ExtractError, PipelineError, RecordError, StoreError};
 
-/// Why a file was not indexed. Others are, whatever becomes of it.
+/// Why a file was not indexed. Indexing continues with the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileProblem {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("there is no such file or directory")]
     Missing,
-    /// It lies outside of [`FileOptions::within`](crate::FileOptions::within).
+    /// The path lies outside of [`FileOptions::within`](crate::FileOptions::within).
     #[error("it lies outside of what may be indexed ({})", list(.0))]
     Outside(Vec<PathBuf>),
-    /// A URI, but none of a file of this machine.
+    /// A URI that names no file of this machine.
     #[error("no file URI of this machine: {0}")]
     Uri(&'static str),
     /// A symbolic link, whose target may lie anywhere.
     #[error("a symbolic link: index its target by the target's own path")]
     Link,
-    /// Nothing that ends when it is read.
+    /// A device, pipe or socket.
     #[error("a {0}, and no file")]
     Special(&'static str),
-    /// A file of the database that the index is in.
+    /// A file of the database that holds the index.
     #[error("a part of the database itself")]
     Database,
-    /// A picture of text, or nothing at all.
+    /// The document holds no text; it may hold images of text.
     #[error("there is no text in it")]
     NoText,
-    /// Somebody writes it at the same time.
+    /// The file changes while it is read.
     #[error("it changes while it is read: index it again")]
     Changing,
-    /// It was there when its folder was listed.
+    /// The file was removed after its folder was listed.
     #[error("it has vanished")]
     Vanished,
     /// It takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time) to read, by itself.
     #[error("the limit max_time is {} seconds, the file takes longer", .0.as_secs_f64())]
     Time(Duration),
-    /// Its reader has failed in a way that it should not.
+    /// The extractor panicked.
     #[error("its reader gave up")]
     Panic,
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("it cannot be read: {0}")]
     Unreadable(String),
-    /// There is no text to be had of it.
+    /// The text could not be extracted.
     #[error(transparent)]
     Extract(#[from] ExtractError),
-    /// It cannot be cut as asked.
+    /// The text could not be cut into chunks.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// There are no vectors for it.
+    /// The chunks could not be embedded.
     #[error(transparent)]
     Embed(#[from] EmbedError),
-    /// There cannot be such a record.
+    /// The record of the file was refused.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// It is not what it was when it was indexed, and what it is now is not indexed.
+    /// The file has changed since it was indexed, and its present content is not indexed.
     #[error("{0}; what was indexed of it before is kept")]
     Kept(Box<Self>),
-    /// The store does not take it.
+    /// The store refused the file.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl FileProblem {
-    /// Whether something went wrong, rather than that such files are not indexed at all.
+    /// Whether this is a failure, rather than a file of a kind that is not indexed.
     pub fn is_failure(&self) -> bool {
         !matches!(
             self,
@@ -78,7 +78,7 @@ impl FileProblem {
         )
     }
 
-    /// One word for programs.
+    /// Returns one word for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing => "missing",

@@ -1,4 +1,4 @@
-//! What was indexed and is not there any more.
+//! Finds indexed files that do not exist any more.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Caller, Filter, Pipeline, StoreError};
 
-/// What somebody named, as far as it concerns what was indexed before.
+/// A named path, below which indexed files are checked.
 pub(super) struct Scope(PathBuf);
 
 impl Scope {
@@ -27,13 +27,13 @@ pub(super) struct Gone {
     pub(super) uri: String,
 }
 
-/// How many documents are read at a time.
+/// Documents that are read at a time.
 const PAGE: usize = 1_000;
 
-/// The caller's documents of files that are or lie below what was named, and that were not found there.
+/// Returns the caller's documents of files at or below the named paths that the walk did not find.
 ///
-/// Where some folder could not be listed, only those count whose files are certainly not there. Nothing counts below
-/// what was named and is not there itself by now: a disk that is not mounted has lost none of its files.
+/// If a folder could not be listed, only files count that certainly do not exist. Below a named path that does not
+/// exist itself, no file counts: it may be on a disk that is not mounted.
 pub(super) async fn find(
     pipeline: &Pipeline,
     caller: &Caller,

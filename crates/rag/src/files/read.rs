@@ -1,4 +1,4 @@
-//! One file, read as it was at one moment.
+//! Reads a file as it was at one moment.
 
 use std::{
     fs::File,
@@ -12,16 +12,16 @@ use cap_std::fs::OpenOptions;
 use super::{place::special, problem::FileProblem, walk::Found};
 use crate::ExtractLimits;
 
-/// A file's bytes, and what they were taken from.
+/// The bytes of a file, with their hash and time.
 pub(super) struct Contents {
     pub(super) bytes: Vec<u8>,
-    /// Of the bytes, in hexadecimal.
+    /// BLAKE3 hash of the bytes, in hexadecimal.
     pub(super) hash: String,
     pub(super) modified: Option<SystemTime>,
 }
 
-/// What changes with a file's content; its length and times cannot all be kept while the content changes, as nobody
-/// sets the time of the last change of its inode.
+/// Size and times of a file, of which at least one changes with its content: programs cannot set the time of the last
+/// change of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     bytes: u64,
@@ -52,7 +52,7 @@ impl Stamp {
 }
 
 impl Stamp {
-    /// Whether the last change was so short ago that another one might look the same.
+    /// Whether the last change is so recent that a further one might leave the same stamp.
     fn is_fresh(&self) -> bool {
         #[cfg(unix)]
         let changed = {
@@ -63,14 +63,14 @@ impl Stamp {
         };
         #[cfg(not(unix))]
         let changed = self.modified;
-        // What lies in the future was set by another clock, and tells nothing.
+        // A time in the future is of another clock.
         changed
             .and_then(|changed| SystemTime::now().duration_since(changed).ok())
             .is_some_and(|age| age < TICK)
     }
 }
 
-/// Opens a file below its root, whatever links there are by now, and never waits for somebody to write.
+/// Opens a file below its root without following links, and never waits for the writer of a pipe.
 fn open(found: &Found) -> Result<File, FileProblem> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -83,17 +83,18 @@ fn open(found: &Found) -> Result<File, FileProblem> {
     Ok(found.root.dir.open_with(&found.relative, &options)?.into_std())
 }
 
-/// What the file is like now.
+/// Returns the present stamp of a file.
 pub(super) fn stamp(found: &Found) -> Result<Stamp, FileProblem> {
     Stamp::of(&open(found)?)
 }
 
-/// How coarse the times of files may be: a change within the same tick as the one before it leaves no trace.
+/// Resolution of the times of files: two changes within it may leave the same time.
 const TICK: Duration = Duration::from_millis(20);
-/// How often a file is tried that changes all the time.
+/// How often reading a changing file is tried.
 const ATTEMPTS: usize = 4;
 
-/// Reads a file. One that is too large is not read at all; one that changes meanwhile is read again, and then refused.
+/// Reads a file. A file that is too large is not read; one that changes meanwhile is read again, and in the end
+/// refused.
 pub(super) fn read(
     found: &Found,
     limits: &ExtractLimits,
@@ -107,7 +108,7 @@ pub(super) fn read(
         }
         limits.check_bytes(before.bytes)?;
         let mut bytes = Vec::with_capacity(usize::try_from(before.bytes).unwrap_or(0));
-        // Files of the kernel say that they have no length.
+        // Files of the kernel report a length of 0.
         (&mut file).take(limits.max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         limits.check_bytes(bytes.len() as u64)?;
         if Stamp::of(&file)? == before {

@@ -1,4 +1,4 @@
-//! What became of files.
+//! Reports of indexing.
 
 use std::{
     collections::BTreeMap,
@@ -8,39 +8,39 @@ use std::{
 
 use super::FileProblem;
 
-/// What happens while files are indexed.
+/// Progress of indexing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileEvent<'a> {
-    /// So many files were counted, before anything else was done ([`FileOptions::count`](crate::FileOptions::count)).
-    /// There may be others by the time that they are read.
+    /// The number of files, counted before the first is read ([`FileOptions::count`](crate::FileOptions::count)). Files
+    /// may come and go until they are read.
     Counted(u64),
     /// A file was found.
     Found,
     /// All files were found.
     Listed,
-    /// A file is done with; what is to be kept of it may still be on its way.
+    /// A file is finished. It may not be stored yet.
     Done {
-        /// Which.
+        /// Its path.
         path: &'a std::path::Path,
-        /// What became of it.
+        /// Its outcome.
         outcome: FileOutcome<'a>,
     },
 }
 
-/// What became of a file.
+/// The outcome of one file.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FileOutcome<'a> {
-    /// It is new, and has so many chunks.
+    /// New, with this number of chunks.
     Indexed(u64),
-    /// It was there before, with another content or cut in another way, and has so many chunks now.
+    /// Indexed again, because its content or the chunk options changed, with this number of chunks.
     Changed(u64),
-    /// It is as it was.
+    /// Unchanged since it was indexed.
     Unchanged,
-    /// It was not indexed.
+    /// Not indexed.
     Refused(&'a FileProblem),
-    /// It is not there any more, and was removed from the index, or would be.
+    /// The file does not exist any more; it was removed from the index, or in a dry run would be.
     Removed,
 }
 
@@ -48,48 +48,48 @@ pub enum FileOutcome<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub problem: FileProblem,
 }
 
-/// What became of all files together.
+/// The report of a run.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// How many files are new.
+    /// Number of new files.
     pub indexed: u64,
-    /// How many were there before and are not what they were.
+    /// Number of changed files.
     pub changed: u64,
-    /// How many are as they were.
+    /// Number of unchanged files.
     pub unchanged: u64,
-    /// How many chunks the new and changed ones have.
+    /// Number of chunks of the new and changed files.
     pub chunks: u64,
-    /// How many bytes the new and changed ones have.
+    /// Size of the new and changed files, in bytes.
     pub bytes: u64,
-    /// Those that could not be indexed though they should, the first [`Self::MAX_NAMED`] of them.
+    /// Files that failed, at most [`Self::MAX_NAMED`].
     pub failures: Vec<Refused>,
-    /// How many could not.
+    /// Number of files that failed.
     pub failed: u64,
-    /// Those that are no documents, the first [`Self::MAX_NAMED`] of them.
+    /// Files that are no documents, at most [`Self::MAX_NAMED`].
     pub skips: Vec<Refused>,
-    /// How many of them there are, by [`FileProblem::code`].
+    /// Number of files that are no documents, by [`FileProblem::code`].
     pub skipped: BTreeMap<&'static str, u64>,
-    /// What was indexed before and is not there any more, the first [`Self::MAX_NAMED`] of it.
+    /// Indexed files that do not exist any more, at most [`Self::MAX_NAMED`].
     pub gone: Vec<PathBuf>,
-    /// How many of that were removed.
+    /// Number of those that were removed from the index.
     pub removed: u64,
-    /// How many of that were not, since nobody asked for it.
+    /// Number of those that were left in the index, because [`FileOptions::prune`](crate::FileOptions::prune) is off.
     pub left: u64,
-    /// Whether it was stopped before all was done.
+    /// Whether the run was stopped early.
     pub stopped: bool,
-    /// How long it took.
+    /// Duration of the run.
     pub elapsed: Duration,
 }
 
 impl IndexReport {
-    /// How many files are named of each sort.
+    /// Maximum length of each list of files.
     pub const MAX_NAMED: usize = 1_000;
 
     pub(super) fn refuse(&mut self, path: PathBuf, problem: FileProblem) {
@@ -105,7 +105,7 @@ impl IndexReport {
         }
     }
 
-    /// Puts what was refused in order once all is known.
+    /// Sorts the lists at the end of a run.
     pub(super) fn end(&mut self, started: Instant) {
         let by_path = |left: &Refused, right: &Refused| left.path.cmp(&right.path);
         self.failures.sort_by(by_path);
@@ -113,7 +113,7 @@ impl IndexReport {
         self.elapsed = started.elapsed();
     }
 
-    /// How many files were looked at.
+    /// Returns the number of files that were looked at.
     pub fn files(&self) -> u64 {
         self.indexed
             + self.changed

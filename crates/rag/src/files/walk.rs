@@ -1,4 +1,4 @@
-//! What lies below the folders that were named.
+//! Walks the named folders.
 
 use std::{
     collections::HashSet,
@@ -34,10 +34,10 @@ impl Found {
 /// Something that was found.
 pub(super) type Seen = Result<Found, (PathBuf, FileProblem)>;
 
-/// What a walk has gone through.
+/// The result of a walk.
 #[derive(Default)]
 pub(super) struct Walked {
-    /// Every path that is there and not ignored, files that cannot be read among them.
+    /// Every path that exists and is not ignored, unreadable files included.
     pub(super) paths: HashSet<PathKey>,
     /// Whether every folder could be listed.
     pub(super) complete: bool,
@@ -51,8 +51,8 @@ pub(super) fn key(path: &Path) -> PathKey {
     *hash.as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
-/// Sends every file below the targets, each once, and what is no file with the reason why. Links are not followed.
-/// Ends early when nobody listens any more.
+/// Sends every file below the targets once, and every other entry with the reason why it is not indexed. Links are not
+/// followed. Ends early when the receiver is dropped.
 pub(super) fn walk(
     targets: &[Target],
     options: &FileOptions,
@@ -92,7 +92,7 @@ pub(super) fn walk(
     walked
 }
 
-/// How many files and other things [`walk`] would send.
+/// Counts the entries that [`walk`] would send.
 pub(super) fn count(targets: &[Target], options: &FileOptions, stop: &Stop) -> u64 {
     let mut paths: HashSet<PathKey> = HashSet::new();
     let mut failed = 0;
@@ -111,7 +111,7 @@ pub(super) fn count(targets: &[Target], options: &FileOptions, stop: &Stop) -> u
     paths.len() as u64 + failed
 }
 
-/// Folders, and what cannot be told from one, are passed over.
+/// Skips folders, and entries that may be folders.
 fn is_folder(entry: &DirEntry) -> bool {
     entry.file_type().is_none_or(|kind| kind.is_dir())
 }
@@ -120,7 +120,7 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
     let mut walker = WalkBuilder::new(target.path());
     walker
         .standard_filters(!options.ignored)
-        // What lies above the folder that was named has no say, nor has the user's own list for git.
+        // Ignore files above the named folder do not count, nor does the user's global list of git.
         .parents(false)
         .git_global(false)
         // The file is called after git, and means the same without it.
@@ -131,7 +131,7 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
     walker
 }
 
-/// What an entry is; none for folders.
+/// Returns the kind of an entry; None for folders.
 fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<Seen> {
     let path = entry.path();
     let refused = |problem| Some(Err((path.to_owned(), problem)));

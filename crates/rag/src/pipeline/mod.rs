@@ -1,4 +1,4 @@
-//! The stages put together: what was extracted becomes chunks, vectors, and something to be found.
+//! The pipeline: cuts texts into chunks, embeds, stores and searches them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,7 +12,7 @@ use marquetry_index::{ChunkStore, Document, Hit, NewChunk, SearchRequest, StoreE
 
 use crate::chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until};
 
-/// A store with the model that fills it and asks it.
+/// A store of chunks with the model that embeds chunks and questions.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -37,27 +37,27 @@ pub struct Pipeline {
     embedder: Arc<dyn Embedder>,
 }
 
-/// Why a document was not indexed, or nothing was found.
+/// Why indexing or searching failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
-    /// The document cannot be cut as asked.
+    /// The text could not be cut into chunks.
     #[error(transparent)]
     Chunk(#[from] ChunkError),
-    /// There are no vectors.
+    /// Embedding failed.
     #[error(transparent)]
     Embed(#[from] EmbedError),
-    /// The store failed, or is filled by another model.
+    /// The store failed, or was filled by another model.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Pipeline {
-    /// A store and the model that it was opened for.
+    /// Returns a pipeline of a store and the model that it was opened for.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the store is another model's.
+    /// [`StoreError::OtherModel`] if the store was opened for another model.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         embedder: Arc<dyn Embedder>,
@@ -69,17 +69,17 @@ impl Pipeline {
         Ok(Self { store, embedder })
     }
 
-    /// Where the chunks are.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn ChunkStore> {
         &self.store
     }
 
-    /// What makes the vectors.
+    /// Returns the model.
     pub fn embedder(&self) -> &Arc<dyn Embedder> {
         &self.embedder
     }
 
-    /// The chunks that a document would have; nothing is stored.
+    /// Returns the chunks that a document would have. Nothing is stored.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Pipeline {
         self.preview_until(extracted, options, &Stop::never())
     }
 
-    /// As [`Self::preview`], unless it is stopped.
+    /// Cuts as [`Self::preview`] does, until it is stopped.
     ///
     /// # Errors
     ///
@@ -106,12 +106,12 @@ impl Pipeline {
         chunk_extracted_until(extracted, options, stop, |text| self.embedder.count_tokens(text))
     }
 
-    /// Keeps a document, in the place of what it had before, and says how many chunks it has. Only chunks are embedded
-    /// that it had not before.
+    /// Indexes a document in place of its former version, and returns the number of its chunks. Only new chunks are
+    /// embedded.
     ///
     /// # Errors
     ///
-    /// Any stage fails; the document then has what it had before.
+    /// A stage failed; the document is then unchanged.
     pub async fn index(
         &self,
         document: Document,
@@ -122,15 +122,15 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// The chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is kept already, only
-    /// chunks are embedded that it has not.
+    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the document is stored
+    /// already (`is_kept`), only its new chunks are embedded.
     ///
-    /// Embedded is the text of a chunk after the folder, the name and the title of its document and the headings above it,
-    /// so that a question that names those finds it. [`NewChunk::content`] is the text alone.
+    /// The embedded text of a chunk begins with the folder, the name and the title of its document and the headings
+    /// above the chunk, so that questions that name them find it. [`NewChunk::content`] is the text alone.
     ///
     /// # Errors
     ///
-    /// The document cannot be cut as asked, the store fails, or there are no vectors.
+    /// The text could not be cut, the store failed, or embedding failed.
     pub async fn prepare(
         &self,
         document: &Document,
@@ -141,11 +141,11 @@ impl Pipeline {
         self.prepare_until(document, is_kept, extracted, options, &Stop::never()).await
     }
 
-    /// As [`Self::prepare`], unless it is stopped. It is also stopped when nobody waits for it any more.
+    /// Prepares as [`Self::prepare`] does, until it is stopped. Dropping the future also stops it.
     ///
     /// # Errors
     ///
-    /// As [`Self::prepare`], and [`ChunkError::Time`] and [`ChunkError::Stopped`] if it was stopped.
+    /// As [`Self::prepare`], and [`ChunkError::Time`] or [`ChunkError::Stopped`] if it was stopped.
     pub async fn prepare_until(
         &self,
         document: &Document,
@@ -154,7 +154,7 @@ impl Pipeline {
         options: &ChunkOptions,
         stop: &Stop,
     ) -> Result<Vec<NewChunk>, PipelineError> {
-        // Cutting counts tokens, which takes long for a long text.
+        // Cutting counts tokens, which blocks for long on a long text.
         let this = self.clone();
         let (extracted, options) = (extracted.clone(), *options);
         let cutting = stop.clone();
@@ -163,7 +163,7 @@ impl Pipeline {
             let work =
                 move || Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting));
             let chunks = blocking(work).await;
-            // What fails may be tried again with other options.
+            // The caller may try again with other options.
             caller.disarm();
             chunks??
         };
@@ -178,12 +178,12 @@ impl Pipeline {
         Ok(with_vectors(chunks, vectors))
     }
 
-    /// Keeps a document that says something else of itself, with the chunks that it has. They are embedded anew where
-    /// that is part of what is embedded, such as the title.
+    /// Replaces the metadata of a document and keeps its chunks. They are embedded again if embedded metadata changed,
+    /// such as the title.
     ///
     /// # Errors
     ///
-    /// The store fails, or there are no vectors.
+    /// The store failed, or embedding failed.
     pub async fn relabel(&self, document: Document) -> Result<u64, PipelineError> {
         let mut chunks = self.store.embedded(&document.uri).await?;
         let old = self.store.document(&document.uri).await?;
@@ -196,12 +196,12 @@ impl Pipeline {
         Ok(self.store.replace(document, chunks).await?)
     }
 
-    /// The vectors of texts as they are to be embedded for a document's chunks. Those that it has already are taken from
-    /// the store; only the others are embedded, each once.
+    /// Returns the vectors of texts to embed for the chunks of a document. Vectors of texts that the document has
+    /// already come from the store; the others are embedded, each once.
     ///
     /// # Errors
     ///
-    /// The store fails, or there are no vectors.
+    /// The store failed, or embedding failed.
     pub async fn embed_new(
         &self,
         uri: &str,
@@ -224,7 +224,7 @@ impl Pipeline {
         Ok(texts.iter().map(|text| known[text].clone()).collect())
     }
 
-    /// One vector for each text.
+    /// Returns one vector for each text.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, PipelineError> {
         let vectors = self.embedder.embed(texts).await?;
         if vectors.len() != texts.len() {
@@ -235,11 +235,11 @@ impl Pipeline {
         Ok(vectors)
     }
 
-    /// Finds chunks by words and meaning. A request without a vector gets that of its text.
+    /// Finds chunks by words and meaning. For a request without a vector, its text is embedded.
     ///
     /// # Errors
     ///
-    /// The question has no vector, or the store refuses it.
+    /// Embedding the question failed, or the store refused it.
     pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
         if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
             request.vector = Some(self.embedder.embed_query(&request.text).await?);

@@ -177,7 +177,7 @@ async fn a_file_that_vanishes_is_no_failure() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_given_up() {
+async fn a_file_that_takes_too_long_is_given_up() {
     let world = World::new(&[("a.md", "One.")]);
     world.write("slow.txt", "word ".repeat(4 << 20));
     let mut options = FileOptions::default();

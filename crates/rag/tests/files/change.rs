@@ -55,7 +55,7 @@ async fn another_way_of_cutting_and_further_tags_are_changes() {
 }
 
 #[tokio::test]
-async fn what_is_gone_is_said_and_removed_on_request() {
+async fn missing_files_are_reported_and_pruned_on_request() {
     let world = World::new(&[("in/a.md", "One."), ("in/b.md", "Two."), ("out/c.md", "Three.")]);
     check(&world.index(FileOptions::default()).await, 3, 0, 0);
     let uri = world.uri("in/b.md");
@@ -89,7 +89,7 @@ async fn what_is_gone_is_said_and_removed_on_request() {
 
 /// A disk that is not mounted has lost none of its files.
 #[tokio::test]
-async fn nothing_is_removed_below_what_was_named_and_is_not_there() {
+async fn pruning_skips_named_paths_that_do_not_exist() {
     let world = World::new(&[("in/a.md", "One."), ("in/b.md", "Two."), ("out/c.md", "Three.")]);
     check(&world.index(FileOptions::default()).await, 3, 0, 0);
     fs::rename(world.path("out"), world.path("elsewhere")).unwrap();
@@ -138,7 +138,7 @@ fn slow() -> World {
 }
 
 #[tokio::test]
-async fn what_is_finished_is_kept_when_it_is_stopped() {
+async fn finished_files_are_stored_when_a_run_is_stopped() {
     let world = slow();
     let mut options = FileOptions::default();
     options.workers = 2.try_into().unwrap();
@@ -158,7 +158,7 @@ async fn what_is_finished_is_kept_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_is_finished_waits_for_what_is_not_for_two_seconds_at_most() {
+async fn finished_files_are_stored_within_two_seconds() {
     let world = slow();
     let mut options = FileOptions::default();
     options.workers = 2.try_into().unwrap();
@@ -177,7 +177,7 @@ async fn what_is_finished_waits_for_what_is_not_for_two_seconds_at_most() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_read_any_more_stays_as_it_was() {
+async fn an_unreadable_file_keeps_its_indexed_text() {
     let world = World::new(&[("a.md", "One."), ("b.md", "Two.")]);
     check(&world.index(FileOptions::default()).await, 2, 0, 0);
     world.write("a.md", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0");
@@ -191,7 +191,7 @@ async fn what_can_not_be_read_any_more_stays_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_has_lost_its_text_is_found_no_more() {
+async fn a_file_without_text_is_not_found_any_more() {
     let world = World::new(&[("a.md", "One."), ("empty.md", "")]);
     let report = world.index(FileOptions::default()).await;
     assert_eq!(refused(&report), ["empty.md no_text: there is no text in it"]);
@@ -217,7 +217,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn who_watches_sees_what_changes_whatever_the_times_say() {
+async fn watching_sees_changes_whatever_the_times_of_files() {
     let world =
         World::new(&[("a.md", "One."), ("b.md", "Two."), ("bad.pdf", "%PDF-1.7 and no more")]);
     let mut options = FileOptions::default();

@@ -27,7 +27,7 @@ async fn folders_are_walked_without_what_is_hidden_or_ignored() {
 }
 
 #[tokio::test]
-async fn what_is_named_is_indexed_once_whatever_it_is_called() {
+async fn a_file_named_twice_is_indexed_once() {
     let world = World::new(&[(".hidden/a b.md", "One."), (".hidden/.c.md", "Two.")]);
     let file = world.path(".hidden/a b.md");
     let named = [
@@ -94,7 +94,7 @@ async fn links_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn what_lies_outside_of_what_may_be_indexed_is_refused() {
+async fn paths_outside_of_the_allowed_folders_are_refused() {
     let outside = World::new(&[("secret.txt", "The key is under the mat.")]);
     let world = World::new(&[("in/a.md", "One."), ("inner/b.md", "Two.")]);
     symlink(outside.path(""), world.path("in/folder")).unwrap();
