@@ -1,16 +1,16 @@
 //! The name and dimension of a model.
 
-/// Which model made a vector; vectors of two models are never compared.
+/// The identity of a model. Vectors of different models must not be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingModel {
     /// The model's name and version.
     pub identity: String,
-    /// How many numbers a vector has.
+    /// The dimension of its vectors.
     pub dimension: usize,
 }
 
 impl EmbeddingModel {
-    /// A model by name and dimension.
+    /// Returns a model by name and dimension.
     pub fn new(identity: impl Into<String>, dimension: usize) -> Self {
         Self { identity: identity.into(), dimension }
     }

@@ -1,4 +1,4 @@
-//! Models that are told whether a text is a question or an answer.
+//! Prefixes of questions and passages.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use crate::{EmbedError, Embedder, EmbeddingModel};
 
-/// A model that wants something said before each text, such as `query: ` and `passage: ` (E5) or `search_query: ` and
-/// `search_document: ` (nomic-embed-text); its model card says what.
+/// A model with a prefix before each question and each passage, such as `query: ` and `passage: ` (E5) or
+/// `search_query: ` and `search_document: ` (nomic-embed-text). The model card names them.
 ///
-/// What is said is part of its identity, since it decides about the vectors.
+/// The prefixes are part of its identity, because the vectors depend on them.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -31,7 +31,7 @@ pub struct Prefixed {
 }
 
 impl Prefixed {
-    /// The same model, with these words before questions and before passages; either may be empty.
+    /// Returns a model with these prefixes of questions and passages; either may be empty.
     pub fn new(
         inner: Arc<dyn Embedder>,
         query: impl Into<String>,

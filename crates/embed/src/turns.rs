@@ -1,4 +1,4 @@
-//! Work on vectors where it holds nobody up.
+//! Computing vectors on blocking threads.
 
 #[cfg(feature = "builtin-model")]
 use std::{num::NonZeroUsize, sync::LazyLock, thread};
@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::EmbedError;
 
-/// Does what takes long where that holds nobody up; a panic of what computes is an error.
+/// Runs a computation on Tokio's blocking threads. A panic becomes an error.
 pub(crate) async fn blocking<T: Send + 'static>(
     model: &str,
     work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
@@ -18,8 +18,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     })
 }
 
-/// Waits until one of the processors is free for work on vectors, of which one thread has one: as many at once as there
-/// are processors, in the order in which they came. What is taken is given back when it is dropped.
+/// Waits for a permit to compute vectors. There are as many permits as processors, given in order of arrival.
 #[cfg(feature = "builtin-model")]
 pub(crate) async fn turn() -> SemaphorePermit<'static> {
     static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {

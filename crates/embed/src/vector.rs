@@ -1,8 +1,8 @@
-//! What is asked of every vector that does not come from the crate itself.
+//! Checks of vectors that other programs or models made.
 
 use crate::{EmbedError, EmbeddingModel};
 
-/// Makes a vector's length 1, and holds it to its model. One of zeros stays.
+/// Checks the dimension and the values of a vector, and normalises it to length 1. A vector of zeros stays.
 pub(crate) fn normalized(
     model: &EmbeddingModel,
     mut vector: Vec<f32>,

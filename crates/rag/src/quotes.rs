@@ -1,8 +1,8 @@
-//! Typographic quotes, which people type and search for as straight ones.
+//! Straightens typographic quotes: people type straight ones in searches.
 
 use std::borrow::Cow;
 
-/// The text with straight quotes in the place of typographic ones (seed 003, `replaceSmartQuotes`).
+/// Replaces typographic quotes by straight ones (seed 003, `replaceSmartQuotes`).
 ///
 /// ```
 /// assert_eq!(marquetry_rag::straighten_quotes("“Hello” and ‘World’"), "\"Hello\" and 'World'");

@@ -3,8 +3,8 @@
 use marquetry_index::Document;
 use marquetry_records::Record;
 
-/// Returns the document under which the chunks of a record are stored, with the record's readers, so that a search
-/// finds it only for them.
+/// Returns the document under which the chunks of a record are stored, with the record's readers, so that searches find
+/// it only for them.
 pub fn record_document(record: &Record) -> Document {
     let uri = record.uri().unwrap_or_default();
     let mut document = Document::of_record(uri, &record.kind, &record.object_id);
@@ -23,11 +23,11 @@ pub fn record_document(record: &Record) -> Document {
     document
 }
 
-/// Returns whether a document was made of this record as it is now. Another one may hold what the record no longer
-/// says, or what an earlier record with the same URI said.
+/// Whether a document was made of the present revision of this record. Otherwise it may hold a former text of the
+/// record, or that of an earlier record with the same URI.
 ///
-/// The document of a chat is made anew after each answer, and is current until then. A document that names no revision
-/// is current.
+/// The document of a chat is replaced after each answer, and is current until then. A document without a revision is
+/// current.
 pub fn is_current(document: &Document, record: &Record) -> bool {
     let made_of = document.metadata.get(Document::RECORD_REVISION);
     let made_of = made_of.filter(|_| document.vector_model != Document::CHAT_HISTORY);

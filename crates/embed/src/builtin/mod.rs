@@ -15,7 +15,7 @@ use crate::{
 
 /// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million tokens a second.
 ///
-/// It was distilled from all-MiniLM-L6-v2; `model/README.md` in the crate says how, and under which licences.
+/// Distilled from all-MiniLM-L6-v2; `model/README.md` in the crate has the method and the licences.
 ///
 /// ```
 /// use marquetry_embed::builtin::StaticModel;
@@ -30,7 +30,7 @@ pub struct StaticModel {
     tokens: WordPiece,
     /// One row of [`Self::DIMENSION`] for each token.
     rows: &'static [u8],
-    /// What each row is multiplied by.
+    /// The factor of each row.
     weights: Vec<f32>,
 }
 
@@ -42,12 +42,12 @@ impl Default for EmbeddingModel {
 }
 
 impl StaticModel {
-    /// What is stored beside vectors, so that those of another model are not compared with them.
+    /// The identity that is stored beside vectors, so that vectors of different models are not compared.
     pub const IDENTITY: &str = "minilm-static-256-i8";
-    /// How many numbers a vector has.
+    /// The dimension of the vectors.
     pub const DIMENSION: usize = 256;
 
-    /// The model; it is made ready at the first call, in some 30 milliseconds.
+    /// Returns the model. The first call loads it, in some 30 ms.
     pub fn built_in() -> &'static Self {
         static MODEL: LazyLock<StaticModel> = LazyLock::new(|| {
             StaticModel::read(
@@ -59,7 +59,7 @@ impl StaticModel {
         &MODEL
     }
 
-    /// The vector of a text, of length 1; all zeros if the text has no token that the model knows.
+    /// Returns the vector of a text, of length 1; all zeros if the model knows no token of the text.
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut ids = Vec::new();
         self.tokens.tokenize(text, &mut ids);
@@ -79,8 +79,9 @@ impl StaticModel {
         sum
     }
 
-    /// The share of a question's words that are whole entries of the vocabulary, from 0 to 1. Other words are spelled in
-    /// pieces, which say little; single characters of other scripts, which English texts name in passing, do not count.
+    /// Returns the share of a question's words that are whole entries of the vocabulary, from 0 to 1. Other words are
+    /// split into pieces, which have little meaning. Single characters of other scripts, which English texts mention in
+    /// passing, do not count.
     pub fn coverage(&self, question: &str) -> f32 {
         let (mut known, mut all) = (0_u32, 0_u32);
         self.tokens.words(question, |word, is_entry| {
@@ -91,7 +92,7 @@ impl StaticModel {
         if all == 0 { 0.0 } else { known as f32 / all as f32 }
     }
 
-    /// How many tokens a text has, as [`Embedder::count_tokens`] returns it.
+    /// Returns the number of tokens of a text, as [`Embedder::count_tokens`] does.
     pub fn count_tokens(&self, text: &str) -> usize {
         let mut ids = Vec::new();
         self.tokens.tokenize(text, &mut ids);
@@ -126,12 +127,12 @@ impl StaticModel {
     }
 }
 
-/// Texts of so many bytes together, such as a question, are computed where they are asked for: some 2,000 tokens, a
-/// fraction of a millisecond, which is less than another thread would cost.
+/// Texts up to this many bytes together, such as a question, are computed on the calling thread: some 2,000 tokens take
+/// a fraction of a millisecond, less than a switch to another thread.
 const AT_ONCE: usize = 8 << 10;
 
-/// How much one thread computes before others have their turn, and before it is seen that nobody waits any more; one
-/// text is never divided.
+/// Bytes that a thread computes before others have their turn, and before it checks whether the caller has gone. A text
+/// is never divided.
 const PORTION: usize = 256 << 10;
 
 /// Neighbours of [`PORTION`] bytes together, or single texts that are longer.

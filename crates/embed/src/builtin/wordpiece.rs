@@ -1,4 +1,5 @@
-//! BERT's tokens, lower-cased: words by white space and punctuation, then the longest known pieces of each.
+//! BERT's WordPiece tokenizer, lower-cased: words by white space and punctuation, then the longest known pieces of
+//! each.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ pub(super) struct WordPiece {
 }
 
 impl WordPiece {
-    /// From a vocabulary with one token a line.
+    /// Returns a tokenizer of a vocabulary with one token a line.
     pub(super) fn new(vocabulary: &'static str) -> Self {
         let ids: HashMap<_, _> = vocabulary.lines().zip(0..).collect();
         let longest = ids.keys().map(|token| token.len()).max().unwrap_or_default();
@@ -25,7 +26,7 @@ impl WordPiece {
         divide(text, |word| self.spell(word, &mut scratch, ids));
     }
 
-    /// Shows the words of a text, and whether each is a token as a whole. Punctuation is none of them.
+    /// Calls back for each word of a text, with whether it is a token as a whole. Punctuation is skipped.
     pub(super) fn words(&self, text: &str, mut see: impl FnMut(&str, bool)) {
         divide(text, |word| {
             if !word.is_empty() && !word.starts_with(is_punctuation) {
@@ -55,7 +56,7 @@ impl WordPiece {
         word.clear();
     }
 
-    /// The longest token that the text begins with, and its length in the text.
+    /// Returns the longest token that the text begins with, and its length in the text.
     fn longest_piece(
         &self,
         text: &str,
@@ -79,7 +80,7 @@ impl WordPiece {
     }
 }
 
-/// Shows each word of a text to `take`, which empties it; some are empty.
+/// Passes each word of a text to `take`, which empties it; some words are empty.
 fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     let mut word = String::new();
     let mut add = |character: char| {
@@ -106,7 +107,7 @@ fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     add(' ');
 }
 
-/// What is no text: control and format characters, and what stands for something that was not readable.
+/// Whether a character is no text: control and format characters, and the replacement character.
 fn is_dropped(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');
@@ -116,18 +117,18 @@ fn is_dropped(character: char) -> bool {
         || matches!(category, GeneralCategory::Control | GeneralCategory::Format)
 }
 
-/// A mark that stands on another letter (category Mn).
+/// Whether a character is a mark on another letter (category Mn).
 fn is_accent(character: char) -> bool {
     character.general_category() == GeneralCategory::NonspacingMark
 }
 
-/// ASCII symbols and Unicode's punctuation, as BERT's tokenizer has it.
+/// Whether a character is an ASCII symbol or Unicode punctuation, as in BERT's tokenizer.
 fn is_punctuation(character: char) -> bool {
     character.is_ascii_punctuation()
         || character.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
-/// Ideographs stand for themselves: each is a word.
+/// Whether a character is an ideograph: each is a word.
 fn is_ideograph(character: char) -> bool {
     matches!(character,
         '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'

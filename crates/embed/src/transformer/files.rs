@@ -1,4 +1,4 @@
-//! The folder that a model lies in.
+//! The files of a model.
 
 use std::{fs::File, io::Read as _, path::Path};
 
@@ -9,28 +9,28 @@ use tokenizers::{Tokenizer, TruncationParams};
 use super::TransformerOptions;
 use crate::EmbedError;
 
-/// How the vectors of a text's tokens become one.
+/// Pooling of the vectors of the tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooling {
     /// Their mean.
     Mean,
-    /// The first one's, which stands for the whole text.
+    /// The vector of the first token, which stands for the whole text.
     First,
 }
 
-/// How large a file of JSON may be: tokenizers of a quarter of a million tokens have 17 MB.
+/// Largest JSON file, in bytes: tokenizers of a quarter of a million tokens have 17 MB.
 const JSON_BYTES: u64 = 64 << 20;
 
-/// What is in the folder.
+/// The contents of the folder.
 pub(super) struct Files {
     pub(super) config: Config,
-    /// Cuts texts into tokens, of which it leaves off those beyond what the model reads.
+    /// Tokenizer that truncates texts to the length that the model reads.
     pub(super) tokenizer: Tokenizer,
-    /// The same, of whole texts.
+    /// Tokenizer without truncation.
     pub(super) counter: Tokenizer,
     pub(super) pooling: Pooling,
     pub(super) weights: Vec<u8>,
-    /// Of everything that decides what the vectors are.
+    /// Hash of all files that the vectors depend on.
     pub(super) hash: String,
 }
 
@@ -91,7 +91,7 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// Whether the model is done after the steps that there are here.
+    /// Whether the model has no further steps than those implemented here.
     fn check_modules(&self) -> Result<(), EmbedError> {
         #[derive(Deserialize)]
         struct Module {
@@ -129,7 +129,7 @@ impl Folder<'_> {
             .map_err(|error| self.refused(name, &error.to_string()))
     }
 
-    /// A file that need not be there.
+    /// Reads an optional file.
     fn optional<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, EmbedError> {
         if self.path.join(name).exists() { self.json(name).map(Some) } else { Ok(None) }
     }

@@ -1,4 +1,4 @@
-//! Models of this machine's own: BERT, computed by candle.
+//! Models in a local folder: BERT, computed by candle.
 
 mod files;
 
@@ -14,21 +14,21 @@ use tokio::sync::Semaphore;
 use self::files::{Files, Pooling};
 use crate::{EmbedError, Embedder, EmbeddingModel, turns::blocking, vector::normalized};
 
-/// Where a model lies, and how much may be worked on at once.
+/// The folder of a model, and limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransformerOptions {
-    /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and `1_Pooling/config.json` and
-    /// `sentence_bert_config.json` where there are such.
+    /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and optionally `1_Pooling/config.json` and
+    /// `sentence_bert_config.json`.
     pub folder: PathBuf,
-    /// Tokens that are computed together, with those that fill short texts up; 4,096 by default. More need more memory.
+    /// Most tokens that are computed together, padding included; 4,096 by default. More need more memory.
     pub batch_tokens: usize,
-    /// Bytes of each file, at most; 2 GiB by default.
+    /// Largest size of each file, in bytes; 2 GiB by default.
     pub max_file_bytes: u64,
 }
 
 impl TransformerOptions {
-    /// The model in that folder.
+    /// Returns the options for the model in a folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), batch_tokens: 4096, max_file_bytes: 2 << 30 }
     }
@@ -36,9 +36,8 @@ impl TransformerOptions {
 
 /// A sentence transformer of the type BERT in a local folder, such as all-MiniLM-L6-v2.
 ///
-/// It is computed on threads where that holds nobody up, one batch after the other. Of texts that are longer than the
-/// model reads, the beginning counts. Its identity has a hash of its files: the same files are the same model, wherever
-/// they lie.
+/// It is computed on Tokio's blocking threads, one batch after the other. A text that is longer than the model reads is
+/// truncated. Its identity holds a hash of its files: the same files are the same model, in any folder.
 ///
 /// ```no_run
 /// use marquetry_embed::{Embedder, transformer::{Transformer, TransformerOptions}};
@@ -54,7 +53,7 @@ impl TransformerOptions {
 pub struct Transformer {
     shared: Arc<Shared>,
     batch_tokens: usize,
-    /// Whose turn it is to use all cores.
+    /// Held by the batch that uses all cores.
     turn: Arc<Semaphore>,
 }
 
@@ -66,7 +65,7 @@ struct Shared {
     model: EmbeddingModel,
 }
 
-/// A text as tokens, with its place among the others.
+/// A text as tokens, with its index among the texts.
 struct Encoded {
     place: usize,
     ids: Vec<u32>,
@@ -77,7 +76,7 @@ impl Transformer {
     ///
     /// # Errors
     ///
-    /// [`EmbedError::Config`] names the file that is missing, broken or of a kind that is not known here.
+    /// [`EmbedError::Config`] names the file that is missing, malformed or of an unsupported kind.
     pub async fn open(options: TransformerOptions) -> Result<Self, EmbedError> {
         if options.batch_tokens == 0 {
             return Err(EmbedError::Config("batch_tokens is at least 1".to_owned()));
@@ -87,7 +86,7 @@ impl Transformer {
         Ok(Self { shared, batch_tokens, turn: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Batches of texts of about the same length, so that little is filled up.
+    /// Returns batches of texts of similar length, so that there is little padding.
     fn batches(&self, mut texts: Vec<Encoded>) -> Vec<Vec<Encoded>> {
         texts.sort_by_key(|text| std::cmp::Reverse(text.ids.len()));
         let mut batches: Vec<Vec<Encoded>> = Vec::new();
@@ -164,7 +163,7 @@ impl Shared {
         self.counter.encode_fast(text, false).map_or(text.len(), |encoding| encoding.len())
     }
 
-    /// The vectors of texts, of which the first is the longest.
+    /// Returns the vectors of texts, of which the first is the longest.
     fn compute(&self, batch: &[Encoded]) -> Result<Vec<(usize, Vec<f32>)>, EmbedError> {
         let vectors = self.forward(batch).map_err(|error| self.failed(&error))?;
         Ok(batch.iter().map(|text| text.place).zip(vectors).collect())

@@ -1,4 +1,4 @@
-//! Two rankings become one.
+//! Fuses the two rankings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,26 +19,25 @@ impl Query<'_> {
 pub(crate) trait Ranked {
     /// The number of the row's document.
     fn document(&self, row: u32) -> u32;
-    /// The row's place in its document.
+    /// The index of the row in its document.
     fn place(&self, row: u32) -> u32;
-    /// The cosine of its vector and the question's, if there are two.
+    /// The cosine of its vector and the question's, if both exist.
     fn similarity(&self, row: u32) -> Option<f32>;
     /// Share of the question's words that it has, by weight, from 0 to 1.
     fn share(&self, row: u32) -> f32;
 }
 
-/// Rows with their scores, the best first.
+/// Rows with their scores, best first.
 #[derive(Debug, Default)]
 pub(crate) struct Ranking {
     pub(crate) best: Vec<(f32, u32)>,
-    /// The best row of each of the best documents, if only those are wanted.
+    /// The best row of each of the best documents, for a search with `distinct`.
     pub(crate) of_documents: Vec<(f32, u32)>,
 }
 
-/// The best rows first, from both rankings.
+/// Returns the best rows of both rankings, best first.
 ///
-/// If only the best row of each document is wanted, documents come in the order in which their first rows come
-/// otherwise; documents follow of which no row is among the best.
+/// With `distinct`, documents are in the order of their best rows; documents without a row among the best follow.
 pub(crate) fn fuse(
     query: &Query<'_>,
     semantic: &Ranking,
@@ -73,14 +72,14 @@ pub(crate) fn fuse(
     all
 }
 
-/// A row, or the best row of a document, with its places in both rankings.
+/// A row, or the best row of a document, with its ranks in both rankings.
 struct Both {
     row: u32,
     semantic: Option<u32>,
     keyword: Option<u32>,
 }
 
-/// What both rankings make together of rows, or of all the rows of a document, which `key` says.
+/// Fuses the rankings of rows, or with `key` those of all rows of a document.
 fn both(
     query: &Query<'_>,
     semantic: &[(u32, u32)],
@@ -112,7 +111,7 @@ fn both(
     ranked
 }
 
-/// Those rows that are relevant enough.
+/// Returns the rows that are relevant enough.
 fn found<'a>(
     query: &'a Query<'_>,
     ranked: Vec<(f64, Both)>,
@@ -136,7 +135,7 @@ fn found<'a>(
         .filter(|found| found.relevance >= query.threshold)
 }
 
-/// Places with their rows, from `first` on; equals share one.
+/// Returns ranks with their rows, from `first`; equal rows share a rank.
 fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> {
     let mut last = (f32::NAN, 0);
     (first..).zip(sorted).map(move |(place, &(score, row))| {
@@ -147,12 +146,12 @@ fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> 
     })
 }
 
-/// A row that was found.
+/// A found row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     /// The number of its document.
     pub(crate) document: u32,
-    /// Its place in its document.
+    /// Its index in its document.
     pub(crate) index: u32,
     pub(crate) score: f64,
     pub(crate) relevance: f64,
@@ -162,7 +161,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The hit, once the store has read the chunk.
+    /// Returns the hit with the chunk that the store has read.
     pub(crate) fn into_hit(self, document: &Document, chunk: StoredChunk) -> Hit {
         let Self { score, relevance, similarity, semantic_rank, keyword_rank, .. } = self;
         Hit {
@@ -179,7 +178,7 @@ impl Found {
     }
 }
 
-/// The best rows, and the best row of each of the best documents where those are wanted.
+/// The best rows, and with `distinct` the best row of each of the best documents.
 pub(crate) struct Collector<'a> {
     top: Top,
     documents: Option<OfDocuments<'a>>,
@@ -187,14 +186,14 @@ pub(crate) struct Collector<'a> {
 
 /// The best row of each of the best documents.
 struct OfDocuments<'a> {
-    /// The document of each row. A document's rows come one after another.
+    /// The document of each row. The rows of a document are consecutive.
     documents: &'a [u32],
     top: Top,
     open: Option<(u32, f32, u32)>,
 }
 
 impl<'a> Collector<'a> {
-    /// For as many rows as a query fuses, with the document of each row.
+    /// Returns lists for as many rows as a query fuses, with the document of each row.
     pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
         Self::of(query.depth(), query.distinct.then_some(documents))
     }
@@ -212,7 +211,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// What a score must be more than to be of interest, as far as that is known already.
+    /// Returns the score that a row must exceed, once it is known.
     pub(crate) fn least(&self) -> f32 {
         // A document has one row among the best documents, and any number among the best rows.
         self.documents.as_ref().map_or(&self.top, |documents| &documents.top).least()
@@ -249,7 +248,7 @@ impl OfDocuments<'_> {
     }
 }
 
-/// The best hits first, and no more than `limit`.
+/// Sorts hits, best first, and keeps at most `limit`.
 fn sort_and_limit<T>(hits: &mut Vec<T>, limit: usize, score: impl Fn(&T) -> f64) {
     hits.sort_by(|left, right| score(right).total_cmp(&score(left)));
     hits.truncate(limit);

@@ -1,4 +1,4 @@
-//! Where the words of a question stand in a text.
+//! Finds the words of a question in a text.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -9,9 +9,10 @@ use super::{
 };
 use crate::types::SearchRequest;
 
-/// Where in a text words stand that a search for a question finds it by: in their order, in bytes, without overlap.
+/// Returns the spans of the words in a text by which a search for a question finds it: in order, in bytes of UTF-8,
+/// without overlap.
 ///
-/// Words are the same here that are the same to a search, by their stems.
+/// Words are compared as in a search, by their stems.
 ///
 /// ```
 /// let text = "Loaves were baked in the old bakery.";
@@ -57,7 +58,7 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Runs of letters and digits, with the marks on them.
+/// Returns runs of letters and digits, with the marks on them.
 fn runs(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let is_part = |character: char| {
         character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)

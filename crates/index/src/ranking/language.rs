@@ -1,7 +1,7 @@
-//! Languages of texts: which one a text is in, and how its words are stemmed.
+//! Languages of texts: detection and stemming.
 //!
-//! Scripts other than Latin name their stemmer themselves. Among the languages in Latin script the frequent short words
-//! decide; a text that has too few of them is taken for English.
+//! A script other than Latin determines the stemmer. Languages in Latin script are detected by their frequent short
+//! words; a text with too few of them counts as English.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -13,16 +13,16 @@ pub(crate) struct Language(u8);
 
 /// Properties of a [`Language`].
 struct Known {
-    /// Stands behind each stem, so that stems of two languages are never confused. Empty for English and for scripts
-    /// that have one stemmer alone.
+    /// Suffix of each stem, so that stems of two languages are never confused. Empty for English and for scripts with
+    /// one stemmer.
     tag: &'static str,
-    /// None where words do not change.
+    /// None for languages without inflection.
     algorithm: Option<Algorithm>,
-    /// Its frequent short words, without accents: they tell it from others, and say little by themselves.
+    /// Its stop words, without accents: they identify the language, and carry little meaning.
     frequent: &'static str,
 }
 
-/// English words that are in most texts and say little.
+/// English stop words.
 const STOP_WORDS: &str = "a about all also an and any are as at be been between but by can could did do does for from had \
     has have how i if in into is it its may no not of on or other our s shall should so some such t than that the their \
     them then there these they this those to under was we were what when where which while who why will with would you";
@@ -149,7 +149,7 @@ const SCRIPTS: [Known; 6] = [
 /// Bytes of a text by which its language is detected.
 const SAMPLE_BYTES: usize = 8 << 10;
 
-/// The languages that have a word among their frequent ones, a bit for each.
+/// Returns the languages that have a word among their stop words, a bit for each.
 static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
     let mut frequent = HashMap::new();
     for (at, known) in LATIN.iter().enumerate() {
@@ -184,7 +184,8 @@ impl Language {
         Ok(languages)
     }
 
-    /// The one that stems words of this character's script; None for Latin, and for scripts without a stemmer.
+    /// Returns the language that stems words of the script of a character; None for Latin, and for scripts without a
+    /// stemmer.
     pub(crate) fn of_script(character: char) -> Option<Self> {
         let script = match character {
             '\u{370}'..='\u{3ff}' | '\u{1f00}'..='\u{1fff}' => 0,
@@ -198,8 +199,8 @@ impl Language {
         Some(Self(LATIN.len() as u8 + script))
     }
 
-    /// The language in Latin script that a text is in, by its frequent words; None if they leave it open. Of the text,
-    /// case and accents are gone already.
+    /// Detects the language of a text in Latin script by its stop words; None if they are ambiguous. The text is in
+    /// lower case and without accents.
     pub(crate) fn of_plain(text: &str) -> Option<Self> {
         let text = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
         let (mut counts, mut words) = ([0_u32; LATIN.len()], 0_u32);

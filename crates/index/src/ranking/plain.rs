@@ -1,10 +1,10 @@
-//! Texts without what a search does not tell apart.
+//! Normalises texts for search.
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A text without compatibility forms, without accents that its script can spare, and without what only joins letters.
+/// Removes compatibility forms, accents that the script can spare, and characters that only join letters.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! A search as the ranking sees it: words as numbers, filters as hashes.
+//! Searches as the ranking needs them: words as numbers, filters as hashes.
 
 use marquetry_embed::EmbeddingModel;
 
@@ -8,13 +8,13 @@ use crate::types::{Fusion, Label, LabelFilter, Matching, SearchRequest};
 /// A search in an index.
 pub(crate) struct Query<'a> {
     pub(crate) vector: Option<&'a [f32]>,
-    /// The question's words, each once.
+    /// The words of the question, each once.
     pub(crate) words: &'a [Word],
     pub(crate) matching: Matching,
-    /// The label of the URI of the one document that is searched.
+    /// The label of the URI of the only document to search.
     pub(crate) scope: Option<Label>,
     pub(crate) filter: LabelFilter,
-    /// The part of the filter that says who asks.
+    /// The readers of the filter.
     pub(crate) readers: LabelFilter,
     pub(crate) limit: usize,
     pub(crate) threshold: f64,

@@ -1,23 +1,23 @@
 //! Words of a question and their terms.
 
-/// Number of a term; the store that has the terms gives them, from 0 and without large gaps.
+/// Number of a term; the store assigns numbers from 0, without large gaps.
 pub(crate) type Term = u32;
 
 /// A word of a question: all terms under which a passage may have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) terms: Vec<String>,
-    /// How often the question says it.
+    /// How often it occurs in the question.
     pub(crate) count: u32,
     /// An English stop word in a question of another language. It counts only if a chunk that the searcher may read has
     /// it as a word of another language; else the question is searched without it.
     pub(crate) is_optional: bool,
 }
 
-/// A word of a question: the terms under which rows may have it, and how often the question says it.
+/// A word of a question: the terms under which rows may have it, and how often it occurs in the question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Those that the store knows.
+    /// The terms that the store knows.
     pub(crate) terms: Vec<Term>,
     pub(crate) count: u32,
     /// See [`Asked::is_optional`].
@@ -25,7 +25,7 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// Words with the numbers that a store gives their terms; None is a term that no chunk has.
+    /// Returns words with the numbers of their terms in a store; None is a term that no chunk has.
     pub(crate) fn all<E>(
         asked: &[Asked],
         mut number: impl FnMut(&str) -> Result<Option<Term>, E>,

@@ -1,9 +1,9 @@
-//! The best of many.
+//! The best rows of many.
 
-/// Keeps the rows with the highest scores; of equals, the one that came first.
+/// Keeps the rows with the highest scores; of equal rows, the first.
 pub(crate) struct Top {
     limit: usize,
-    /// What a row must beat. Lower ones cannot be among the best any more.
+    /// The score that a row must exceed. Lower rows cannot be among the best any more.
     least: f32,
     rows: Vec<(f32, u32)>,
 }
@@ -14,7 +14,7 @@ impl Top {
         Self { limit, least: f32::NEG_INFINITY, rows }
     }
 
-    /// What a row must beat to be kept, as far as that is known already.
+    /// Returns the score that a row must exceed to be kept, once it is known.
     pub(crate) fn least(&self) -> f32 {
         self.least
     }
@@ -42,7 +42,7 @@ impl Top {
         self.rows.truncate(self.limit);
     }
 
-    /// The best first.
+    /// Returns the rows, best first.
     pub(crate) fn into_sorted(mut self) -> Vec<(f32, u32)> {
         self.cut();
         self.rows.sort_unstable_by(order);
@@ -50,7 +50,7 @@ impl Top {
     }
 }
 
-/// The higher score first; of equals, the row that came first.
+/// Orders by score, highest first; equal rows by their order.
 pub(crate) fn order(left: &(f32, u32), right: &(f32, u32)) -> std::cmp::Ordering {
     right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
 }

@@ -1,4 +1,4 @@
-//! Vectors in two bytes a number: one to scan all of them by, one more to order the best exactly.
+//! Vectors in two bytes a number: a coarse byte to scan all vectors, and a fine byte to order the best exactly.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::bytes::Bytes;
 pub(crate) struct Packed {
     /// The factor of the numbers; 0 for a vector of zeros.
     pub(crate) scale: f32,
-    /// Signed bytes, as a file keeps them.
+    /// Signed bytes, as stored in files.
     pub(crate) coarse: Vec<u8>,
     pub(crate) fine: Vec<u8>,
 }
@@ -52,7 +52,7 @@ fn numbers(coarse: &[u8], fine: &[u8]) -> impl Iterator<Item = i32> {
         .map(|(coarse, fine)| 256 * i32::from(coarse.cast_signed()) + i32::from(fine.cast_signed()))
 }
 
-/// The vector of length 1 in the same direction; None if it has no direction.
+/// Returns the vector of length 1 in the same direction; None for a vector of zeros.
 pub(crate) fn unit(vector: &[f32]) -> Option<Vec<f32>> {
     // The length of a vector of huge numbers is infinite, so the largest becomes 1 first.
     let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
@@ -73,7 +73,7 @@ pub(crate) struct Matrix {
     fine: Bytes,
 }
 
-/// A question's vector, as both scans need it.
+/// The vector of a question, in the form of both scans.
 pub(crate) struct Probe {
     exact: Vec<f32>,
     rounded: Vec<i16>,
@@ -83,7 +83,7 @@ impl Probe {
     /// Rounded to this, no sum of products with up to 8,000 rounded numbers leaves 32 bits.
     const LARGEST: f32 = 2_047.0;
 
-    /// None if the vector has no direction.
+    /// Returns None for a vector of zeros.
     pub(crate) fn new(vector: &[f32]) -> Option<Self> {
         let exact = unit(vector)?;
         let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
@@ -117,7 +117,7 @@ impl Matrix {
         self.fine.extend(fine);
     }
 
-    /// The cosine of a row and a question, as exactly as it was kept. None if the row has no direction.
+    /// Returns the cosine of a row and a question, in the stored precision. None for a vector of zeros.
     pub(crate) fn cosine(&self, row: u32, probe: &Probe) -> Option<f32> {
         let row = row as usize;
         let scale = self.scales[row];
@@ -127,14 +127,15 @@ impl Matrix {
         (scale > 0.0).then_some(sum * scale)
     }
 
-    /// The vector of a row, as exactly as it was kept.
+    /// Returns the vector of a row, in the stored precision.
     pub(crate) fn vector(&self, row: u32) -> Vec<f32> {
         let row = row as usize;
         let place = row * self.dimension..(row + 1) * self.dimension;
         unpacked(self.scales[row], &self.coarse[place.clone()], &self.fine[place])
     }
 
-    /// Shows every row of the ranges that has a direction to `see`, with roughly its cosine, times a constant.
+    /// Passes each row of the ranges to `see`, with its approximate cosine times a constant. Vectors of zeros are
+    /// skipped.
     pub(crate) fn scan(&self, probe: &Probe, runs: &[Range<u32>], see: impl FnMut(u32, f32)) {
         let scan = Scan { matrix: self, probe: &probe.rounded, runs, see };
         #[cfg(target_arch = "x86_64")]
@@ -147,7 +148,7 @@ impl Matrix {
         scan.run(Portable);
     }
 
-    /// Keeps the rows for which this is true, in their order.
+    /// Keeps the rows for which this returns true, in order.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         let mut to = 0;
         for from in 0..self.scales.len() {
@@ -165,10 +166,10 @@ impl Matrix {
     }
 }
 
-/// [`Matrix::scan`], compiled once for each way to multiply.
+/// [`Matrix::scan`], compiled once for each kind of multiplication.
 ///
-/// Loops are written out: what is not inlined into `run` is compiled for the oldest processor, and iterators are not
-/// always inlined.
+/// Uses plain loops: functions that are not inlined into `run` are compiled for the oldest processor, and iterators are
+/// not always inlined.
 struct Scan<'a, F> {
     matrix: &'a Matrix,
     probe: &'a [i16],
@@ -198,7 +199,7 @@ impl<F: FnMut(u32, f32)> Scan<'_, F> {
 /// Numbers that are multiplied at once.
 const LANES: usize = 16;
 
-/// How a processor sums products.
+/// A way to sum products.
 trait Products: Copy {
     type Sums: Copy;
 
@@ -207,7 +208,7 @@ trait Products: Copy {
     fn sum(self, sums: Self::Sums) -> i32;
 }
 
-/// Left to the compiler, as it is for any processor.
+/// Portable code, which the compiler optimises.
 #[derive(Clone, Copy)]
 struct Portable;
 
@@ -233,7 +234,7 @@ impl Products for Portable {
     }
 }
 
-/// With an instruction that the compiler does not find: it multiplies sixteen pairs, and adds neighbours.
+/// Uses an instruction that the compiler does not find: it multiplies sixteen pairs, and adds neighbours.
 #[cfg(target_arch = "x86_64")]
 impl Products for pulp::x86::V3 {
     type Sums = pulp::i32x8;
@@ -256,7 +257,7 @@ impl Products for pulp::x86::V3 {
     }
 }
 
-/// The products of a row and a question of the same length, summed.
+/// Returns the dot product of a row and a question of the same length.
 #[inline(always)]
 fn dot<P: Products>(products: P, row: &[u8], probe: &[i16]) -> i32 {
     let (rows, rest_of_row) = row.as_chunks::<LANES>();

@@ -1,4 +1,4 @@
-//! Texts as terms: the stems of their words.
+//! Terms of texts: the stems of their words.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -12,9 +12,9 @@ use super::{
 };
 use crate::types::{Context, Document, NewChunk};
 
-/// Makes terms of words, and remembers those that it met.
+/// Converts words to terms, with a cache.
 pub(crate) struct Analyzer {
-    /// By the numbers of languages; made when they are needed.
+    /// Stemmers by the numbers of languages, created on first use.
     stems: [Option<Stems>; Language::COUNT],
     /// Number of words in all caches.
     remembered: usize,
@@ -26,7 +26,7 @@ struct Stems {
     terms: HashMap<Box<str>, Box<str>>,
 }
 
-/// A longer word counts by its beginning; most of those are no words.
+/// Of a longer word only the beginning counts; most are no words.
 const MAX_WORD_CHARS: usize = 64;
 /// Most words in the caches: some ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
@@ -39,7 +39,7 @@ mod weight {
     pub(super) const FOLDER: u32 = 2;
 }
 
-/// Terms of a chunk, each once and in order, with how often it has them; and how long its text is.
+/// Terms of a chunk with their frequencies, each once and in order, and the length of its text.
 pub(crate) type Counted = (Vec<(Term, u8)>, u32);
 
 impl Default for Analyzer {
@@ -49,7 +49,7 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// Shows every term of a text to `see`, in their order.
+    /// Passes each term of a text to `see`, in order.
     ///
     /// Words are runs of letters and digits, without their case, and without accents in scripts that can spare them.
     /// Those of scripts that are written without spaces count as overlapping groups of characters.
@@ -63,7 +63,7 @@ impl Analyzer {
         });
     }
 
-    /// The terms of a document's chunks by their numbers. Words of the title, of the headings above a chunk, and of file
+    /// Returns the terms of the chunks of a document. Words of the title, of the headings above a chunk, and of file
     /// name and folder count as if the chunk had them more than once; its length is that of its text.
     pub(crate) fn rows<E>(
         &mut self,
@@ -145,8 +145,8 @@ impl Analyzer {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The words of a question, each once, up to so many. A word has a term for each language of `languages` in which it
-    /// may be meant, since a question is too short to tell.
+    /// Returns the words of a question, each once, up to a maximum. A word has a term for each language of `languages`
+    /// in which it may be meant, since a question is too short to tell.
     ///
     /// `languages` begins with English, and may leave out those of which the store has no document. This saves time and
     /// changes no score: which words there are and how they are counted depends on the question alone, so that the
@@ -209,7 +209,7 @@ impl Analyzer {
         all
     }
 
-    /// Shows the term of a word, unless it is a stop word.
+    /// Passes on the term of a word, unless it is a stop word.
     fn term(&mut self, word: &str, language: Option<Language>, see: &mut impl FnMut(&str)) {
         let Some(language) = language else { return see(word) };
         if self.remembered >= MAX_STEMS {
@@ -241,9 +241,9 @@ impl Analyzer {
     }
 }
 
-/// The language that most of a document is in, if its words tell.
+/// Returns the language of most of a document, if its words tell.
 fn language_of(chunks: &[NewChunk]) -> Option<Language> {
-    /// More would not tell more.
+    /// More text would not change the result.
     const ENOUGH: usize = 4 << 10;
     let mut sample = String::new();
     for chunk in chunks {
@@ -257,8 +257,8 @@ fn language_of(chunks: &[NewChunk]) -> Option<Language> {
     Language::of_plain(&plain(&sample))
 }
 
-/// The language by which all words of the first letter's script are stemmed, if that script has one stemmer or none;
-/// None for Latin.
+/// Returns the language by which all words of the script of the first letter are stemmed, if that script has one
+/// stemmer or none; None for Latin.
 fn script_of(word: &str) -> Option<Option<Language>> {
     let first = word.chars().find(|character| character.is_alphabetic())?;
     match Language::of_script(first) {
@@ -268,8 +268,8 @@ fn script_of(word: &str) -> Option<Option<Language>> {
     }
 }
 
-/// A name, and after it the words that it is made of, apart and as one: `SetupGuide_v2.md` is also `Setup Guide v 2 md`
-/// and `SetupGuidev2`.
+/// Returns a name, followed by its words, separated and joined: `SetupGuide_v2.md` is also `Setup Guide v 2 md` and
+/// `SetupGuidev2`.
 fn with_parts(name: &str) -> String {
     let mut parts = String::new();
     let mut has_more = false;
@@ -344,8 +344,8 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
     }
 }
 
-/// How many characters are searched together in scripts that are written without spaces; None for others. Chinese and
-/// Japanese words have about two characters, those of South-East Asia four or five.
+/// Returns the number of characters in a group for scripts that are written without spaces; None for others. Chinese
+/// and Japanese words have about two characters, those of South-East Asia four or five.
 pub(super) fn group_size(character: char) -> Option<usize> {
     match character {
         '\u{3040}'..='\u{30ff}'

@@ -1,11 +1,11 @@
-//! Rows as bytes, as databases keep them.
+//! The binary form of rows in databases.
 
 use crate::{
     ranking::{Row, RowRef, Term},
     types::StoreError,
 };
 
-/// Appends a row: scale, length, how many bytes its terms take, the two bytes of each number of the vector, the terms.
+/// Appends a row: scale, length, number of bytes of its terms, two bytes for each number of the vector, the terms.
 ///
 /// Terms are written as the distance to the one before, in groups of seven bits, with a byte for the count.
 pub(crate) fn encode(row: &Row, bytes: &mut Vec<u8>) {
@@ -32,7 +32,7 @@ fn header(scale: f32, length: u32, terms: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend((terms.len() as u32).to_le_bytes());
 }
 
-/// Shows each row to `see`.
+/// Passes each row to `see`.
 #[cfg(feature = "postgres")]
 pub(crate) fn decode(
     bytes: &[u8],
@@ -48,17 +48,17 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// A row whose terms have not been read yet.
+/// A row whose terms are not decoded yet.
 pub(crate) struct Packed<'a> {
     pub(crate) scale: f32,
     pub(crate) coarse: &'a [u8],
     pub(crate) fine: &'a [u8],
-    /// How many terms it has, repetitions included.
+    /// Number of its terms, repetitions included.
     pub(crate) length: u32,
     terms: &'a [u8],
 }
 
-/// The rows of a document.
+/// Returns the rows of a document.
 pub(crate) fn rows(
     mut bytes: &[u8],
     dimension: usize,
@@ -86,12 +86,12 @@ fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<Packed<'a>> {
 }
 
 impl<'a> Packed<'a> {
-    /// Its vector.
+    /// Returns its vector.
     pub(crate) fn vector(&self) -> Vec<f32> {
         crate::ranking::unpacked(self.scale, self.coarse, self.fine)
     }
 
-    /// Its terms, put into a list that is used again and again.
+    /// Decodes its terms into a list, which is reused.
     pub(crate) fn terms<'b>(
         &self,
         terms: &'b mut Vec<(Term, u8)>,

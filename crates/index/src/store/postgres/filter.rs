@@ -4,9 +4,9 @@ use marquetry_database::postgres::Parameter;
 
 use crate::types::{Filter, Label};
 
-/// Which documents pass, as a condition on `rag_document d`.
+/// The filter as a condition on `rag_document d`.
 pub(super) struct Condition {
-    /// The hash of the one document's URI.
+    /// The hash of the URI of the only document.
     key: Option<Vec<u8>>,
     all_of: Vec<i64>,
     any_of: Vec<Vec<i64>>,
@@ -26,13 +26,14 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
-    /// The labels by which words are weighed: those of the readers that ask; None if nobody is said to ask.
+    /// The labels of the readers, by whose chunks words are weighted; None without a filter of readers.
     pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
         let readers = filter.compile_readers();
         (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
     }
 
-    /// The condition, whose parameters begin with this number. There are few forms, so that statements can be kept.
+    /// Returns the condition, whose parameters begin with this number. It has few forms, so that prepared statements
+    /// are reused.
     pub(super) fn sql(&self, first: usize) -> String {
         let key = self.key.iter().map(|_| "d.key =");
         let all_of = (!self.all_of.is_empty()).then_some("d.labels @>").into_iter();
@@ -51,12 +52,12 @@ impl Condition {
     }
 }
 
-/// By which a document is found: the hash of its URI, which may be too long for an index.
+/// Returns the key of a document: the hash of its URI, which may be too long for an index.
 pub(super) fn key(uri: &str) -> Vec<u8> {
     blake3::hash(uri.as_bytes()).as_bytes().to_vec()
 }
 
-/// The same bits; PostgreSQL's numbers have a sign.
+/// Returns the same bits as a signed number, as PostgreSQL has it.
 pub(super) fn signed(labels: &[Label]) -> Vec<i64> {
     labels.iter().map(|label| label.cast_signed()).collect()
 }

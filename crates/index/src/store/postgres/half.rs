@@ -1,4 +1,4 @@
-//! Vectors of half precision, as pgvector has them.
+//! Vectors of half precision for pgvector.
 
 use std::error::Error;
 
@@ -9,9 +9,9 @@ use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_check
 pub(super) struct HalfVector(Vec<u16>);
 
 impl HalfVector {
-    /// No type of pgvector's has more numbers.
+    /// Largest dimension of the types of pgvector.
     pub(super) const MAX_DIMENSION: usize = 16_000;
-    /// No index of pgvector's has more.
+    /// Largest dimension of the indexes of pgvector.
     pub(super) const MAX_INDEXED: usize = 4_000;
 
     /// A vector of numbers from -1 to 1.
@@ -35,7 +35,7 @@ impl ToSql for HalfVector {
     to_sql_checked!();
 }
 
-/// The nearest number of half precision (IEEE 754), for numbers of at most 1.
+/// Returns the nearest number of half precision (IEEE 754), for numbers of at most 1.
 fn half(value: f32) -> u16 {
     let sign = (value.to_bits() >> 16) as u16 & 0x8000;
     let bits = value.abs().to_bits();
