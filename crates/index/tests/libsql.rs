@@ -1,4 +1,4 @@
-//! What happens to a database in a file: other processes, death, no room, another model.
+//! A database in a file: other processes, killed processes, a full disk, another model.
 
 #[path = "common/child.rs"]
 mod child;
@@ -108,7 +108,7 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     assert!(latest > 3, "the children wrote nothing");
 }
 
-/// That every document is whole, by its chunks and by a search. The highest version there is.
+/// Checks that every document is whole, by its chunks and by a search, and returns the highest version.
 async fn check(store: &LibsqlStore) -> usize {
     let mut latest = 0;
     for at in 0..4 {
@@ -138,7 +138,7 @@ async fn without_room_the_old_stays() {
     assert!(matches!(error, StoreError::Database(DatabaseError::Full)), "{error}");
     let chunks = store.chunks("doc").await.unwrap();
     whole(&chunks.iter().map(|chunk| &*chunk.content).collect::<Vec<_>>());
-    // What fits is written again, terms that were rolled back included.
+    // A smaller document is stored afterwards, with terms that were rolled back before.
     store.replace(Document::new("doc"), version(4)).await.unwrap();
     let hits = store.search(&SearchRequest::new("version 4", None)).await.unwrap();
     assert_eq!(hits.len(), 5);
@@ -203,7 +203,7 @@ async fn a_copy_of_the_file_alone_has_everything() {
     let copied = open(&copy).await;
     assert_eq!(copied.documents(&Filter::default(), None, 100).await.unwrap(), all);
     assert_eq!(copied.chunks("7").await.unwrap(), store.chunks("7").await.unwrap());
-    // It can be used on.
+    // The store stays usable.
     store.replace(Document::new("1"), version(1)).await.unwrap();
     assert_eq!(other.chunks("1").await.unwrap().len(), version(1).len());
 }
@@ -240,7 +240,7 @@ async fn a_new_database_is_its_owners_alone() {
     assert_eq!(["a.db", "a.db-wal", "a.db-shm"].map(mode), [0o600; 3]);
     drop(store);
 
-    // What somebody has decided stays so.
+    // The mode that the user chose stays.
     let there = folder.path().join("there.db");
     std::fs::write(&there, "").unwrap();
     std::fs::set_permissions(&there, PermissionsExt::from_mode(0o640)).unwrap();
@@ -369,7 +369,7 @@ async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
     store.replace(Document::new("doc"), version(1)).await.unwrap();
     std::fs::remove_file(&path).unwrap();
 
-    // What is left beside it is not taken over.
+    // A log that is left beside it is not adopted.
     let refused = LibsqlStore::open(&path, model()).await.err().unwrap();
     let name = path.display();
     assert_eq!(

@@ -385,7 +385,7 @@ fn a_loopback_address_is_called_without_a_proxy() {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "an_openai_model_answers"]);
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
-        // Nobody is there.
+        // No server listens there.
         command.env(name, "http://127.0.0.1:9");
     }
     command.env_remove("NO_PROXY").env_remove("no_proxy");

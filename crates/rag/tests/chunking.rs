@@ -282,7 +282,7 @@ fn each_sentence_and_word_is_measured_a_few_times_however_many_fit() {
                         bytes.set(bytes.get() + text.len());
                         count_words(text)
                     };
-                    // What chunks repeat may be too much; what is measured is bounded all the same.
+                    // The repetition may exceed its limit; the measured text is bounded all the same.
                     let _ = marquetry_rag::chunk(text, &options, count);
                     let most = 4 * text.len() + 1024;
                     assert!(bytes.get() <= most, "{} of {}: {options:?}", bytes.get(), text.len());

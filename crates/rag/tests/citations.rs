@@ -330,11 +330,11 @@ async fn no_passage_is_cited_twice() {
     let twice = request.clone().reference(uri(&document)).reference(uri(&copy));
     assert_eq!(contents(&world.resolve(&alice(), &twice).await), contents(&all));
 
-    // What a message says already, however it is broken into lines.
+    // A passage in a message is known, whatever its line breaks.
     let known = request.clone().message(format!("Look: {}", existing.replace(' ', "\n  ")));
     assert_eq!(contents(&world.resolve(&alice(), &known).await), ["Bread is made of flour."]);
 
-    // What an earlier block cites already, by its text, or by its place if the text was marked or cut.
+    // A passage in an earlier block is known: by its text, or by its span if the text was datamarked or cut.
     let known = request.clone().message(all.text() + "What is that?");
     assert_eq!(contents(&world.resolve(&alice(), &known).await), [""; 0]);
     let place =
@@ -549,7 +549,7 @@ async fn the_compared_text_is_bounded() {
         },
     };
     assert_eq!(cited(&world.resolve(&alice(), &request).await).as_deref(), Some("Word 19."));
-    // Of the 30 known ones no more than the last ten count.
+    // Only the last ten of the 30 known messages count.
     world.limits.max_known_bytes = 10 * "Word 49.".len();
     assert_eq!(cited(&world.resolve(&alice(), &request).await).as_deref(), Some("Word 39."));
     world.limits.max_known_bytes = 1 << 10;
@@ -630,7 +630,7 @@ async fn a_reference_without_text_is_reported() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a document says, it stays in its block, and the block says what the document says.
+    /// Any text of a document stays within its block, and the block holds that text.
     #[test]
     fn a_hostile_document_stays_in_its_block(
         parts in prop::collection::vec(

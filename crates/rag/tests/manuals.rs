@@ -8,7 +8,7 @@ use marquetry_rag::{
     StaticModel, extract,
 };
 
-/// What a manual is about, the folder that it lies in, its file, and a heading that it has alone.
+/// The subject of a manual, its folder, its file, and a heading that no other manual has.
 struct Manual {
     title: String,
     folder: &'static str,

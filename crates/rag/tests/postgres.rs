@@ -55,7 +55,7 @@ async fn it_conforms() {
     }
 }
 
-/// As it is with more chunks than are compared one by one.
+/// With more chunks than are compared one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_conforms_with_an_index() {
     let Some(url) = database().await else { return };
@@ -101,7 +101,8 @@ async fn until(client: &Client, count: &str, want: i64) {
     }
 }
 
-/// It is made while others write and search, one at a time, and also when another began and did not finish.
+/// The index is created during writes and searches, by one process at a time, also after another process began it and
+/// did not finish.
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_and_readers_do_not_wait_for_the_index() {
     let Some(url) = database().await else { return };
@@ -111,7 +112,7 @@ async fn writers_and_readers_do_not_wait_for_the_index() {
     let client = connect(&url).await;
     assert_eq!(client.query_one(indexes, &[]).await.unwrap().get::<_, i64>(0), 0);
 
-    // Whoever makes an index waits until all transactions have ended that were there before.
+    // Creating an index waits for all transactions that began before.
     let reader = connect(&url).await;
     let read = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM rag_vector";
     reader.batch_execute(read).await.unwrap();
@@ -238,7 +239,7 @@ async fn the_pipeline_finds_what_it_was_given() {
     }
 }
 
-/// Nothing is left of what was replaced and deleted, in any table.
+/// No table holds rows of replaced or deleted documents.
 #[tokio::test(flavor = "multi_thread")]
 async fn removed_documents_take_no_room() {
     let Some(url) = database().await else { return };
@@ -294,7 +295,7 @@ async fn a_process_that_is_killed_leaves_the_old_or_the_new() {
     }
 }
 
-/// That every document is whole, by its chunks and by a search. The highest version there is.
+/// Checks that every document is whole, by its chunks and by a search, and returns the highest version.
 async fn check(store: &PostgresStore) -> usize {
     let mut latest = 0;
     for at in 0..4 {
@@ -416,7 +417,7 @@ async fn tables_lie_in_the_schema_of_the_search_path() {
         .await
         .unwrap();
     let in_one = format!("{url}?options=-csearch_path%3Done");
-    // What `two` has not is found in `one`, which must not be taken for it.
+    // The lookup in `two` finds the table of `one`, which must not count.
     let in_two = format!("{url}?options=-csearch_path%3D%22Two;%5C%20DROP%22,one");
     let index = |options: &mut PostgresOptions| options.scan_up_to = 1;
     let one = open_with(&in_one, index).await;

@@ -187,7 +187,7 @@ async fn revisions_grow(store: &impl RecordStore) {
     assert_eq!(get(store, &first).await.as_ref(), Some(&second));
     let third = store.put(Put::any(second)).await.expect("put");
     assert_eq!(third.revision, 3);
-    // What it was found by, it is no longer.
+    // It is no longer found by its former values.
     let by_name =
         |name: &str| RecordFilter { name: Some(name.to_owned()), ..RecordFilter::new("default") };
     assert!(ids(store, &by_name("Note a")).await.is_empty());
@@ -253,7 +253,7 @@ async fn a_batch_is_kept_as_one(store: &impl RecordStore) {
     assert_eq!(get(store, &before).await.as_ref(), Some(&before));
     assert_eq!(content(store, &before).await.as_deref(), Some(&b"old"[..]));
     assert_eq!(ids(store, &RecordFilter::new("default")).await, ["a"]);
-    // Nothing of it is left behind to stand in the way.
+    // No part of it is left that would prevent a new one.
     put(store, group("other", "/G")).await;
     store.delete(&uri(&group("other", "/G")), None).await.expect("delete");
 
@@ -300,7 +300,7 @@ async fn records_come_in_pages(store: &impl RecordStore) {
             let Some(last) = page.last() else { break };
             filter.after = Some(uri(last));
             seen.extend(page.iter().map(uri));
-            // What comes and goes behind the page moves nothing.
+            // Records that are added or removed before the page do not shift it.
             let before = Record::new("aaa.aaa", "x").with_object_id(seen.len().to_string());
             store.put(Put::any(before)).await.expect("put");
         }
@@ -418,7 +418,7 @@ async fn organizations_are_apart(store: &impl RecordStore) {
     }
     assert!(ids(store, &RecordFilter::new("")).await.is_empty());
     assert!(ids(store, &RecordFilter::default()).await.is_empty());
-    // What lies in another organisation's group of the path does not keep this one's.
+    // Records in the group of the same path in another organisation do not keep this one.
     store.delete(&uri(&note("n")), None).await.expect("delete");
     store.delete(&uri(&group("g", "/G")), None).await.expect("delete");
     assert_eq!(ids(store, &RecordFilter::new("other")).await, ["g", "n"]);
@@ -501,13 +501,13 @@ async fn groups_keep_what_lies_in_them(store: &impl RecordStore) {
     let mut elsewhere = h.clone();
     elsewhere.group = None;
     kept(store.put(Put::any(elsewhere)).await.map(drop), "/G/H").await;
-    // What is no matter of the path may change.
+    // Fields other than the path may change.
     let mut same = h.clone();
     same.attributes.insert("description".to_owned(), json!("x"));
     same.owner = Some(BOB.to_owned());
     store.put(Put::any(same)).await.expect("put");
 
-    // It is empty as soon as all has left, and cannot move into itself then.
+    // It is empty once all records have left it, and cannot be moved into itself.
     store.put(Put::any(within(n, "/G"))).await.expect("put");
     let mut into_itself = h.clone();
     into_itself.group = Some("/G/H".to_owned());
@@ -608,7 +608,7 @@ fn with_tag(tag: &Record) -> RecordFilter {
 }
 
 async fn a_record_in_use_is_not_removed(store: &impl RecordStore) {
-    // It has itself, which does not count.
+    // It refers to itself, which does not count.
     let used = put(store, tagged(tag("used"), &tag("used"))).await;
     let users = with_tag(&used);
     for id in ["a", "b"] {
@@ -686,7 +686,7 @@ async fn at_most_is_enforced(store: &impl RecordStore) {
     assert_eq!(ids(store, &filter).await, ["b", "c"]);
 }
 
-/// However fast a record takes a tag that is about to be removed: none is left with a tag that is gone.
+/// No record is left with a removed tag, also if it takes the tag while the tag is removed.
 async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl RecordStore>) {
     for round in 0..24 {
         let tag = put(&*store, tag(&format!("t{round}"))).await;

@@ -1,4 +1,4 @@
-//! Whoever embeds much holds nobody up who works on the same thread.
+//! Embedding many texts does not block other tasks of the same thread.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use marquetry_embed::Embedder;
 
-/// How often another task had its turn while these texts were embedded.
+/// Returns how often another task ran while these texts were embedded.
 async fn turns_of_others(model: &impl Embedder, texts: &[String]) -> u32 {
     let count = Arc::new(AtomicU32::new(0));
     let other = tokio::spawn({

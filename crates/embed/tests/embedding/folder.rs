@@ -4,10 +4,10 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-/// How many numbers its vectors have.
+/// Dimension of its vectors.
 pub(crate) const DIMENSION: usize = 8;
 
-/// How many tokens of a text it reads, with the two at its ends.
+/// Most tokens of a text, with the two special ones.
 pub(crate) const MAX_TOKENS: usize = 12;
 
 const VOCABULARY: [&str; 12] =

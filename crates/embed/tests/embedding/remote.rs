@@ -34,7 +34,7 @@ fn assert_near(vectors: &[Vec<f32>], expected: &[Vec<f32>]) {
     }
 }
 
-/// What comes of one text when the endpoint answers so.
+/// Embeds one text with this answer of the endpoint.
 async fn asked(api: EmbeddingApi, answer: Response) -> Result<Vec<Vec<f32>>, EmbedError> {
     let endpoint = Endpoint::new(api, [answer]);
     let mut options = endpoint.options().await;
@@ -213,7 +213,7 @@ async fn garbage_and_web_pages_are_told() {
             let (failure, message) = failure(asked(api, says("application/json", body)).await);
             assert!(matches!(failure, EndpointFailure::Malformed(_)), "{body}: {message}");
         }
-        // What was not expected is quoted, but neither at length nor with the key.
+        // An unexpected value is quoted, but shortened and without the key.
         let quoted = json!({"data": format!("{KEY}{}", "x".repeat(10_000)), "embeddings": KEY});
         let (_, message) = failure(asked(api, says("application/json", quoted.to_string())).await);
         assert!(message.len() < 600, "{message}");
@@ -358,7 +358,7 @@ async fn an_endpoint_that_closes_or_is_not_there_is_told() {
         let server = tokio::spawn(async move {
             for _ in 0..2 {
                 let (mut connection, _) = listener.accept().await.unwrap();
-                // What it was sent is read first, so that closing is no reset.
+                // Reads the request first, so that closing does not reset the connection.
                 connection.readable().await.unwrap();
                 _ = connection.try_read(&mut [0; 1 << 16]);
                 if begins_to_answer {
@@ -370,7 +370,7 @@ async fn an_endpoint_that_closes_or_is_not_there_is_told() {
         let model = RemoteEmbedder::open(options).await.unwrap();
         let (failure, _) = failure(model.embed(&texts(&["one"])).await);
         assert!(matches!(failure, EndpointFailure::Unreachable(_)), "{failure}");
-        // It was there twice, and is gone now.
+        // The server has answered twice, and is closed now.
         server.await.unwrap();
         let (failure, message) = self::failure(model.embed(&texts(&["one"])).await);
         assert!(matches!(failure, EndpointFailure::Unreachable(_)), "{failure}");

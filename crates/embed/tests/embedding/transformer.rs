@@ -91,7 +91,7 @@ async fn the_same_files_are_the_same_model_wherever_they_lie() {
     assert_eq!(identity.dimension, DIMENSION);
     assert!(identity.identity.starts_with("bert-2x8#"), "{}", identity.identity);
     assert_eq!(&identity, open(other.path()).await.model());
-    // What decides about vectors makes another model.
+    // Files that the vectors depend on are part of the identity.
     let before = open(other.path()).await.embed(&texts(&["bread and water"])).await.unwrap();
     let pooling = json!({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false});
     fs::write(other.path().join("1_Pooling/config.json"), pooling.to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! What each format gives.
+//! The text of each format.
 
 use marquetry_extract::{ExtractError, Hint, Problem};
 

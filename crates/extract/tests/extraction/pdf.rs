@@ -153,7 +153,7 @@ fn time_is_bounded() {
 
 #[test]
 fn keywords_within_streams_are_not_read_again_and_again() {
-    // What stands before each keyword is looked at, what follows it is unpacked: both of them the rest of the document.
+    // The bytes before each keyword are searched and those after it unpacked: each time the rest of the document.
     let bare = "stream\n".repeat(1 << 17);
     // A code of LZW that gives nothing, again and again.
     let cleared =
@@ -194,7 +194,7 @@ fn depth_overflows_nothing() {
         ));
         let mut document = writer.finish_with(&[page]);
         document.extend_from_slice(format!("trailer << /Info {info} 0 R /ID {deep} >>").as_bytes());
-        // What is found in it does not matter, but that there is somebody left to say.
+        // The result does not matter; the process must survive.
         let _ = marquetry_extract::extract(&document, &Hint::file("a.pdf"));
     }
     // Pages below pages, and each object the parent of the next.

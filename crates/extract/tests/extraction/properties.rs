@@ -1,4 +1,4 @@
-//! What holds of every document.
+//! Properties of the text of every document.
 
 use std::ops::Range;
 

@@ -203,7 +203,7 @@ fn a_text_that_stands_in_many_cells_is_held_to_the_limit() {
             "{name}: {error}"
         );
     }
-    // What is repeated without being seen costs nothing.
+    // Hidden repeated cells cost nothing.
     assert_eq!(file("a.ods", repeated("1048576", "16384", " ")).content, "");
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
@@ -240,7 +240,7 @@ fn columns_are_hidden_before_the_first_cell_or_not_at_all() {
     let open = file("a.ods", tables("", &table.concat(), &[]));
     assert_eq!(open.content, "S\n\n1\n2\n");
     assert_eq!(open.problems, [Problem::Hidden { count: 2 }]);
-    // However many sheets there are, those that hide little cost little.
+    // Hidden columns cost little, whatever the number of sheets.
     let sheet = ["<table:table>", &collapsed, &row("1"), "</table:table>"].concat();
     let many = file("a.ods", tables("", &sheet.repeat(10_000), &[]));
     assert_eq!(many.problems, [Problem::Hidden { count: 10_000 }]);

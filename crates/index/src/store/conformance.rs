@@ -384,7 +384,7 @@ async fn filters_are_exact(store: &impl ChunkStore) {
         (Filter { readers: Some(strings(&["alice"])), ..none() }, &["1"]),
         (Filter { readers: Some(strings(&["alice", "bob", "carol"])), ..none() }, &["1", "2"]),
         (Filter { readers: Some(strings(&["everybody"])), ..none() }, &["1", "2", "3", "4"]),
-        // Who goes by no name at all reads nothing.
+        // An empty list of readers finds no document.
         (Filter { readers: Some(Vec::new()), ..none() }, &[]),
         (Filter { readers: Some(Vec::new()), scope: Some("2".to_owned()), ..none() }, &[]),
         (Filter { tags: strings(&["x", "y"]), ..none() }, &["1"]),
@@ -551,7 +551,7 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
 }
 
 async fn names_are_of_any_length(store: &impl ChunkStore) {
-    // Of all kinds of bytes, since engines compress.
+    // Incompressible bytes, because engines compress.
     let long: String = (0..20_000_u32)
         .map(|at| char::from(b'a' + (at.wrapping_mul(2_654_435_761) >> 13) as u8 % 26))
         .collect();
@@ -780,8 +780,8 @@ async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStor
     }
 }
 
-/// Whoever may not read a document learns nothing of it from the scores of others: neither whether a word is in it, nor
-/// how long it is.
+/// The scores of other documents tell a caller nothing about an unreadable document: neither whether a word is in it,
+/// nor how long it is.
 async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
     let add = async |name: &str, readers: &[&str], text: &str| {
         let mut document = Document::new(name);
@@ -849,12 +849,12 @@ async fn languages_of_unreadable_documents_move_no_score(store: &impl ChunkStore
     add("theirs", "bob", german).await;
     add("theirs-too", "bob", "Los algoritmos que se usan en la ciudad son de los molineros.").await;
     assert_eq!(ask().await, before, "documents in other languages came, which cannot be read");
-    // Of the words that only the other language stems, those count that the searcher may read.
+    // Words that only the other language stems count if the searcher may read them.
     add("mine-too", "alice", "Die Frau von dem Müller which und the in der Stadt.").await;
     assert!(ask().await != before, "a document that can be read counts");
 }
 
-/// What is cited is the passage, by whatever it was found.
+/// The hit is the passage itself, also if a heading or the title matched.
 async fn titles_headings_names_and_folders_are_found(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     for (number, (title, heading, path)) in [
@@ -1021,7 +1021,7 @@ async fn no_text_is_taken_as_syntax(store: &impl ChunkStore) {
         };
         assert_eq!(store.count(&filter).await.expect("count"), 0, "{text:?}");
         assert_eq!(store.delete(&Filter::scope(text)).await.expect("delete"), 0, "{text:?}");
-        // What a database cannot hold in a text, such as a NUL, is the store's own trouble.
+        // Stores must encode characters that the text type of a database cannot hold, such as NUL.
         let mut document = Document::new(text);
         document.kind = Some(text.to_owned());
         document.owner = Some(text.to_owned());

@@ -37,7 +37,7 @@ impl Drop for Child {
     }
 }
 
-/// What the child begins with: it ends when its standard input does.
+/// Ends the child when its standard input is closed.
 pub(crate) fn end_with_parent() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -1,4 +1,4 @@
-//! What the tests of stores in databases share.
+//! Helpers of the tests of stores in databases.
 
 use marquetry_index::{
     ChunkStore, Document, EmbeddingModel, Filter, Matching, MemoryStore, NewChunk, SearchRequest,
@@ -22,7 +22,7 @@ pub(crate) fn version(number: usize) -> Vec<NewChunk> {
     (0..count).map(|at| chunk(format!("Version {number} of {count}, common part {at}."))).collect()
 }
 
-/// That all chunks are of one version.
+/// Checks that all chunks are of one version.
 pub(crate) fn whole(texts: &[&str]) {
     let version = texts.first().expect("some chunks").split(',').next().unwrap();
     assert!(texts.iter().all(|text| text.starts_with(&format!("{version},"))), "{texts:?}");
@@ -38,7 +38,7 @@ fn text() -> impl proptest::strategy::Strategy<Value = String> {
     ]
 }
 
-/// That a store answers as the one in memory does, whatever is written and asked.
+/// Checks that a store answers as the store in memory does, for random documents and questions.
 pub(crate) fn answers_as_memory_does(runtime: &Runtime, tested: &dyn ChunkStore, cases: u32) {
     let memory = MemoryStore::new(model());
     let mut runner = TestRunner::new(ProptestConfig::with_cases(cases));

@@ -45,7 +45,7 @@ async fn another_way_of_cutting_and_further_tags_are_changes() {
         words.tags = vec![tag.to_owned()];
         check(&world.index(words.clone()).await, 0, changed, 1 - changed);
     }
-    // Who names no tag takes none away.
+    // A run without tags removes none.
     words.tags.clear();
     check(&world.index(words).await, 0, 0, 1);
     let record = world.records.get(&world.me, &world.uri("a.md")).await.unwrap();
@@ -77,7 +77,7 @@ async fn missing_files_are_reported_and_pruned_on_request() {
     prune.dry_run = false;
     let report = world.index_these(&below, prune.clone()).await;
     assert_eq!((report.left, report.removed), (0, 1));
-    // What lies elsewhere was not asked about.
+    // Files outside of the named paths are not checked.
     assert_eq!(world.names().await, ["in/a.md", "out/c.md"]);
     assert!(world.records.get(&world.me, &uri).await.is_err());
 
@@ -233,7 +233,7 @@ async fn watching_sees_changes_whatever_the_times_of_files() {
     world.write("new.md", "Three.");
     fs::rename(world.path("b.md"), world.path("c.md")).unwrap();
     let report = indexer.run(&named, |_| ()).await.unwrap();
-    // What could not be read is not tried again until it changes.
+    // An unreadable file is not tried again until it changes.
     check(&report, 2, 1, 1);
     assert_eq!(report.gone, [world.path("b.md")]);
     check(&indexer.run(&named, |_| ()).await.unwrap(), 0, 0, 4);
@@ -262,7 +262,7 @@ async fn many_files_are_all_kept() {
     check(&world.index(FileOptions::default()).await, 0, 0, 300);
 }
 
-/// Whoever has as many groups as one may have still indexes: what lies deeper goes to the nearest folder that has one.
+/// A user with the most groups can still index: files of deeper folders go to the nearest folder with a group.
 #[tokio::test]
 async fn many_folders_are_no_reason_to_leave_files_out() {
     let mut world = World::new(&[]);
@@ -320,7 +320,7 @@ async fn files_are_counted_before_the_first_is_read_where_that_is_asked_for() {
     std::os::unix::fs::symlink(world.path("a.md"), world.path("link.md")).unwrap();
     let mut options = FileOptions::default();
     options.count = true;
-    // What is named twice is one.
+    // A path that is named twice counts once.
     let named = [world.path("").into(), world.path("in").into()];
     let (mut counted, mut found, mut done) = (None, 0, 0);
     let watch = |event: &FileEvent<'_>| match event {

@@ -1,4 +1,4 @@
-//! What of a folder is indexed.
+//! Which files of a folder are indexed.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 

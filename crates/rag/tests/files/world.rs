@@ -61,7 +61,7 @@ impl World {
         self.indexer(options).run(named, |_| ()).await.unwrap()
     }
 
-    /// What is kept: the text of each file, by its path below the folder. Each has the chunks of that text.
+    /// Returns the stored text of each file, by its path below the folder, and checks that its chunks are of that text.
     pub(crate) async fn kept(&self) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         let store: &Arc<dyn ChunkStore> = self.pipeline.store();
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// What failed and was skipped: the names of the files with the code and the reason.
+/// Returns the failed and skipped files, with code and reason.
 pub(crate) fn refused(report: &IndexReport) -> Vec<String> {
     let all = report.failures.iter().chain(&report.skips);
     let line = |refused: &marquetry_rag::Refused| {

@@ -1,4 +1,4 @@
-//! Who may do what with records.
+//! Permissions on records.
 
 use marquetry_records::{
     ModelType, NewRecord, RecordChange, RecordError, RecordFilter, RecordPatch, everyone,
@@ -18,7 +18,7 @@ async fn a_note_lives_from_creation_to_removal() {
     assert_eq!(note.owner.as_deref(), Some("am7://default/system.user/alice"));
     assert_eq!(records.get(&alice, &uri).await.unwrap(), note);
 
-    // Nobody else knows of it.
+    // No other caller learns of it.
     assert!(matches!(records.get(&bob, &uri).await, Err(RecordError::NotFound(_))));
     let patch = RecordPatch::new().attribute("text", "Type 1050.");
     assert!(matches!(

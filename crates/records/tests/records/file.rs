@@ -32,7 +32,7 @@ fn version(number: u64) -> Vec<Put> {
     ["a", "b", "c"].map(|id| Put::any(numbered(id, number)).with_content(content.clone())).into()
 }
 
-/// That all that is there is of one version, which it gives.
+/// Checks that all records are of one version, and returns the version.
 async fn check(records: &LibsqlRecords) -> u64 {
     let all = records.list(&RecordFilter::new("default")).await.unwrap();
     let number = all[0].attributes["number"].as_u64().unwrap();
@@ -327,7 +327,7 @@ async fn a_copy_of_the_file_alone_has_everything() {
     let copied = open(&copy).await;
     assert_eq!(copied.list(&RecordFilter::new("default")).await.unwrap(), kept);
     assert_eq!(check(&copied).await, 7);
-    // It can be used on.
+    // The store stays usable.
     records.put_all(version(8)).await.unwrap();
     assert_eq!(check(&records).await, 8);
 }

@@ -112,7 +112,7 @@ async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
     ));
     let refused = records.create(&eve, NewRecord::new("data.note", "x").group("~alice/Both")).await;
     assert!(matches!(refused, Err(RecordError::Forbidden { .. })));
-    // What is gone nobody can undo: its owner alone removes it.
+    // A removal cannot be undone: only the owner removes a record.
     let error = records.delete(&bob, &uri(&second), None).await.unwrap_err();
     assert!(matches!(error, RecordError::Forbidden { action: "remove", .. }), "{error}");
     records.delete(&alice, &uri(&second), None).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_change_is_told_of_though_nobody_waits_for_it() {
     let mut events = records.subscribe();
     let new = NewRecord::new("data.note", "Note");
     let mut making = Box::pin(records.create(&alice, new));
-    // It begins; then whoever asked goes away.
+    // The caller goes away after the change has begun.
     let step = std::future::poll_fn(|context| {
         std::task::Poll::Ready(making.as_mut().poll(context).is_ready())
     });

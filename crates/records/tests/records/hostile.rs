@@ -1,4 +1,4 @@
-//! What a hostile caller tries.
+//! Attempts of hostile callers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{records, user};
 
-/// That nobody may make such a record, nor change one into it, and why.
+/// Checks that such a record can neither be created nor be made by a change, and the error.
 #[track_caller]
 fn refused(new: NewRecord, want: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -42,7 +42,7 @@ fn refused(new: NewRecord, want: &str) {
                 "{created}\n{updated}"
             );
         }
-        // Nothing came of it, no group on the way either.
+        // Nothing was created, also no group of the path.
         let left = records.list(&alice, &RecordFilter::default()).await.unwrap().records;
         assert_eq!(left.len(), 2, "{left:?}");
         assert_eq!(left.iter().filter(|one| **one == before).count(), 1);
@@ -230,7 +230,7 @@ async fn groups_of_all_are_nobodys() {
         let error = records.create(&admin, new).await.unwrap_err();
         assert_eq!(error.to_string(), format!("the object id {id} is reserved"));
     }
-    // Whoever claims to be in the group of administrators is still none.
+    // A caller who claims membership in the group of administrators is no administrator.
     let note = records.create(&user("alice"), note()).await.unwrap();
     let mut bob = user("bob");
     bob.groups = [administrators("default"), everyone("default")].into();
@@ -267,7 +267,7 @@ async fn questions_are_bounded_too() {
         let error = records.get(&alice, uri).await.unwrap_err();
         assert!(matches!(error, RecordError::NotFound(_)), "{error}");
     }
-    // What others say of readers and organisation of a list does not count.
+    // Readers and organisation in the filter of a caller are ignored.
     let bobs = records.create(&user("bob"), note()).await.unwrap();
     let mut greedy = RecordFilter::new("default");
     greedy.readers = Some(BTreeSet::from(["am7://default/system.user/bob".to_owned()]));

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{intercepted::Intercepted, user};
 
-/// What a caller sees of the notes and in one group, with how many records were read for each.
+/// Returns the notes that a caller sees, in all and in one group, with the number of records read for each.
 async fn seen(
     store: &Intercepted,
     records: &Records,

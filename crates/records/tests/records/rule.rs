@@ -1,4 +1,4 @@
-//! That permissions are what their rule says, for whatever records and callers there are.
+//! Permissions follow their rule for random records and callers.
 
 use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
@@ -18,7 +18,7 @@ fn uri(organization: &str, kind: &str, id: &str) -> String {
     format!("am7://{organization}/{kind}/{id}")
 }
 
-/// What is random of a record: owner, readers, writers by number, and where it lies.
+/// The random part of a record: owner, readers, writers by number, and its group.
 #[derive(Clone, Debug)]
 struct Sketch {
     owner: usize,

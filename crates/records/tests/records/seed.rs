@@ -1,4 +1,4 @@
-//! What the seed tests of records and their URIs.
+//! The tests of the seed for records and their URIs.
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_records::{ModelType, Record, ResourceView};
@@ -45,7 +45,7 @@ fn a_resource_becomes_a_record() {
     assert_eq!(record.group.as_deref(), Some("~/People"));
     assert_eq!((record.object_id.as_str(), record.organization.as_str()), ("new-user", "default"));
 
-    // What the URI says is not what the contents make of it.
+    // The URI takes precedence over the contents.
     let contents =
         fields(json!({"objectId": "other", "organizationPath": "other", "type": "data.data"}));
     let record =
