@@ -260,6 +260,8 @@ fn refused(request: &Request, error: &RestError) -> Response<Body> {
     response
 }
 
+// `tower_http::cors` has one list of methods for all paths, and takes every OPTIONS for such a question. Its span of a request
+// would be set up in as many lines as `check` has for it.
 /// The answer to a browser that asks before it sends. Nothing here uses cookies, so a page may send what headers it likes.
 fn preflight(request: &Request) -> Response<Body> {
     const MAX_AGE: HeaderValue = HeaderValue::from_static("600");

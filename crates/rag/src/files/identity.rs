@@ -33,11 +33,5 @@ fn id(caller: &Caller, path: &[u8]) -> String {
         hasher.update(part);
     }
     let hash = hasher.finalize();
-    let mut bytes: [u8; 16] = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
-    bytes[6] = 0x80 | bytes[6] & 0x0f;
-    bytes[8] = 0x80 | bytes[8] & 0x3f;
-    let number = u128::from_be_bytes(bytes);
-    let digits = format!("{number:032x}");
-    let part = |from, to| &digits[from..to];
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    uuid::Uuid::new_v8(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes")).to_string()
 }

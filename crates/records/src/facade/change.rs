@@ -479,13 +479,5 @@ pub(super) fn uuid() -> Result<String, RecordError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| RecordStoreError::Database(DatabaseError::engine(error.to_string())))?;
-    Ok(as_uuid(bytes, 4))
-}
-
-/// Returns a UUID of this version.
-pub(super) fn as_uuid(mut bytes: [u8; 16], version: u8) -> String {
-    bytes[6] = bytes[6] & 0x0f | version << 4;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid().to_string())
 }

@@ -99,5 +99,5 @@ fn is_shared_as(tag: &Record, name: &str) -> bool {
 fn shared_id(name: &str) -> String {
     let hash =
         blake3::derive_key("marquetry records: the object id of a shared tag", name.as_bytes());
-    super::change::as_uuid(*hash.first_chunk().expect("a hash has 32 bytes"), 8)
+    uuid::Uuid::new_v8(*hash.first_chunk().expect("a hash has 32 bytes")).to_string()
 }
