@@ -6,8 +6,11 @@ mod run;
 mod server;
 pub mod upstream;
 
+/// The revisions of MCP; the type is that of `marquetry-protocol`.
+pub use marquetry_protocol::Revision;
+
 pub use self::{
-    language::{Cell, Limits, LoadError, Revision, Rules, Scenario, Store, Transport, schema},
+    language::{Cell, Limits, LoadError, Rules, Scenario, Store, Transport, schema},
     run::{Case, Filter, Format, Options, Outcome, Suite, agent_options, assert_all_pass},
     server::{
         CommandServer, Connection, PipeServer, RunningServer, Start, StartError, TestedServer,
@@ -16,7 +19,7 @@ pub use self::{
     upstream::serve as serve_upstream,
 };
 
-/// What a scenario gives, for those who start a server with it.
+/// The part `given` of a scenario, for implementations of [`TestedServer`].
 pub mod given {
     pub use crate::language::{
         AgentAnswers, Given, ModelAnswer, Span, StoreCall, StoreFault, Upstream,

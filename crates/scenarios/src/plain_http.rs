@@ -29,7 +29,7 @@ pub struct Exchange {
     pub hang_up_after: Option<Duration>,
 }
 
-/// An answer that nobody reads: its connection, which closes when this is dropped.
+/// Connection of a request whose answer is not read. Dropping it closes the connection.
 pub(crate) struct Unread {
     _stream: TcpStream,
 }

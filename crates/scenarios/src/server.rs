@@ -1,4 +1,4 @@
-//! The server that scenarios run against, behind one trait.
+//! The trait of servers that scenarios test.
 
 mod command;
 mod pipes;
@@ -17,40 +17,40 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use self::{command::CommandServer, pipes::PipeServer, url::UrlServer};
 use crate::language::{Cell, Given, Limits};
 
-/// A server that scenarios run against. Each case starts it anew.
+/// A server under test. Each case starts it again.
 #[async_trait]
 pub trait TestedServer: Send + Sync {
-    /// The transports, revisions and stores that it offers.
+    /// Returns the transports, revisions and stores that it offers.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// The program that serves an upstream of a scenario over stdio, and its first arguments; the last one is the file
-    /// that [`serve_upstream`](crate::serve_upstream) reads. None for servers without upstreams.
+    /// Returns the program that serves an upstream of a scenario over stdio, with its first arguments. The runner adds the
+    /// file that [`serve_upstream`](crate::serve_upstream) reads as the last argument. `None` for servers without upstreams.
     fn upstream_program(&self) -> Option<(PathBuf, Vec<String>)> {
         None
     }
 
-    /// Starts it for one case.
+    /// Starts the server for one case.
     async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError>;
 }
 
-/// What a case starts its server with.
+/// Input for the start of a server in one case.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Start<'a> {
-    /// What the scenario gives.
+    /// The part `given` of the scenario.
     pub given: &'a Given,
     /// The transport, the revision and the store.
     pub cell: Cell,
-    /// A folder of the case's own, gone with it.
+    /// Temporary directory of the case, removed after it.
     pub folder: &'a Path,
-    /// The scenario's upstreams, which run, as the `mcpServers` of an `mcp.json` name them.
+    /// The running upstreams of the scenario, in the form of `mcpServers` of an `mcp.json`.
     pub upstreams: Map<String, Value>,
 }
 
 impl Start<'_> {
-    /// Refuses what only Marquetry itself can be given; for other servers.
+    /// Refuses keys of `given` that only Marquetry supports. For other servers.
     pub(crate) fn check_is_plain(&self) -> Result<(), StartError> {
         let Given { config, agent: _, upstreams, model, store, seed, clock } = self.given;
         let said = [
@@ -70,42 +70,45 @@ impl Start<'_> {
     }
 }
 
-/// A server that runs for one case.
+/// A running server of one case.
 #[async_trait]
 pub trait RunningServer: Send + Sync {
-    /// The connection for the scenario's agent; called once.
+    /// Returns the connection for the agent of the scenario. It is called once.
     async fn connect(&mut self) -> Result<Connection, StartError>;
 
-    /// Where `http` steps go. None for servers without HTTP.
+    /// Returns the address for `http` steps. `None` for servers without HTTP.
     fn http_address(&self) -> Option<SocketAddr> {
         None
     }
 
-    /// What the server says of its own health, when it is not well; for reports of failures.
+    /// Returns the server's health report if it is not healthy. Reports of failed cases show it.
     async fn complaint(&self) -> Option<Value> {
         None
     }
 
-    /// The bodies of the requests that its chat model got.
+    /// Returns the bodies of the requests to its chat model.
     fn model_requests(&self) -> Vec<Value> {
         Vec::new()
     }
 
-    /// Ends it in good order. The error says how it ended otherwise.
+    /// Shuts the server down.
+    ///
+    /// # Errors
+    /// When it did not shut down cleanly.
     async fn end(self: Box<Self>) -> Result<(), String>;
 }
 
-/// How the agent reaches a server.
+/// Connection of the agent to a server.
 #[non_exhaustive]
 pub enum Connection {
-    /// Lines of JSON-RPC: what the server writes, and what it reads.
+    /// A pair of pipes with lines of JSON-RPC.
     Pipes {
-        /// What the server writes.
+        /// Output of the server.
         reader: Box<dyn AsyncRead + Send + Unpin>,
-        /// What the server reads.
+        /// Input of the server.
         writer: Box<dyn AsyncWrite + Send + Unpin>,
     },
-    /// Streamable HTTP, or HTTP+SSE at an address where nothing else is spoken.
+    /// Streamable HTTP, or HTTP+SSE if the server speaks only that.
     Http {
         /// The address of the endpoint.
         url: String,
@@ -113,7 +116,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// A connection over a pair of pipes.
+    /// Creates a connection over a pair of pipes.
     pub fn pipes(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -121,17 +124,17 @@ impl Connection {
         Self::Pipes { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    /// A connection to an endpoint.
+    /// Creates a connection to an HTTP endpoint.
     pub fn http(url: impl Into<String>) -> Self {
         Self::Http { url: url.into() }
     }
 }
 
-/// Why a server was not started.
+/// Error of the start of a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The case cannot run against this server; it is skipped, and said to be.
+    /// The case cannot run against this server. It is skipped and reported.
     #[error("{0}")]
     Skip(String),
     /// The case fails.

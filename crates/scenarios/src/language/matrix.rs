@@ -1,7 +1,8 @@
 //! The matrix: one scenario runs once for every transport, revision and store.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt};
 
+use marquetry_protocol::Revision;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -17,22 +18,21 @@ pub enum Transport {
     Sse,
 }
 
-/// The revision of MCP that the agent speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
-#[expect(missing_docs, reason = "the dates are the names")]
-pub enum Revision {
-    #[serde(rename = "2024-10-07")]
-    V2024_10_07,
-    #[serde(rename = "2024-11-05")]
-    V2024_11_05,
-    #[serde(rename = "2025-03-26")]
-    V2025_03_26,
-    #[serde(rename = "2025-06-18")]
-    V2025_06_18,
-    #[serde(rename = "2025-11-25")]
-    V2025_11_25,
-    #[serde(rename = "2026-07-28")]
-    V2026_07_28,
+/// The JSON Schema of [`Revision`].
+struct RevisionSchema;
+
+impl JsonSchema for RevisionSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "Revision".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The revision of MCP that the agent speaks.",
+            "type": "string",
+            "enum": Revision::ALL,
+        })
+    }
 }
 
 /// Where the server keeps artifacts.
@@ -53,7 +53,7 @@ pub(crate) struct Matrix {
     #[schemars(with = "Side<Transport>")]
     transports: Option<Side<Transport>>,
     /// The revisions of MCP that the agent speaks.
-    #[schemars(with = "Side<Revision>")]
+    #[schemars(with = "Side<RevisionSchema>")]
     revisions: Option<Side<Revision>>,
     /// Where the server keeps artifacts.
     #[schemars(with = "Vec<Store>", length(min = 1))]
@@ -121,32 +121,7 @@ impl Place for Transport {
 }
 
 impl Place for Revision {
-    const ALL: &'static [Self] = &Self::EACH;
-}
-
-impl Revision {
-    /// Each revision, the oldest first.
-    pub const EACH: [Self; 6] = [
-        Self::V2024_10_07,
-        Self::V2024_11_05,
-        Self::V2025_03_26,
-        Self::V2025_06_18,
-        Self::V2025_11_25,
-        Self::V2026_07_28,
-    ];
-}
-
-/// Reads the date.
-impl FromStr for Revision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::EACH.into_iter().find(|revision| revision.to_string() == text);
-        found.ok_or_else(|| {
-            let known = Self::EACH.map(|revision| revision.to_string()).join(", ");
-            format!("no revision `{text}`; there are {known}")
-        })
-    }
+    const ALL: &'static [Self] = &Self::ALL;
 }
 
 impl<'de, T: Place + Deserialize<'de>> Deserialize<'de> for Side<T> {
@@ -291,19 +266,6 @@ impl fmt::Display for Transport {
             Self::Stdio => "stdio",
             Self::Http => "http",
             Self::Sse => "sse",
-        })
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V2024_10_07 => "2024-10-07",
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
         })
     }
 }

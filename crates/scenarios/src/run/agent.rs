@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use marquetry_protocol::{
-    Revision as Wire, RpcError,
+    Revision, RpcError,
     client::{
         CallOptions, Client, ClientError, ClientHandler, ClientOptions, RevisionChoice,
         ServerNotification,
@@ -22,7 +22,7 @@ use serde_json::{
 use tokio::sync::{Mutex, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::language::{AgentAnswers, Revision};
+use crate::language::AgentAnswers;
 
 /// The request whose answer is all that is heard; no answer comes before its end.
 const LISTEN: &str = "subscriptions/listen";
@@ -33,7 +33,7 @@ const CAPTURE: &str = "marquetry/capture";
 /// More progress than any scenario tells of.
 const MAX_PROGRESS: usize = 1000;
 
-/// How a tool is called.
+/// Options of a tool call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
     /// The call asks to be told of its progress.
@@ -49,24 +49,16 @@ pub(crate) struct Agent {
     notifications: Mutex<broadcast::Receiver<ServerNotification>>,
 }
 
-/// How the agent introduces itself, and that it speaks one revision only.
+/// Returns the options of an agent that speaks only this revision.
 pub fn options(revision: Revision) -> ClientOptions {
-    let wire = match revision {
-        Revision::V2024_10_07 => Wire::V2024_10_07,
-        Revision::V2024_11_05 => Wire::V2024_11_05,
-        Revision::V2025_03_26 => Wire::V2025_03_26,
-        Revision::V2025_06_18 => Wire::V2025_06_18,
-        Revision::V2025_11_25 => Wire::V2025_11_25,
-        Revision::V2026_07_28 => Wire::V2026_07_28,
-    };
     ClientOptions {
         implementation: Implementation::new("scenario", "1.0.0"),
-        revision: RevisionChoice::Only(wire),
+        revision: RevisionChoice::Only(revision),
         ..ClientOptions::default()
     }
 }
 
-/// The options of an agent that offers what a scenario gives it, and answers so.
+/// Returns the options of an agent with the capabilities and answers of a scenario.
 pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptions {
     let offered = [
         ("elicitation", given.elicit.is_some()),
@@ -131,7 +123,7 @@ impl Agent {
         self.send(method, params.as_deref(), CallOptions::default()).await
     }
 
-    /// Begins to listen, and goes on until the end of the scenario: what is heard is waited for by `wait_for`.
+    /// Starts to listen until the end of the scenario. Steps with `wait_for` wait for the notifications.
     async fn listen(&self, params: &Value) -> Result<Value, String> {
         let uris = params["notifications"]["resourceSubscriptions"].as_array();
         let uris =

@@ -23,11 +23,11 @@ pub(crate) struct Found {
     pub(crate) content: Vec<u8>,
     /// The size that the listing claims, for the newest version.
     pub(crate) claimed_size: Option<u64>,
-    /// What the capture report said of it when it was saved.
+    /// Its entry in the capture report.
     pub(crate) report: Option<Value>,
 }
 
-/// What capture reports said of artifacts, by name and version.
+/// Entries of capture reports, by name and version of the artifact.
 #[derive(Debug, Default)]
 pub(crate) struct Reports(BTreeMap<(String, u64), Value>);
 

@@ -24,11 +24,11 @@ use crate::{
     server::{StartError, TestedServer},
 };
 
-/// How long a world may take to end.
+/// Time limit for the shutdown of a case.
 const END: Duration = Duration::from_secs(15);
-/// How long a step waits for a notification unless it says otherwise.
+/// Default time limit of a step that waits for a notification.
 const NOTIFICATION: Duration = Duration::from_secs(10);
-/// How long an upstream may take to hear what an agent has done.
+/// Time within which a message of the agent reaches an upstream.
 const NEWS: Duration = Duration::from_secs(5);
 /// Between two tries of a step that must hold `eventually`.
 const RETRY: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ struct Run<'a> {
     case: &'a Case,
     world: World,
     vars: Vars,
-    /// Answers that nobody reads.
+    /// Connections whose answers are not read.
     unread: Vec<Unread>,
     reports: Reports,
     /// The step that is being done.
@@ -341,7 +341,7 @@ fn unexpected_error(outcome: &Value) -> Option<Mismatch> {
     Some(Mismatch { at: "error".into(), expected: "(nothing)".into(), actual: show(Some(error)) })
 }
 
-/// JSON on many lines, without the middle of strings that nobody would read.
+/// Pretty-prints JSON, without the middle of long strings.
 fn pretty(value: &Value) -> String {
     fn shorten(value: &mut Value) {
         const LONG: usize = 600;

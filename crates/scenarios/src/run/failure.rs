@@ -9,12 +9,12 @@ use crate::language::Mismatch;
 pub(crate) struct Failure {
     /// The step's number from 1, its line and its name; none before the first and after the last one.
     pub(crate) step: Option<(usize, u64, String)>,
-    /// What went wrong, when it is no difference.
+    /// Error message of a failure that is not a difference.
     pub(crate) message: Option<String>,
     pub(crate) mismatches: Vec<Mismatch>,
     /// The whole outcome of the step, to see a difference in its surroundings.
     pub(crate) actual: Option<String>,
-    /// What the server says of its health, when it is not well.
+    /// Health report of the server, if it is not healthy.
     pub(crate) health: Option<String>,
 }
 

@@ -44,7 +44,7 @@ pub struct Suite {
     total: usize,
 }
 
-/// How a suite is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -78,7 +78,7 @@ impl Suite {
     /// a server that offers `limits`. Messages and reports name files from `root`.
     ///
     /// # Errors
-    /// What is wrong with each file that cannot be used.
+    /// Errors of the files that cannot be used.
     pub fn load(
         root: &Path,
         places: &[PathBuf],
@@ -110,7 +110,7 @@ impl Suite {
         &self.cases
     }
 
-    /// How many cases there were before [`Self::filtered`].
+    /// Number of cases before [`Self::filtered`].
     pub fn total(&self) -> usize {
         self.total
     }

@@ -1,4 +1,4 @@
-//! What is seen while the cases run.
+//! Shows progress while the cases run.
 
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{case::Case, failure::Failure};
 use crate::language::Cell;
 
-/// How outcomes are written.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -26,7 +26,7 @@ pub enum Format {
     Junit,
 }
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Status {
     Passed,
@@ -85,7 +85,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough and gone away.
+/// Writes to standard output. Ignores a closed pipe.
 pub(crate) fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
@@ -108,7 +108,7 @@ pub(crate) fn list(cases: &[Case], format: Format) {
 }
 
 impl Outcome {
-    /// Whether no case failed, and nothing panicked.
+    /// Says whether no case failed or panicked.
     pub fn is_success(&self) -> bool {
         self.panics == 0 && self.count(|status| matches!(status, Status::Failed(_))) == 0
     }

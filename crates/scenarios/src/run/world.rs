@@ -21,7 +21,7 @@ use crate::{
     upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
 };
 
-/// What a case runs in.
+/// Environment of one case: the server, its upstreams and a directory.
 pub(crate) struct World {
     pub(crate) agent: Agent,
     server: Box<dyn RunningServer>,
@@ -89,7 +89,7 @@ impl World {
         self.server.http_address()
     }
 
-    /// What the server says of its own health, when it is not well.
+    /// Returns the server's health report if it is not healthy.
     pub(crate) async fn complaint(&self) -> Option<Value> {
         self.server.complaint().await
     }

@@ -3,15 +3,16 @@
 use std::{process::Stdio, time::Duration};
 
 use async_trait::async_trait;
+use marquetry_protocol::Revision;
 use tokio::{
     process::{Child, Command},
     time::timeout,
 };
 
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
-use crate::language::{Limits, Revision, Transport};
+use crate::language::{Limits, Transport};
 
-/// How long a server may take to end after its input has ended.
+/// Time that a server has to exit after its input was closed.
 const END: Duration = Duration::from_secs(10);
 
 /// A server that is started by a command for each case, and speaks MCP over standard input and output.

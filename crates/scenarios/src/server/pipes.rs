@@ -1,10 +1,11 @@
 //! A server inside this process, over pipes that a function makes.
 
 use async_trait::async_trait;
+use marquetry_protocol::Revision;
 use tokio::{io::DuplexStream, task::JoinHandle};
 
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
-use crate::language::{Limits, Revision, Transport};
+use crate::language::{Limits, Transport};
 
 /// Bytes that wait in each direction.
 const BUFFER: usize = 64 << 10;

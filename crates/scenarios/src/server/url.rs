@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
+use marquetry_protocol::Revision;
 
 use super::{Connection, RunningServer, Start, StartError, TestedServer};
-use crate::language::{Limits, Revision, Transport};
+use crate::language::{Limits, Transport};
 
 /// A server that runs already, and that all cases share.
 #[derive(Clone, Debug)]

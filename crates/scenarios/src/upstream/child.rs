@@ -47,7 +47,7 @@ pub async fn serve(spec: &Path) -> io::Result<()> {
     relay.await.map_err(io::Error::other)?
 }
 
-/// Does what the runner says. When the runner is gone there is nobody left to serve.
+/// Executes commands of the runner, and exits when the runner has ended.
 async fn obey(control: UnixStream, behaviour: Behaviour, server: Server) {
     let (reader, mut writer) = control.into_split();
     let mut lines = BufReader::new(reader).lines();

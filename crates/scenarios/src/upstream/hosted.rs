@@ -1,4 +1,4 @@
-//! Upstreams from the runner's side: started, told what happens to them, asked what they saw, ended.
+//! Upstreams from the runner's side: starts, controls, inspects and stops them.
 
 use std::{
     fs, io,
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Journal, Offer, Spec, ToolSpec, child::Command, server::Behaviour};
 
-/// How long an upstream may take to be there and to do what it is told.
+/// Time limit for the start of an upstream and for each of its commands.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An upstream that the gateway starts as a child process.

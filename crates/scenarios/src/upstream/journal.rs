@@ -1,4 +1,4 @@
-//! What an upstream was asked, written down so that a restarted one knows where it was.
+//! Journal of the requests of an upstream, so that a restarted one continues where it was.
 
 use std::{
     collections::HashMap,

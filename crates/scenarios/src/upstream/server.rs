@@ -1,4 +1,4 @@
-//! The MCP server: lists its tools, writes down each call, sends what it was told to.
+//! The MCP server of an upstream: lists its tools, records each call, and sends the given answers.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What one upstream is told to be, ready to serve: all content read, generated and encoded.
+//! Specification of one upstream, with all content read, generated and encoded.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ pub struct Spec {
     pub offer: Offer,
 }
 
-/// What an upstream has to offer.
+/// Tools, resources and prompts of an upstream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {

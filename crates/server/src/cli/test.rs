@@ -21,7 +21,7 @@ pub(super) struct TestArgs {
     #[arg(long, requires = "url")]
     sse: bool,
     /// Revision of MCP to run the scenarios in; may be given several times [default: 2025-11-25].
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", value_parser = parse_revision)]
     revision: Vec<Revision>,
     /// Run only the cases whose name or file contains this; may be given several times.
     #[arg(long, value_name = "PART")]
@@ -52,6 +52,11 @@ enum OutcomeFormat {
     Text,
     Json,
     Junit,
+}
+
+fn parse_revision(text: &str) -> Result<Revision, String> {
+    let known = Revision::ALL.map(Revision::as_str).join(", ");
+    text.parse().map_err(|error| format!("{error}; the revisions are {known}"))
 }
 
 pub(super) fn test(arguments: &TestArgs) -> Result<(), Failure> {
