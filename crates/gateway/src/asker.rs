@@ -1,4 +1,4 @@
-//! How what an upstream asks and tells during a call reaches the agent whose call it is.
+//! Forwards questions and notifications of an upstream during a call to the agent of the call.
 
 use std::{
     borrow::Cow,
@@ -24,47 +24,47 @@ use tokio_util::sync::CancellationToken;
 
 use super::parked::Room;
 
-/// Asks and tells the agent of one call what its upstream asks and tells.
+/// Forwards questions and notifications of an upstream to the agent of one call.
 pub(crate) struct Asker {
     pub(super) via: AskVia,
     pub(super) agent: Agent,
-    /// The upstream's name, which the agent's user is told.
+    /// Name of the upstream, which each question shows to the user.
     pub(super) upstream: String,
-    /// What the connection does with what is not this call's.
+    /// Receives events that concern more than this call.
     pub(super) connection: Arc<dyn ConnectionEvents>,
     /// The most questions that one call may ask.
     pub(super) most: usize,
     pub(super) asked: AtomicUsize,
-    /// How many questions are open: while one is, the call's time stands still.
+    /// Number of open questions. The time limit of the call pauses while one is open.
     pub(super) open: watch::Sender<usize>,
-    /// Takes log messages to the agent; what does not fit is left out.
+    /// Log messages for the agent. Messages that do not fit are dropped.
     pub(super) log: mpsc::Sender<ServerNotification>,
-    /// Cancelled when the call is over, and with it its questions.
+    /// Cancelled when the call ends, which cancels its questions.
     pub(super) over: CancellationToken,
 }
 
-/// What a connection does with events of a call that concern more than the call.
+/// Receives events of a call that concern more than the call.
 pub(super) trait ConnectionEvents: Send + Sync {
-    /// The upstream sends an agent's user to a page; the agent will want to know when that is done.
+    /// The upstream has sent the user to a page. The announcer tells the agent when the user is done.
     fn page_opened(&self, id: String, announcer: Announcer);
 
     /// The upstream has sent a notification that belongs to no call.
     fn notified(&self, notification: &ServerNotification);
 }
 
-/// What of the agent matters to questions.
+/// Facts about the agent that decide about questions.
 pub(super) struct Agent {
     pub(super) revision: Revision,
     pub(super) offers: ClientCapabilities,
 }
 
-/// How the agent is asked.
+/// Way in which questions reach the agent.
 pub(super) enum AskVia {
-    /// By a request, while its call waits.
+    /// A request on the agent's connection, while the call waits.
     Request(RequestContext),
-    /// By the result of its call. The call lives on until the agent comes back with the answers.
+    /// The result `input_required` of the call. The call continues when the agent returns with the answers.
     InputRequired { questions: mpsc::Sender<Asked>, room: Room },
-    /// Not by us: the upstream's questions go on as they are.
+    /// The questions are forwarded unchanged.
     Nothing,
 }
 
@@ -79,7 +79,7 @@ impl Asker {
     /// Asks the agent.
     ///
     /// # Errors
-    /// What the upstream is to be told: the agent cannot be asked that, or did not answer; there are too many questions.
+    /// When the agent does not support the question, did not answer, or was asked too often. The error goes to the upstream.
     pub(super) async fn ask(
         &self,
         method: &str,

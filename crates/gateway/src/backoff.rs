@@ -1,4 +1,4 @@
-//! How long to wait before an upstream is started again.
+//! Backoff between restarts of an upstream.
 
 use std::{
     hash::{BuildHasher, RandomState},

@@ -1,4 +1,4 @@
-//! One request of an agent's at an upstream, with the questions between.
+//! One request of an agent at an upstream, with the upstream's questions.
 //!
 //! | agent | upstream | what the upstream asks |
 //! |---|---|---|
@@ -34,18 +34,18 @@ use super::{
 /// The result as the upstream wrote it, or why there is none.
 pub(super) type Outcome = Result<Box<RawValue>, ClientError>;
 
-/// A call that waits for its agent's answers, and what it waits for.
+/// A call that waits for answers of its agent.
 pub(super) struct Call {
     /// Dropped, it is cancelled at the upstream.
     work: AbortOnDropHandle<Outcome>,
     questions: mpsc::Receiver<Asked>,
     open: Vec<(String, Asked)>,
-    /// How many questions there were; they are named after their number.
+    /// Number of questions so far, which names the next one.
     asked: usize,
     events: CallEvents,
 }
 
-/// What travels in our `requestState` between the rounds of a stateless agent.
+/// Content of our `requestState` between the rounds of a stateless agent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Carried {
@@ -64,9 +64,11 @@ const AT_ONCE: usize = 32;
 const GATHERED: Duration = Duration::from_millis(20);
 
 impl Gateway {
-    /// Sends a request to a client's upstream, hands on what is told and asked, and waits. Dropped half-via, it is cancelled
-    /// at the upstream, unless the agent is asked something and will be back. The upstream's `place` is held as long as the
-    /// upstream works on the request, also while the agent is away; a call that waits already has one.
+    /// Sends a request to an upstream, forwards progress and questions, and waits for the answer.
+    ///
+    /// Dropping the future cancels the request at the upstream, unless the agent was asked something and will return. The
+    /// `place` is held as long as the upstream works on the request, also while the agent is away. A call that already waits
+    /// has one.
     pub(super) async fn exchange(
         &self,
         index: usize,
@@ -283,7 +285,7 @@ async fn work(
     outcome
 }
 
-/// Asks the agent what is open, and gives the upstream what is answered. True when something stays open.
+/// Asks the agent the open questions, and passes answers to the upstream. Returns whether a question stays open.
 async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
     for (key, question) in std::mem::take(open) {
         // The upstream may have taken it back.

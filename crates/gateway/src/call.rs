@@ -1,4 +1,4 @@
-//! Requests of clients on their way to an upstream and back.
+//! Routes requests of clients to upstreams, and answers back.
 
 use std::{
     fmt,
@@ -39,50 +39,50 @@ use super::{
 /// Prefix of the message for an unknown tool.
 pub const UNKNOWN_TOOL: &str = "unknown tool";
 
-/// What came of a tool call that reached its upstream.
+/// Answer of an upstream to a tool call.
 pub struct ToolAnswer {
     /// The result as the upstream wrote it.
     pub result: Box<RawValue>,
-    /// How to capture it; none passes it through.
+    /// Capture settings. `None` passes the result through unchanged.
     pub capture: Option<Settings>,
-    /// What its structured content still has to satisfy then.
+    /// Output schema that the captured structured content must satisfy.
     pub output_schema: Option<Arc<Value>>,
-    /// Whether the upstream already wrote what a stateless revision demands of results.
+    /// The upstream speaks a stateless revision, so the result has the members that such a revision requires.
     pub is_stateless: bool,
 }
 
-/// Why an upstream gave no answer.
+/// Error for an upstream that gave no answer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Unreachable {
     /// The upstream's name.
     pub upstream: String,
-    /// The state's name, for programs.
+    /// Name of its state, for programs.
     pub state: &'static str,
-    /// How the call failed, for programs.
+    /// Kind of the failure, for programs.
     pub kind: FailureKind,
-    /// What happened, reading on after the upstream's name.
+    /// Description of the failure, which continues a sentence that begins with the upstream's name.
     pub what: String,
 }
 
-/// How an upstream failed to answer.
+/// Kind of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It is not there, or was lost during the call.
+    /// The upstream is down, or was lost during the call.
     Unreachable,
-    /// It gave no answer in time.
+    /// The upstream did not answer in time.
     Timeout,
-    /// It refuses this server's credentials.
+    /// The upstream refuses this server's credentials.
     Unauthorized,
 }
 
-/// A call that has no answer of the upstream's tool.
+/// Error of a tool call.
 #[derive(Debug)]
 pub enum CallFailure {
-    /// The upstream answered with an error of the protocol, or nobody has such a tool: handed on as it is.
+    /// A protocol error: the upstream's own, passed on unchanged, or an unknown tool.
     Rpc(RpcError),
-    /// The upstream cannot be reached.
+    /// The upstream gave no answer.
     Unreachable(Unreachable),
 }
 
@@ -135,7 +135,7 @@ impl Gateway {
         };
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let reply = self.forward(index, "resources/read", &params, cx).await;
-        // Whoever has no token here must not get it from a cache, whatever the upstream allows.
+        // A shared cache must not serve it to callers without a token, even if the upstream allows that.
         let reply =
             reply.map(|reply| if cx.principal().is_some() { reply.private() } else { reply });
         reply.map_err(|mut error| {
@@ -166,7 +166,7 @@ impl Gateway {
         self.forward(route.upstream, "prompts/get", &params, cx).await
     }
 
-    /// What an argument of a prompt or a resource template may be. An upstream that completes nothing has no suggestions.
+    /// Returns suggestions for an argument of a prompt or a resource template. An upstream without completions has none.
     pub async fn complete(
         &self,
         mut params: CompleteParams,
@@ -294,7 +294,21 @@ impl Gateway {
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
-    /// Sends a request, hands on what is told and asked before its answer, and waits. Dropped half-way, it is cancelled at
+    /// Returns the client of an upstream. If the upstream was ready and its connection was lost, waits for the next start:
+    /// nothing of the request was sent yet.
+    pub(super) async fn ready_client(
+        &self,
+        upstream: &Upstream,
+        cx: &RequestContext,
+    ) -> Result<Client, CallFailure> {
+        self.wait_without_place(cx, upstream.returned()).await?;
+        match upstream.state() {
+            UpstreamState::Ready(client) => Ok(client),
+            state => Err(CallFailure::Unreachable(Unreachable::of(upstream, &state))),
+        }
+    }
+
+    /// Sends a request, forwards progress and questions, and waits for the answer. Dropping the future cancels the request at
     /// the upstream.
     async fn request(
         &self,
@@ -304,10 +318,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
         let upstream = &self.upstreams[index];
-        let state = upstream.state();
-        let UpstreamState::Ready(client) = state else {
-            return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)));
-        };
+        let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let place = match cx.carried()? {
             // The call that waited for this request holds its place already.
@@ -359,8 +370,8 @@ impl Gateway {
         }
     }
 
-    /// The upstream that a name which nobody offers would most likely belong to. Prefixes may nest, so several may fit: one that is there and
-    /// does not offer the name is the less likely, and the longer prefix says more.
+    /// Returns the upstream that an unknown name most likely belongs to, by its prefix. Prefixes may nest: an upstream that is
+    /// ready and does not offer the name is less likely, and a longer prefix is more likely.
     fn owner(&self, name: &str) -> Option<&Upstream> {
         let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
         let likely = |upstream: &&Arc<Upstream>| {
@@ -370,7 +381,7 @@ impl Gateway {
         fitting.max_by_key(likely).map(|upstream| &**upstream)
     }
 
-    /// A name that nobody offers. When its prefix is that of an upstream which is not there, that is what the caller should know.
+    /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down, the error says so.
     fn unknown_tool(&self, name: &str) -> CallFailure {
         if let Some(upstream) = self.owner(name)
             && let state = upstream.state()
@@ -402,8 +413,7 @@ fn unauthorized(upstream: &Upstream, refusal: &Refusal) -> RpcError {
 /// An upstream refuses this server's credentials.
 const UPSTREAM_UNAUTHORIZED: i32 = 502;
 
-/// Whether a failed call says something against its upstream, rather than against this call alone: a caller that cancels,
-/// or does not answer what the upstream asks, shows nothing.
+/// Says whether an error is the upstream's fault. A caller that cancels, or does not answer a question, is not.
 fn is_fault_of_upstream(error: &ClientError) -> bool {
     matches!(
         error,
@@ -425,7 +435,7 @@ fn passed_on(mut meta: JsonObject) -> JsonObject {
     meta
 }
 
-/// Whether an error's data names a resource, as that of a resource which does not exist.
+/// Says whether the data of an error has a URI, as for a resource that does not exist.
 fn names_uri(error: &RpcError) -> bool {
     #[derive(Deserialize)]
     struct Data {
@@ -468,7 +478,7 @@ impl Unreachable {
         Self { upstream: upstream.name().to_owned(), state: state.name(), kind, what }
     }
 
-    /// The facts for programs.
+    /// Returns the facts for programs as JSON.
     #[must_use]
     pub fn data(&self) -> serde_json::Value {
         json!({"upstream": self.upstream, "state": self.state, "kind": self.kind})

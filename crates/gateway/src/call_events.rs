@@ -1,4 +1,4 @@
-//! What an upstream tells during a call, on its way to the agent.
+//! Forwards progress and log messages of an upstream during a call to the agent.
 
 use std::{pin::pin, time::Duration};
 
@@ -34,7 +34,7 @@ impl CallEvents {
         (CallEventSender { progress, log }, Self { upstream, progress: progress_out, log: log_out })
     }
 
-    /// Waits for some work and hands on what is told before its end, as far as the agent reads it.
+    /// Waits for some work, and forwards events meanwhile as fast as the agent reads them.
     pub(super) async fn forward_while<T>(
         &mut self,
         work: impl Future<Output = T>,

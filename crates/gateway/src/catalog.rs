@@ -1,4 +1,4 @@
-//! What all upstreams offer together, under the names that clients see.
+//! The catalog: tools, prompts and resources of all upstreams, under the names that clients see.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{names::NameError, template::UriPattern, upstream::Upstream, uris::is_reserved};
 
-/// What clients see, and where each name leads. Upstreams stand in the order of the configuration: when two offer the same, the first keeps it.
+/// Tools, prompts and resources of all upstreams, with routes from the exposed names to the upstreams.
+///
+/// Upstreams have the order of the configuration. If two offer the same name, the first one keeps it.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Catalog {
@@ -23,38 +25,38 @@ pub struct Catalog {
     pub resources: Vec<Resource>,
     /// The resource templates of all upstreams.
     pub templates: Vec<ResourceTemplate>,
-    /// What is not offered, and why.
+    /// Entries that are not offered, each with the reason.
     pub refused: Vec<Refused>,
     tool_routes: HashMap<String, ToolRoute>,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
     template_routes: HashMap<String, usize>,
-    /// Those that say most of their URIs first, whatever the order of the configuration: "file:///{+path}" does not draw
-    /// the reads of "file:///home/{name}" to itself.
+    /// Sorted by the length of their literal text, longest first, so that "file:///{+path}" does not take the reads of
+    /// "file:///home/{name}".
     patterns: Vec<(UriPattern, usize)>,
     with_resources: Vec<usize>,
 }
 
-/// Where a name leads.
+/// The upstream of an exposed name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// The upstream's place in the configuration.
+    /// Index of the upstream in the configuration.
     pub upstream: usize,
-    /// The upstream's own name for it.
+    /// The name at the upstream.
     pub name: String,
 }
 
-/// Where a tool's name leads, and how its answers are captured.
+/// Route of a tool with its capture settings.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolRoute {
-    /// Its upstream, and its name there.
+    /// The upstream and the name there.
     pub to: Route,
-    /// How answers are captured; none passes them through.
+    /// Capture settings of its answers. `None` passes answers through unchanged.
     pub capture: Option<Settings>,
-    /// What is promised of the structured content of captured answers, too.
+    /// Output schema that the structured content of captured answers still satisfies.
     pub output_schema: Option<Arc<Value>>,
-    /// The arguments that agents over stateless HTTP repeat in headers.
+    /// Arguments that stateless HTTP clients repeat in headers.
     pub headers: Option<Arc<HeaderArguments>>,
 }
 
@@ -62,7 +64,7 @@ pub struct ToolRoute {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The upstream's place in the configuration.
+    /// Index of the upstream in the configuration.
     pub upstream: usize,
     /// "tool", "prompt", "resource" or "resource template".
     pub kind: &'static str,
@@ -194,7 +196,7 @@ impl Catalog {
         fits.map(|(_, upstream)| *upstream)
     }
 
-    /// The upstream that has resources, if it is the only one.
+    /// Returns the upstream with resources, if there is exactly one.
     pub(crate) fn only_with_resources(&self) -> Option<usize> {
         match self.with_resources[..] {
             [only] => Some(only),
@@ -202,20 +204,20 @@ impl Catalog {
         }
     }
 
-    /// Whether an upstream answers reads of resources at all.
+    /// Says whether an upstream has resources.
     pub(crate) fn has_resources(&self, upstream: usize) -> bool {
         self.with_resources.contains(&upstream)
     }
 
-    /// How many tools of an upstream are offered.
+    /// Returns the number of offered tools of an upstream.
     #[must_use]
     pub fn tools_of(&self, upstream: usize) -> usize {
         self.tool_routes.values().filter(|route| route.to.upstream == upstream).count()
     }
 }
 
-/// The arguments of a tool that headers repeat. Where a mark is wrong none is checked: clients over HTTP do not show the
-/// tool, and others send no headers.
+/// Returns the arguments of a tool that headers repeat. A tool with an invalid mark has none: HTTP clients do not show it,
+/// and other clients send no headers.
 fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
     HeaderArguments::of(&tool.input_schema)
         .inspect_err(|why| {
@@ -236,10 +238,10 @@ fn free(name: String, owner: impl Fn(&str) -> Option<String>) -> Result<String, 
     }
 }
 
-/// What becomes of structured content that is too large to be shown.
+/// Handling of structured content that does not fit, which decides what the exposed output schema promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
-    /// Nothing: answers pass through.
+    /// Answers pass through unchanged.
     AsSent,
     /// A shorter value that still satisfies the tool's output schema.
     Shortened,
@@ -261,8 +263,7 @@ impl Promise {
     }
 }
 
-/// A tool under its exposed name. Where a reference may take the place of structured content, the full output schema
-/// cannot be promised.
+/// Returns the tool under its exposed name. If a reference may replace structured content, the output schema is relaxed.
 fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
     let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
     if promise == Promise::Replaced {
@@ -271,9 +272,10 @@ fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
     tool
 }
 
-/// The schema without what it demands: it still tells what to expect, and refuses nothing.
+/// Returns the schema without its constraints: it still describes the members, and accepts every object.
 ///
-/// None for a schema of anything but objects (2026-07-28 allows them): the reference that may stand in for an answer is an object.
+/// Returns `None` for schemas of other types, which 2026-07-28 allows, since the reference that may replace the content is an
+/// object.
 fn relaxed(schema: &Value) -> Option<Value> {
     const KEPT: [&str; 7] =
         ["$schema", "type", "title", "description", "properties", "$defs", "definitions"];

@@ -1,4 +1,4 @@
-//! What an upstream asks and tells that belongs to no call in particular.
+//! Questions and notifications of an upstream that name no call.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ use super::{
 /// One connection to an upstream.
 pub(crate) struct Connection {
     pub(super) gateway: Weak<Gateway>,
-    /// The upstream's place in the configuration.
+    /// Index of the upstream in the configuration.
     pub(super) upstream: usize,
 }
 
@@ -72,7 +72,7 @@ impl ClientHandler for Connection {
         let upstream = &gateway.upstreams[self.upstream];
         match &*notification.method {
             "notifications/message" => {
-                // What it says may be about another agent's call, so it is for the only one or for nobody.
+                // The message may concern another agent's call, so it is forwarded only if there is one agent.
                 let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
                 let params = notification.params.as_deref().map_or("", RawValue::get);
                 let params = &params[..params.floor_char_boundary(1_000)];
@@ -95,11 +95,11 @@ impl ClientHandler for Connection {
     }
 }
 
-/// Pages that upstreams have sent users to, and whose users they are; the oldest is forgotten first.
+/// Pages that upstreams have sent users to, with the agents of those users. A full list drops the oldest page.
 pub(crate) struct Pages {
     open: Mutex<VecDeque<Page>>,
     most: usize,
-    /// Notified whenever an upstream says that a user is done with a page.
+    /// Notified when an upstream reports that a user is done with a page.
     pub(super) finished: Notify,
 }
 
@@ -123,7 +123,7 @@ impl Pages {
         open.push_back(Page { upstream, id, announcer });
     }
 
-    /// Tells those whose user it was (2025-11-25, `notifications/elicitation/complete`).
+    /// Notifies the agent of the user (2025-11-25, `notifications/elicitation/complete`).
     fn done(&self, upstream: usize, notification: &ServerNotification) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

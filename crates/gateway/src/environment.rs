@@ -1,11 +1,11 @@
-//! Which variables of this process a child process sees.
+//! Selects the environment variables that upstreams see.
 //!
-//! Whoever starts a server from the internet does not mean to hand it every token in the shell. What programs need to run, speak the user's
-//! language and reach the network through a proxy is passed on; the rest is named in the configuration.
+//! Tokens in the environment of this process must not reach every upstream. Upstreams see the variables that programs need to
+//! run, for the user's language and for proxies. The configuration names others.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-/// What every upstream sees; a `*` at the end stands for any rest. `gateway.pass_env` says the same to users.
+/// Variables that every upstream sees. A trailing `*` matches any suffix. The documentation of `gateway.pass_env` lists them.
 const ALWAYS: [&str; 28] = [
     "PATH",
     "HOME",
@@ -38,19 +38,19 @@ const ALWAYS: [&str; 28] = [
     "LOCALAPPDATA",
 ];
 
-/// Tells a child how many Marquetrys stand before it: one that names itself in its own mcp.json would start itself without end.
+/// Variable with the number of nested Marquetry processes. A Marquetry that its own mcp.json names would start itself forever.
 pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
 
-/// So many may stand behind one another; each beyond the first is somebody's intention, this many are nobody's.
+/// Deepest nesting of Marquetry processes. Two can be intended; more are a mistake in an mcp.json.
 pub(crate) const MOST_DEPTH: u32 = 3;
 
-/// How many Marquetrys stand before this one.
+/// Returns the number of Marquetry processes above this one.
 pub(crate) fn depth() -> u32 {
     std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Those of `variables` that every upstream sees, or that `more` names; of `secret_variables` those alone that it names in so
-/// many words. One that is not UTF-8 is left out.
+/// Returns the variables that every upstream sees or that `more` matches. A secret variable is returned only if `more` has its
+/// exact name. Variables that are not UTF-8 are left out.
 pub(crate) fn passed(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     more: &[String],

@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{Gateway, UpstreamState};
 
-/// How long a list that is fetched anew may keep an agent waiting. After that the old one is shown.
+/// Time that an agent waits for a list to be fetched again. After that, the old list is shown.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// A list of an upstream.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_wants_a_stale_list_waits_for_it() {
+    async fn a_request_for_a_stale_list_waits_for_it() {
         let freshness = Freshness::new(Duration::from_secs(10));
         freshness.note(List::Tools, Some(CacheHint::default()));
         freshness.refreshed(List::Tools).await;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_stale_at_once_keeps_nobody_waiting_once_it_is_fetched() {
+    async fn a_list_without_time_to_live_is_shown_once_it_is_fetched() {
         let freshness = Freshness::new(Duration::ZERO);
         freshness.note(List::Tools, Some(CacheHint::default()));
         let fetch = async || {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_does_not_come_keeps_one_waiting_and_then_nobody() {
+    async fn a_list_that_never_comes_delays_one_request() {
         let freshness = Freshness::new(Duration::ZERO);
         freshness.note(List::Tools, Some(CacheHint::default()));
         let waited = async || {

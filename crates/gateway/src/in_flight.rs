@@ -1,9 +1,9 @@
-//! Whose calls an upstream is working on, so that what it asks finds the agent whose call it is.
+//! Calls in flight at an upstream, so that each question of the upstream reaches the agent whose call caused it.
 //!
-//! A question that comes on a call's own stream (Streamable HTTP), or as the call's result (2026-07-28), says whose it is.
-//! One on a pipe, or on a stream of announcements, does not: then it belongs to the only agent with a call in flight. With
-//! several it is refused, for nobody may be asked in another's name. While an upstream asks such questions agents take turns
-//! at it, so that the next one finds its agent; but nobody waits long for a turn, whatever another's agent leaves open.
+//! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to that call. A question on a
+//! pipe, or on a stream of announcements, names no call: it belongs to the only agent with a call in flight. If several agents
+//! have calls in flight, the question is refused, since it could reach the wrong agent. After such a question, agents take
+//! turns at the upstream, so that the next question has one agent. The wait for a turn is bounded by [`PATIENCE`].
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,18 +15,17 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::asker::Asker;
 
-/// For so long after a call has ended without an answer, as by cancellation, the upstream may still ask on its behalf.
+/// Time after a call has ended without an answer, for example by cancellation, during which the upstream may still ask for it.
 const LATE: Duration = Duration::from_secs(5);
 
-/// For so long after the last question that did not say whose it was, agents take turns.
+/// Time after the last question without a call during which agents take turns.
 const TURNS: Duration = Duration::from_secs(600);
 
-/// How long a call waits for its turn. Then it goes in without one, and no later call waits for the calls that it has waited for:
-/// one unanswered question delays the calls of others once, not each of them. Questions that could be any agent's are refused
-/// meanwhile.
+/// Time that a call waits for its turn. It then starts without one, and no later call waits for the calls that it has waited
+/// for, so one unanswered question delays the calls of others once. Questions without a call are refused meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whose call it is.
+/// The agent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agent {
     /// All calls of a session are one agent's.
@@ -115,10 +114,10 @@ impl<A> InFlight<A> {
         self.changed.notify_waiters();
     }
 
-    /// Whom to ask what belongs to no call in particular: the only agent there is. Of its calls it is the oldest.
+    /// Returns the only agent with calls in flight, with its oldest call, for a question that names no call.
     ///
     /// # Errors
-    /// Why nobody can be asked, for the upstream to read.
+    /// When there is no such agent, or several. The error goes to the upstream.
     pub(super) fn only_agent(&self) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_late();

@@ -16,7 +16,7 @@ use serde_json::{json, value::to_raw_value};
 
 use super::{Gateway, Upstream, UpstreamState};
 
-/// How long anything waits for an upstream to take a log level.
+/// Time limit for setting the log level of an upstream.
 const LEVEL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The levels that sessions have asked for.
@@ -32,7 +32,7 @@ impl Levels {
         sessions.insert(session, (announcer, level));
     }
 
-    /// The least important level that anybody wants; none when nobody has said.
+    /// Returns the lowest level that an agent has asked for, if any has.
     fn least(&self) -> Option<LogLevel> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let there = sessions.values().filter(|(announcer, _)| announcer.is_there());
@@ -89,7 +89,7 @@ impl Upstream {
             return;
         }
         let Ok(params) = to_raw_value(&json!({ "level": level })) else { return };
-        // Nobody's work waits long for it, and one that does not take it is not asked for it with each call.
+        // Calls do not wait long, and an upstream that does not answer is not asked again with each call.
         self.set_level(level);
         let set = client.request("logging/setLevel", Some(&params), CallOptions::default());
         match tokio::time::timeout(LEVEL_PATIENCE, set).await {

@@ -58,9 +58,9 @@ pub use self::{
     upstream::Upstream,
 };
 
-/// All upstreams, and what they offer together.
+/// A gateway to many upstreams. See the [crate's documentation](crate) for an example.
 pub struct Gateway {
-    /// Those of the upstreams are in `upstreams`.
+    /// Without the upstreams, which are in `upstreams`.
     options: GatewayOptions,
     upstreams: Vec<Arc<Upstream>>,
     catalog: RwLock<Arc<Catalog>>,
@@ -68,7 +68,7 @@ pub struct Gateway {
     relisting: Mutex<()>,
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,
-    /// Calls that wait for their agents' answers.
+    /// Calls that wait for answers of their agents.
     parked: Arc<Parked<Call>>,
     /// Pages that users were sent to.
     pages: Pages,
@@ -76,17 +76,17 @@ pub struct Gateway {
     levels: Levels,
     me: Weak<Self>,
     started_at: Instant,
-    /// What is said while lists wait for upstreams.
+    /// Log messages while lists wait for upstreams.
     wait_messages: Messages,
     /// Bounds the requests that wait for upstreams to start without a place among those in flight.
     waiting: FairLimiter,
     stopping: CancellationToken,
-    /// The supervisors, and every child process that has not ended, even one whose start was given up.
+    /// Supervisors and running child processes, including those whose start failed.
     tasks: TaskTracker,
 }
 
 impl Gateway {
-    /// Starts every upstream that is not disabled. Returns at once; `changes` hears when lists change.
+    /// Starts every upstream that is not disabled, without waiting for them. `changes` is called when lists change.
     #[must_use]
     pub fn start(mut options: GatewayOptions, changes: Arc<dyn ChangeListener>) -> Arc<Self> {
         let upstreams: Vec<_> = std::mem::take(&mut options.upstreams)
@@ -123,37 +123,37 @@ impl Gateway {
         gateway
     }
 
-    /// The upstreams, in the order of the configuration.
+    /// Returns the upstreams in the order of the configuration.
     #[must_use]
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
     }
 
-    /// What they offer now.
+    /// Returns the current catalog.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until every upstream's first start is over, well or badly.
+    /// Waits until the first start of every upstream has succeeded or failed.
     pub async fn settled(&self) {
         for upstream in &self.upstreams {
             upstream.settled_all().await;
         }
     }
 
-    /// Whether the first start of every upstream is over, well or badly.
+    /// Says whether the first start of every upstream has succeeded or failed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.upstreams.iter().all(|upstream| upstream.is_settled(List::Tools))
     }
 
-    /// Begins to end every upstream without waiting for it.
+    /// Stops every upstream without waiting.
     pub fn abandon(&self) {
         self.stopping.cancel();
     }
 
-    /// Ends every upstream; child processes are gone when this returns.
+    /// Stops every upstream and waits until all child processes have exited.
     pub async fn stop(&self) {
         self.stopping.cancel();
         self.parked.clear();
@@ -164,7 +164,7 @@ impl Gateway {
         }
     }
 
-    /// Puts the lists together anew and tells what changed.
+    /// Rebuilds the catalog and announces changed lists.
     fn relist(&self) {
         let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Arc::new(Catalog::new(&self.upstreams, &self.options.reserved_tools));

@@ -1,8 +1,8 @@
-//! What one upstream lists.
+//! Lists of one upstream.
 
 use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
 
-/// The lists of one upstream, as it gave them.
+/// Lists of one upstream, under the upstream's own names.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Listing {
@@ -14,10 +14,10 @@ pub struct Listing {
     pub resources: Vec<Resource>,
     /// Its resource templates.
     pub templates: Vec<ResourceTemplate>,
-    /// How to use it, in its own words.
+    /// Its instructions for models.
     pub instructions: Option<String>,
-    /// Lists that could not be fetched and stay empty: which, and why.
+    /// Lists that could not be fetched, each with the reason. They stay empty.
     pub left_out: Vec<(&'static str, String)>,
-    /// Whether it answers `resources/read` at all.
+    /// It has the capability `resources`.
     pub has_resources: bool,
 }

@@ -1,16 +1,16 @@
-//! What an upstream's tools and prompts are called here.
+//! Exposed names of an upstream's tools and prompts.
 
 /// Longest tool name (MCP 2025-11-25, "Tool Names").
 pub(crate) const MAX_NAME_CHARS: usize = 128;
 
-/// Puts one upstream's prefix before names.
+/// Adds the prefix of an upstream to names.
 #[derive(Clone, Debug)]
 pub struct Namer {
-    /// Prefix and separator; empty when names stay as they are.
+    /// Prefix and separator. Empty leaves names unchanged.
     head: String,
 }
 
-/// Whether tool names may have a character (MCP 2025-11-25, "Tool Names").
+/// Says whether a tool name may contain a character (MCP 2025-11-25, "Tool Names").
 #[must_use]
 pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
@@ -23,16 +23,16 @@ pub enum NameError {
     /// With its prefix it is longer than tool names may be.
     #[error("name would be {chars} characters long with its prefix, more than {MAX_NAME_CHARS}")]
     TooLong {
-        /// How long it is with its prefix.
+        /// Length with the prefix.
         chars: usize,
     },
-    /// It has a character that tool names may not have.
+    /// It contains a character that tool names may not contain.
     #[error("name has the character {0:?}; tool names have letters, digits, _ - .")]
     Character(char),
     /// It is empty.
     #[error("name is empty")]
     Empty,
-    /// Somebody else has it, who is named.
+    /// The named owner already offers it.
     #[error("name is already taken by {0}")]
     Taken(String),
 }
@@ -41,7 +41,7 @@ impl Namer {
     /// Longest prefix in characters, half of what a tool name may have.
     pub const MAX_PREFIX_CHARS: usize = 64;
 
-    /// The namer of the upstream `server`, whose own name serves as the prefix unless one is given.
+    /// Creates the namer of the upstream `server`. Without a `prefix`, the upstream's name is the prefix.
     #[must_use]
     pub fn new(server: &str, prefix: Option<&str>, separator: &str) -> Self {
         let prefix = match prefix {
@@ -59,7 +59,7 @@ impl Namer {
         Self { head: prefix + separator }
     }
 
-    /// The tool name that clients see.
+    /// Returns the exposed name of a tool.
     pub(crate) fn tool(&self, name: &str) -> Result<String, NameError> {
         if let Some(c) = name.chars().find(|c| !is_name_char(*c)) {
             return Err(NameError::Character(c));
@@ -67,7 +67,7 @@ impl Namer {
         self.prompt(name)
     }
 
-    /// The prompt name that clients see; prompts' names may have any characters.
+    /// Returns the exposed name of a prompt, which may contain any characters.
     pub(crate) fn prompt(&self, name: &str) -> Result<String, NameError> {
         if name.is_empty() {
             return Err(NameError::Empty);
@@ -79,18 +79,18 @@ impl Namer {
         Ok(format!("{}{name}", self.head))
     }
 
-    /// What it puts before names.
+    /// Returns the prefix with its separator.
     #[must_use]
     pub fn head(&self) -> &str {
         &self.head
     }
 
-    /// The length of what it puts before names.
+    /// Returns the length of the prefix with its separator.
     pub(crate) fn head_chars(&self) -> usize {
         self.head.len()
     }
 
-    /// Whether a name that clients see would belong to this upstream.
+    /// Says whether an exposed name has the prefix of this upstream.
     pub(crate) fn owns(&self, exposed: &str) -> bool {
         !self.head.is_empty() && exposed.starts_with(&self.head)
     }

@@ -1,4 +1,4 @@
-//! What a gateway is made of: its upstreams, its times, and its bounds.
+//! Options of a gateway: upstreams, times and limits.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,37 +11,37 @@ use marquetry_protocol::{
 
 use crate::tool_filter::ToolFilter;
 
-/// Upstreams, and what holds for all of them.
+/// Options of a [`Gateway`](crate::Gateway): the upstreams and the settings that all of them share.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GatewayOptions {
-    /// The upstreams. When two offer the same name, the first keeps it.
+    /// The upstreams. If two offer the same name, the first one keeps it.
     pub upstreams: Vec<UpstreamOptions>,
     /// Tool names that no upstream can have.
     pub reserved_tools: Vec<String>,
-    /// How long after the start lists wait for upstreams that are still starting; without it, up to the start timeout of
-    /// each.
+    /// Time after the gateway's start during which lists wait for upstreams that are still starting. `None` waits for the
+    /// start timeout of each upstream.
     pub list_wait: Option<Duration>,
-    /// The least time between two fetches of a list of one upstream because its time to live is over.
+    /// Shortest time between two fetches of a list whose time to live has expired.
     pub list_refetch: Duration,
-    /// How long an upstream may take to answer a ping after a call without an answer, before it is started again.
+    /// Time limit of the ping that follows a call without an answer. An upstream that misses it is restarted.
     pub ping_timeout: Duration,
-    /// The pause before the first restart; doubled after every failure in a row.
+    /// Backoff before the first restart. It doubles after each consecutive failure.
     pub restart_delay: Duration,
-    /// The longest pause between restarts.
+    /// Longest backoff between restarts.
     pub restart_max_delay: Duration,
-    /// Failures in a row after which an upstream is given up; 0 never gives up.
+    /// Consecutive failures after which an upstream is not restarted any more. 0 is no limit.
     pub restart_max_failures: u32,
-    /// How long a child process may take to end after its input was closed, and again after SIGTERM.
+    /// Time that a child process has to exit after its input was closed, and again after SIGTERM.
     pub stop_grace: Duration,
-    /// Environment variables that child processes see beside the usual ones; a `*` at the end stands for any rest.
+    /// Environment variables that child processes see in addition to the usual ones. A trailing `*` matches any suffix.
     pub pass_env: Vec<String>,
-    /// Environment variables that hold this server's own secrets: no child process sees one unless `pass_env` names it.
+    /// Environment variables with secrets of this server. A child process sees one only if `pass_env` names it.
     pub secret_variables: Vec<String>,
-    /// The program that is run as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…` in place of each upstream's
-    /// program, and ends what that has started when it or this process ends.
+    /// Program that starts each upstream as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the upstream or
+    /// this process ends, the guard ends all processes that the upstream has started.
     pub guard: Option<PathBuf>,
-    /// The bounds.
+    /// The limits.
     pub limits: GatewayLimits,
 }
 
@@ -66,7 +66,7 @@ impl Default for GatewayOptions {
 }
 
 impl GatewayOptions {
-    /// The same with one more upstream.
+    /// Adds an upstream.
     #[must_use]
     pub fn with_upstream(mut self, upstream: UpstreamOptions) -> Self {
         self.upstreams.push(upstream);
@@ -74,7 +74,7 @@ impl GatewayOptions {
     }
 }
 
-/// Bounds on what agents and upstreams can make a gateway hold. The settings of `[limits]` have the same names.
+/// Limits of the work and memory that agents and upstreams can cause. The settings of `[limits]` have the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayLimits {
@@ -84,9 +84,9 @@ pub struct GatewayLimits {
     pub max_in_flight_per_caller: usize,
     /// Requests that wait for a place at one upstream.
     pub max_in_flight_total: usize,
-    /// How long a request waits for a place at its upstream (`queue_ms`).
+    /// Time that a request waits for a place at its upstream (`queue_ms`).
     pub queue_time: Duration,
-    /// How long an agent may take to answer a question (`question_ms`).
+    /// Time that an agent has to answer a question (`question_ms`).
     pub question_time: Duration,
     /// Questions that one call may ask.
     pub max_questions_per_call: usize,
@@ -98,7 +98,7 @@ pub struct GatewayLimits {
     pub max_waiting_requests: usize,
     /// The same for one caller.
     pub max_waiting_requests_per_caller: usize,
-    /// Web pages that upstreams have sent users to.
+    /// Pending URL elicitations: web pages that upstreams have sent users to.
     pub max_url_elicitations: usize,
     /// Resource links of tool answers that are remembered for all agents.
     pub max_resource_routes: usize,
@@ -139,32 +139,32 @@ impl Default for GatewayLimits {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpstreamOptions {
-    /// Its name, for prefixes, logs and errors.
+    /// Name of the upstream in prefixes, logs and errors.
     pub name: String,
-    /// How it is reached.
+    /// Program or URL of the upstream.
     pub transport: Transport,
-    /// Whether it is listed, but not started.
+    /// Lists the upstream without starting it.
     pub is_disabled: bool,
-    /// Whether a child process sees the whole environment of this one, but for [`GatewayOptions::secret_variables`].
+    /// Passes the whole environment of this process to the child process, except [`GatewayOptions::secret_variables`].
     pub inherit_env: bool,
-    /// What its tools' and prompts' names begin with, before the separator; its own name when absent, nothing when empty.
+    /// Prefix of its tool and prompt names. `None` uses the upstream's name; an empty prefix leaves names unchanged.
     pub prefix: Option<String>,
-    /// What stands between the prefix and a name.
+    /// Separator between the prefix and a name.
     pub separator: String,
-    /// How its answers are captured.
+    /// Capture settings of its answers.
     pub capture: ToolCapture,
-    /// Which of its tools are offered.
+    /// Filter of the offered tools.
     pub filter: ToolFilter,
-    /// The only revision to speak with it; the newest that it knows when absent.
+    /// The only revision to use. `None` uses the newest one that the upstream supports.
     pub revision: Option<Revision>,
-    /// How long one start may take, from the process or connection to the list of tools.
+    /// Time limit of one start, from the process or connection to the list of tools.
     pub start_timeout: Duration,
-    /// How long one call may take.
+    /// Time limit of one call. A call that comes while the upstream restarts waits for at most the same time.
     pub call_timeout: Duration,
 }
 
 impl UpstreamOptions {
-    /// An upstream that is reached by `transport`, with defaults for the rest.
+    /// Creates the options of an upstream with this transport and defaults for the rest.
     #[must_use]
     pub fn new(name: &str, transport: Transport) -> Self {
         Self {
@@ -183,7 +183,7 @@ impl UpstreamOptions {
     }
 }
 
-/// How an upstream is reached.
+/// Program or URL of an upstream.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Transport {
@@ -193,9 +193,9 @@ pub enum Transport {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables over those that it inherits.
+        /// Environment variables, which override inherited ones.
         env: IndexMap<String, String>,
-        /// Its working directory; this process's when absent.
+        /// Working directory. `None` uses that of this process.
         cwd: Option<PathBuf>,
     },
     /// A server that speaks Streamable HTTP, or HTTP+SSE.
@@ -207,7 +207,7 @@ pub enum Transport {
         /// Proxy, certificates and credentials.
         access: Arc<dyn HttpAccess>,
     },
-    /// In no way that works here. The upstream is listed as failed, and stops no other.
+    /// An invalid configuration. The upstream is listed as failed; the others start.
     Unusable {
         /// What is missing or not supported.
         problem: String,
@@ -215,7 +215,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// A child process.
+    /// Creates the transport of a child process.
     #[must_use]
     pub fn stdio<A: Into<String>>(
         command: impl Into<String>,
@@ -225,7 +225,7 @@ impl Transport {
         Self::Stdio { command: command.into(), args, env: IndexMap::new(), cwd: None }
     }
 
-    /// A server at a URL, reached without a proxy and without credentials.
+    /// Creates the transport of a URL, without proxy and without credentials.
     #[must_use]
     pub fn http(url: impl Into<String>) -> Self {
         let access = Arc::new(DirectAccess);
@@ -233,7 +233,7 @@ impl Transport {
     }
 }
 
-/// Arguments, variables and headers may be secret, so they are counted, not shown.
+/// Shows the number of arguments, variables and headers, since their values may be secret.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -247,21 +247,21 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// Proxy, certificates and credentials of an upstream over HTTP. It is asked at each connection, so that changed files and
-/// variables count.
+/// Provides proxy, certificates and credentials of an upstream over HTTP. Each connection calls it again, so that changed files
+/// and variables take effect.
 pub trait HttpAccess: Send + Sync {
-    /// By what the upstream is reached; directly, by default.
+    /// Returns proxy and certificates. The default connects directly.
     ///
     /// # Errors
-    /// What is wrong with which setting.
+    /// When a setting is invalid; the error names it.
     fn network(&self) -> Result<Network, AuthorizationError> {
         Ok(Network::default())
     }
 
-    /// What gets tokens for the upstream; nothing, by default.
+    /// Returns the source of tokens for the upstream. The default has none.
     ///
     /// # Errors
-    /// Why it can get none.
+    /// When tokens cannot be obtained.
     fn authorizer(
         &self,
         network: &Network,
@@ -270,7 +270,7 @@ pub trait HttpAccess: Send + Sync {
         Ok(None)
     }
 
-    /// What the user can do about a failed connection, if there is anything.
+    /// Returns advice for the user about a failed connection.
     fn advice(&self, error: &ClientError) -> Option<String> {
         let _ = error;
         None
@@ -282,24 +282,24 @@ struct DirectAccess;
 
 impl HttpAccess for DirectAccess {}
 
-/// How the answers of one upstream's tools are captured. None passes an answer through untouched.
+/// Capture settings of one upstream's tools. `None` passes answers through unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolCapture {
-    /// For tools that `tools` does not name.
+    /// Settings of tools that `tools` does not name.
     pub default: Option<Settings>,
-    /// For single tools, by the upstream's own names.
+    /// Settings of single tools, by the names at the upstream.
     pub tools: IndexMap<String, Option<Settings>>,
 }
 
 impl ToolCapture {
-    /// The capture settings of all tools.
+    /// Creates settings for all tools.
     #[must_use]
     pub fn new(default: Option<Settings>) -> Self {
         Self { default, tools: IndexMap::new() }
     }
 
-    /// The same with other settings for one tool.
+    /// Sets the settings of one tool.
     #[must_use]
     pub fn with_tool(mut self, tool: &str, capture: Option<Settings>) -> Self {
         self.tools.insert(tool.to_owned(), capture);

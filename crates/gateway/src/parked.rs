@@ -36,7 +36,7 @@ pub(crate) struct Parked<C> {
     next: AtomicU64,
 }
 
-/// What a waiting call is found by. It travels in the sealed `requestState`, which is good for the same request alone, and
+/// Key of a waiting call. It travels in the sealed `requestState`, which is good for the same request alone, and
 /// serves once: each time that the call waits again it gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Handle {
@@ -84,7 +84,7 @@ impl<C: Send + 'static> Parked<C> {
         Handle { process: self.process, number: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Keeps a call. When nobody comes for it in time it is dropped, which cancels it at its upstream.
+    /// Keeps a call. After the time limit it is dropped, which cancels it at its upstream.
     pub(super) fn put(self: &Arc<Self>, handle: Handle, call: C) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (parked, time) = (Arc::downgrade(self), self.time);
@@ -102,7 +102,7 @@ impl<C: Send + 'static> Parked<C> {
         self.lock().insert(handle, Entry { call, _expiry: AbortOnDropHandle::new(expiry) });
     }
 
-    /// The call, for whoever comes first.
+    /// Takes a call out. It can be taken once.
     ///
     /// # Errors
     /// When it is not there: it was fetched before, or given up.

@@ -1,11 +1,11 @@
-//! How often something is logged that others cause.
+//! Limits the rate of log lines.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::Instant,
 };
 
-/// A bound on log lines that somebody else causes: so many in a second, ten times as many at once after a silence.
+/// Rate limit of log lines that other programs cause: a number per second, and a burst of ten times as many after a pause.
 #[derive(Debug)]
 pub struct Rate {
     per_second: f64,
@@ -21,10 +21,10 @@ struct Bucket {
 }
 
 impl Rate {
-    /// How many seconds' lines may come at once.
+    /// Seconds whose lines may come at once.
     const BURST: f64 = 10.0;
 
-    /// A rate of so many lines in a second.
+    /// Creates a limit of this many lines per second.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
         let per_second = f64::from(per_second);
@@ -33,12 +33,13 @@ impl Rate {
         Self { per_second, bucket: Mutex::new(bucket) }
     }
 
-    /// Returns how many lines were suppressed since the last one that was not, if this one may be logged.
+    /// Returns `None` if the next line must not be logged. Otherwise, returns the number of lines suppressed since the last
+    /// logged one.
     pub fn admit(&self) -> Option<u64> {
         self.admit_at(Instant::now())
     }
 
-    /// Returns how many lines were suppressed since the last one that was logged, and forgets them.
+    /// Returns the number of lines suppressed since the last logged one, and resets it.
     pub fn take_suppressed(&self) -> u64 {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut bucket.suppressed)

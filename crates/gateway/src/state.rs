@@ -1,4 +1,4 @@
-//! What an upstream is doing.
+//! States of an upstream.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 
 use super::stderr::last_words;
 
-/// Where an upstream is in its life.
+/// State of an upstream.
 #[derive(Clone)]
 pub enum UpstreamState {
-    /// The configuration says not to start it.
+    /// The configuration disables it.
     Disabled,
-    /// It is being started, for the first time or again.
+    /// It starts, for the first time or again.
     Starting,
-    /// Calls go to it.
+    /// It answers calls.
     Ready(Client),
-    /// It failed, and will be started again.
+    /// It failed, and restarts after a pause.
     BackingOff {
-        /// Why it failed.
+        /// Reason of the failure.
         problem: String,
         /// The last lines of its standard error.
         stderr: Vec<String>,
-        /// The pause before the next start.
+        /// Pause before the next start.
         retry_in_ms: u64,
     },
-    /// It failed so often that it was given up, or it can never be started.
+    /// It failed too often, or its configuration is invalid. It is not started again.
     Failed {
-        /// Why it failed.
+        /// Reason of the failure.
         problem: String,
         /// The last lines of its standard error.
         stderr: Vec<String>,
@@ -37,7 +37,7 @@ pub enum UpstreamState {
 }
 
 impl UpstreamState {
-    /// The state's name in `/healthz` and logs.
+    /// Returns the name of the state in `/healthz` and logs.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl UpstreamState {
         }
     }
 
-    /// The state as `/healthz` shows it.
+    /// Returns the state as JSON for `/healthz`.
     #[must_use]
     pub fn report(&self) -> Value {
         match self {
@@ -69,7 +69,7 @@ impl UpstreamState {
         }
     }
 
-    /// The last lines that it wrote to its standard error before it failed.
+    /// Returns the last lines of standard error before the failure.
     #[must_use]
     pub fn stderr(&self) -> &[String] {
         match self {
@@ -86,7 +86,7 @@ fn report_stderr(report: &mut Value, lines: &[String]) {
 }
 
 impl fmt::Display for UpstreamState {
-    /// Reads on after "upstream 'x' ".
+    /// Writes the end of a sentence that begins with "upstream 'x' ".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disabled => f.write_str("is disabled"),

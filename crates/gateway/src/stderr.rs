@@ -1,4 +1,4 @@
-//! What an upstream writes to its standard error: logged, and its last lines kept for whoever asks why it died.
+//! Standard error of an upstream: decides at which level each line is logged, and keeps the last lines for health and errors.
 
 use std::{
     collections::{HashSet, VecDeque, hash_map::DefaultHasher},
@@ -8,7 +8,7 @@ use std::{
 
 use tracing::Level;
 
-/// The last lines of one run, and which lines were logged before.
+/// Last lines of one run, and hashes of the lines that were logged before.
 #[derive(Default)]
 pub(crate) struct StderrLog {
     state: Mutex<State>,
@@ -33,7 +33,7 @@ impl StderrLog {
     /// Lines that are recognized as repeated; when there are more, all are forgotten and logged anew.
     const KNOWN_LINES: usize = 2_000;
 
-    /// A new run begins: what the last one wrote is no news if this one writes it again.
+    /// Begins a new run. Lines of earlier runs count as repeated.
     pub(super) fn begin_run(&self) {
         let state = &mut *self.lock();
         state.tail.clear();
@@ -42,8 +42,7 @@ impl StderrLog {
         state.known.extend(current);
     }
 
-    /// Keeps a line and says at which level to log it: `DEBUG` where an earlier run, or an earlier traceback, had the
-    /// same line.
+    /// Keeps a line and returns its log level: `DEBUG` if an earlier run or traceback had the same line, otherwise `INFO`.
     pub(super) fn take(&self, line: &str) -> Level {
         let state = &mut *self.lock();
         if state.tail.len() >= Self::TAIL_LINES {
@@ -75,7 +74,7 @@ impl StderrLog {
 }
 
 impl State {
-    /// Whether a line belongs to a traceback, whose end is the first line that is not indented: the error itself.
+    /// Says whether a line belongs to a traceback. A traceback ends with the first line that is not indented: the error.
     fn is_traceback(&mut self, line: &str) -> bool {
         let is_indented = line.starts_with([' ', '\t']);
         let is_head = line.contains("Traceback (most recent call last)")
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_an_earlier_run_are_no_news() {
+    fn lines_of_an_earlier_run_are_logged_for_debugging() {
         let log = StderrLog::default();
         for (run, want) in [(1, Level::INFO), (2, Level::DEBUG), (3, Level::DEBUG)] {
             log.begin_run();
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceback_is_news_once() {
+    fn a_repeated_traceback_is_logged_for_debugging() {
         let traceback = [
             "Traceback (most recent call last):",
             "  File \"server.py\", line 7, in call",

@@ -1,4 +1,4 @@
-//! Resources that agents want to hear of: subscribed to at their upstream by the first agent, let go by the last.
+//! Subscriptions to resources: the first agent subscribes at the upstream, the last one unsubscribes.
 
 use std::{
     collections::HashMap,
@@ -13,18 +13,18 @@ use marquetry_protocol::{
 
 use super::{CallFailure, Gateway, Unreachable, UpstreamState};
 
-/// Which resources are subscribed to.
+/// Subscribed resources.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    /// By URI: its upstream's place in the configuration, and for how many agents.
+    /// By URI: the index of its upstream, and the number of agents.
     agents: Mutex<HashMap<String, (usize, usize)>>,
 }
 
 impl Gateway {
-    /// An agent wants to hear of a resource.
+    /// Subscribes an agent to a resource.
     ///
     /// # Errors
-    /// When nobody has the resource, or its upstream is not there, refuses, or has no subscriptions.
+    /// When no upstream has the resource, or its upstream is down, refuses, or does not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
         let (index, _alone) = loop {
@@ -47,10 +47,7 @@ impl Gateway {
             }
         };
         let upstream = &self.upstreams[index];
-        let state = upstream.state();
-        let UpstreamState::Ready(client) = state else {
-            return Err(CallFailure::Unreachable(Unreachable::of(upstream, &state)).into());
-        };
+        let client = self.ready_client(upstream, cx).await?;
         if !can_be_subscribed(&client) {
             let mut error = RpcError::method_not_found(cx.method());
             error.message = format!("upstream '{}' has no subscriptions", upstream.name());
@@ -69,7 +66,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// An agent no longer wants to hear of a resource, or is gone.
+    /// Ends the subscription of an agent to a resource.
     pub async fn unsubscribe(&self, uri: &str) {
         // It stays with its upstream as long as this agent counts among its agents.
         let Some(index) = self.subscriptions.upstream_of(uri) else { return };

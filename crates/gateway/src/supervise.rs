@@ -1,4 +1,4 @@
-//! Keeps one upstream alive: starts it, listens for changes of its lists, starts it again when it ends.
+//! Supervises one upstream: starts it, fetches its lists when they change, and restarts it when it ends.
 
 use std::{
     sync::Arc,
@@ -16,6 +16,7 @@ use tokio::sync::{
     Notify,
     broadcast::{Receiver, error::RecvError},
 };
+use tracing::Instrument as _;
 
 use super::{
     Gateway,
@@ -29,7 +30,7 @@ use super::{
     upstream::Upstream,
 };
 
-/// How long announcements are gathered before lists are fetched: servers announce several changes in a row.
+/// Time during which announcements are gathered before lists are fetched, since servers announce several changes in a row.
 const GATHERED: Duration = Duration::from_millis(30);
 
 /// Tells that a list of an upstream is to be fetched anew; however often it is told, the list is fetched once.
@@ -63,6 +64,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 let problem = watch(&gateway, index, running).await;
                 client.close().await;
                 let Some(problem) = problem else { break };
+                upstream.set_returning(true);
                 if ready_since.elapsed() >= STEADY {
                     failures = 0;
                 }
@@ -71,14 +73,18 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             Ok(Err(error)) => {
                 let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
                 if was_probed && failures == 0 {
-                    // Not a failure yet: whoever waits for its tools waits for the second try.
+                    // Not a failure yet: requests for its tools wait for the second attempt.
                     tracing::info!(upstream = name, %error, "upstream is started again without server/discover");
                     failures = 1;
                     continue;
                 }
+                upstream.set_returning(false);
                 error.to_string()
             }
-            Err(_) => format!("not ready within {} ms", upstream.start_timeout().as_millis()),
+            Err(_) => {
+                upstream.set_returning(false);
+                format!("not ready within {} ms", upstream.start_timeout().as_millis())
+            }
         };
         failures += 1;
         let options = &gateway.options;
@@ -116,7 +122,11 @@ struct Running {
 async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
     let upstream = &gateway.upstreams[index];
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
-    let client = upstream.connect(connection, &gateway.options, &gateway.tasks).await?;
+    let client = upstream
+        .connect(connection, &gateway.options, &gateway.tasks, &gateway.stopping)
+        // The tasks of the connection log within this span.
+        .instrument(tracing::info_span!("connection", upstream = upstream.name()))
+        .await?;
     // From before the lists are fetched, so that no change between is missed.
     let notifications = client.notifications();
     let tools = match client.server().capabilities.tools {
@@ -130,10 +140,10 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
     Ok(Running { client, notifications, tools })
 }
 
-/// Offers the upstream to clients until it ends (with how) or the gateway stops (none).
+/// Offers the upstream to clients until it ends, and returns the reason. Returns `None` when the gateway stops.
 ///
-/// Its tools are offered at once. Each other list follows by itself, so that one which never comes takes nothing from
-/// the others.
+/// Its tools are offered at once. Each other list follows on its own, so that a list that never comes does not delay the
+/// others.
 async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<String> {
     let upstream = &*gateway.upstreams[index];
     let Running { client, notifications, tools } = running;
@@ -155,7 +165,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     });
     upstream.in_flight.begin_anew();
     upstream.freshness.begin_anew();
-    // Ready before its names appear: whoever sees a name can call it.
+    // Ready before its names appear, so that every listed name can be called.
     upstream.set_state(UpstreamState::Ready(client.clone()));
     gateway.relist();
     upstream.settle(List::Tools);
@@ -177,7 +187,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     }
 }
 
-/// What came of asking an upstream for a sign of life.
+/// Result of a ping.
 enum Ping {
     /// A result, or an error that only a live upstream gives.
     Answered,

@@ -1,4 +1,4 @@
-//! One upstream: its configuration, its state, and what it last listed.
+//! One upstream: its options, its state and its lists.
 
 use std::{
     sync::{
@@ -43,11 +43,13 @@ pub struct Upstream {
     /// When its lists are to be fetched anew.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
-    /// Whether to begin with `initialize`: the program has ended when it was asked for its revision.
+    /// The next start begins with `initialize`, since the program exits when it is asked for its revision.
     begins_with_initialize: AtomicBool,
-    /// What its program writes to its standard error.
+    /// Lines of its standard error.
     pub(super) stderr: Arc<StderrLog>,
-    /// By [`List`]: cancelled when the first start is over and the list shows what came of it.
+    /// It was ready, its connection was lost, and no start has failed since.
+    is_returning: AtomicBool,
+    /// By [`List`]: cancelled when the first start has succeeded or failed and the list shows the result.
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
@@ -59,7 +61,7 @@ pub struct Upstream {
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// The level of log messages that was set, if any was.
     level: Mutex<Option<LogLevel>>,
-    /// Why it may not be as ready as its state says: its last call got no answer.
+    /// Problem of its last call, which got no answer.
     doubt: Mutex<Option<String>>,
 }
 
@@ -82,7 +84,7 @@ impl AsRef<Self> for Upstream {
 }
 
 impl Upstream {
-    /// An upstream that is not started yet.
+    /// Creates an upstream without starting it.
     pub(crate) fn new(options: UpstreamOptions, gateway: &GatewayOptions) -> Self {
         let state = match &options.transport {
             _ if options.is_disabled => UpstreamState::Disabled,
@@ -99,6 +101,7 @@ impl Upstream {
             freshness: Freshness::new(gateway.list_refetch),
             starts: AtomicU32::new(0),
             begins_with_initialize: AtomicBool::new(false),
+            is_returning: AtomicBool::new(false),
             stderr: Arc::default(),
             settled: Default::default(),
             suspected: Notify::new(),
@@ -111,24 +114,24 @@ impl Upstream {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.options.name
     }
 
-    /// What it is doing now.
+    /// Returns its current state.
     #[must_use]
     pub fn state(&self) -> UpstreamState {
         self.state.borrow().clone()
     }
 
-    /// Whether it is to be started at all.
+    /// Says whether it is started at all.
     pub(crate) fn is_started(&self) -> bool {
         !self.options.is_disabled && !matches!(self.options.transport, Transport::Unusable { .. })
     }
 
-    /// Waits until its first start is over, well or badly, and a list shows what came of it.
+    /// Waits until its first start has succeeded or failed, and a list shows the result.
     pub(crate) async fn settled(&self, list: List) {
         if self.is_started() {
             self.settled[list as usize].cancelled().await;
@@ -142,7 +145,7 @@ impl Upstream {
         }
     }
 
-    /// Whether its first start is over, and a list shows what came of it.
+    /// Says whether its first start has succeeded or failed, and a list shows the result.
     pub(super) fn is_settled(&self, list: List) -> bool {
         !self.is_started() || self.settled[list as usize].is_cancelled()
     }
@@ -158,7 +161,7 @@ impl Upstream {
         List::ALL.into_iter().for_each(|list| self.settle(list));
     }
 
-    /// What it is doing after its connection was lost, as soon as that is noticed.
+    /// Returns its state after its connection was lost. Waits a moment until the loss is noticed.
     pub(super) async fn state_after_loss(&self) -> UpstreamState {
         const NOTICED: Duration = Duration::from_millis(250);
         let mut states = self.state.subscribe();
@@ -167,29 +170,59 @@ impl Upstream {
         self.state()
     }
 
+    /// Sets whether calls wait for the next start. The state changes afterwards, and wakes those that wait.
+    pub(super) fn set_returning(&self, is_returning: bool) {
+        self.is_returning.store(is_returning, Ordering::Relaxed);
+    }
+
+    /// Waits for the next start after a loss of the connection: until the upstream is ready, the start has failed, or
+    /// `call_timeout` is over. Returns at once unless the upstream was ready before and its next start comes within that
+    /// time.
+    pub(super) async fn returned(&self) {
+        let limit = self.call_timeout();
+        let limit_ms = limit.as_millis();
+        let mut states = self.state.subscribe();
+        let is_over = |state: &UpstreamState| {
+            let is_returning = self.is_returning.load(Ordering::Relaxed);
+            match state {
+                // A closed connection is about to become the next state.
+                UpstreamState::Ready(client) => !client.is_closed(),
+                UpstreamState::Starting => !is_returning,
+                UpstreamState::BackingOff { retry_in_ms, .. } => {
+                    !is_returning || u128::from(*retry_in_ms) > limit_ms
+                }
+                UpstreamState::Disabled | UpstreamState::Failed { .. } | UpstreamState::Stopped => {
+                    true
+                }
+            }
+        };
+        // The caller looks at the state in either case.
+        _ = tokio::time::timeout(limit, states.wait_for(is_over)).await;
+    }
+
     pub(super) fn set_state(&self, state: UpstreamState) {
         self.trust();
         self.state.send_replace(state);
     }
 
-    /// Why it may not be as ready as its state says, if anything is known against it.
+    /// Returns the problem of its last call, if that got no answer. The state may still be ready.
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A call failed. Until one succeeds, or the upstream shows that it is alive, for which it is asked, health says so.
+    /// Records a failed call and requests a ping. Health shows the problem until a call or the ping succeeds.
     pub(super) fn distrust(&self, problem: String) {
         *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
         self.suspected.notify_one();
     }
 
-    /// The upstream works.
+    /// Clears the problem of the last call.
     pub(super) fn trust(&self) {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// What it last listed; empty before its first start.
+    /// Returns its last lists. They are empty before its first start.
     #[must_use]
     pub fn listing(&self) -> Arc<Listing> {
         self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -199,7 +232,7 @@ impl Upstream {
         self.update_listing(|old| *old = listing);
     }
 
-    /// Changes a part of what it last listed.
+    /// Changes its lists.
     pub(super) fn update_listing(&self, change: impl FnOnce(&mut Listing)) {
         change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
     }
@@ -212,7 +245,7 @@ impl Upstream {
         may_change && !self.begins_with_initialize.fetch_not(Ordering::Relaxed)
     }
 
-    /// How often it was started again.
+    /// Returns the number of restarts.
     #[must_use]
     pub fn restarts(&self) -> u32 {
         self.starts.load(Ordering::Relaxed).saturating_sub(1)
@@ -245,6 +278,7 @@ impl Upstream {
         connection: Connection,
         gateway: &GatewayOptions,
         children: &TaskTracker,
+        stopping: &CancellationToken,
     ) -> Result<Client, ClientError> {
         self.starts.fetch_add(1, Ordering::Relaxed);
         let limits = &gateway.limits;
@@ -297,6 +331,7 @@ impl Upstream {
                     rate: Rate::new(limits.max_log_lines_per_second),
                     repeated: Rate::new(limits.max_log_lines_per_second),
                     log: self.stderr.clone(),
+                    stopping: stopping.clone(),
                 };
                 program.stderr = Stderr::Lines(Arc::new(move |line| logger.log(line)));
                 program::find(&program)?;
@@ -321,7 +356,7 @@ impl Upstream {
     }
 }
 
-/// Logs what a program says on standard error, at a bounded rate, and keeps the last lines.
+/// Logs standard error of a program at a bounded rate, and keeps the last lines.
 struct StderrLogger {
     upstream: String,
     rate: Rate,
@@ -329,12 +364,15 @@ struct StderrLogger {
     /// place of those that are.
     repeated: Rate,
     log: Arc<StderrLog>,
+    /// Cancelled when this server stops. Many programs then complain about their closed pipes.
+    stopping: CancellationToken,
 }
 
 impl StderrLogger {
     fn log(&self, line: &str) {
         let upstream = &self.upstream;
-        if self.log.take(line) != Level::INFO {
+        let is_repeated = self.log.take(line) != Level::INFO;
+        if is_repeated || self.stopping.is_cancelled() {
             if self.repeated.admit().is_some() {
                 tracing::debug!(target: "marquetry::upstream", upstream, "{line}");
             }
@@ -363,7 +401,7 @@ impl Drop for StderrLogger {
     }
 }
 
-/// The error with what the user can do about it.
+/// Adds the advice of the access to an error.
 fn with_advice(error: ClientError, access: &dyn HttpAccess) -> ClientError {
     match access.advice(&error) {
         Some(advice) => {
@@ -384,6 +422,7 @@ mod tests {
             rate: Rate::new(1),
             repeated: Rate::new(1),
             log: Arc::default(),
+            stopping: CancellationToken::new(),
         };
         logger.log("the same again");
         logger.log.begin_run();
@@ -391,6 +430,69 @@ mod tests {
         assert_eq!(logger.rate.admit(), Some(0));
         (0..100).for_each(|_| logger.log("new"));
         assert!(logger.rate.take_suppressed() > 80);
+    }
+
+    #[test]
+    fn lines_written_while_the_server_stops_are_logged_for_debugging() {
+        let logger = StderrLogger {
+            upstream: "a".to_owned(),
+            rate: Rate::new(1),
+            repeated: Rate::new(1),
+            log: Arc::default(),
+            stopping: CancellationToken::new(),
+        };
+        logger.stopping.cancel();
+        logger.log("BrokenPipeError: [Errno 32] Broken pipe");
+        // A line that is shown takes one of ten.
+        let shown = (0..20).filter(|_| logger.rate.admit().is_some()).count();
+        let hidden = (0..20).filter(|_| logger.repeated.admit().is_some()).count();
+        assert_eq!((shown, hidden), (10, 9));
+        assert_eq!(logger.log.tail().len(), 1, "health still has the line");
+    }
+
+    /// An upstream whose next start is awaited.
+    fn returning(call_timeout_ms: u64) -> Upstream {
+        let mut options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
+        options.call_timeout = Duration::from_millis(call_timeout_ms);
+        let upstream = Upstream::new(options, &GatewayOptions::default());
+        upstream.set_returning(true);
+        upstream
+    }
+
+    fn backing_off(retry_in_ms: u64) -> UpstreamState {
+        UpstreamState::BackingOff { problem: "none".to_owned(), stderr: Vec::new(), retry_in_ms }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_the_next_start_until_it_fails() {
+        let upstream = Arc::new(returning(60_000));
+        upstream.set_state(backing_off(1_000));
+        let waiting = tokio::spawn({
+            let upstream = upstream.clone();
+            async move { upstream.returned().await }
+        });
+        for state in [UpstreamState::Starting, backing_off(1_000), UpstreamState::Starting] {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(!waiting.is_finished());
+            upstream.set_state(state);
+        }
+        upstream.set_returning(false);
+        upstream.set_state(backing_off(1_000));
+        tokio::time::timeout(Duration::from_millis(1), waiting).await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_no_longer_than_its_own_time() {
+        let started = tokio::time::Instant::now();
+        let upstream = returning(500);
+        upstream.set_state(UpstreamState::Starting);
+        upstream.returned().await;
+        assert_eq!(started.elapsed().as_millis(), 500);
+        upstream.set_state(backing_off(501));
+        upstream.returned().await;
+        upstream.set_state(UpstreamState::Stopped);
+        upstream.returned().await;
+        assert_eq!(started.elapsed().as_millis(), 500);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! How lists wait for upstreams that are still starting.
+//! Lets lists wait for upstreams that are still starting.
 //!
 //! A client that lists once must see every tool, and not every client asks again when it is told that more have come.
 //! So a list waits until each upstream has started or failed for the first time. Later lists find nothing to wait for.
@@ -21,11 +21,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Gateway, List, Upstream, options::GatewayLimits, poll::polled_once};
 
-/// How long a list waits before it says so, and between two messages.
+/// Time before the first log message of a waiting list, and between two messages.
 const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
 
-/// The bounds of the requests that wait for upstreams without a place among those in flight.
+/// Limits the requests that wait for upstreams without a place among the requests in flight.
 pub(super) fn limiter(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
         what: "requests wait for upstreams to start",
@@ -45,7 +45,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Whether it is time for a message.
+    /// Says whether a message is due, and starts the next interval.
     fn are_due(&self) -> bool {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -133,7 +133,7 @@ impl Gateway {
         }
     }
 
-    /// How long lists wait for an upstream.
+    /// Returns the time that lists wait for an upstream.
     pub(super) fn list_wait(&self, upstream: &Upstream) -> Duration {
         self.options.list_wait.unwrap_or(upstream.start_timeout())
     }

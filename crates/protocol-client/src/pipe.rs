@@ -17,6 +17,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument as _;
 
 use super::{
     error::ClientError,
@@ -103,7 +104,7 @@ impl PipeLink {
             nonsense: LogRate::default(),
         };
         let (ended, stopped) = (shared.clone(), stop.clone());
-        tokio::spawn(async move {
+        let reading = async move {
             let reason = tokio::select! {
                 reason = reading.run(reader) => reason,
                 () = stopped.cancelled() => CloseReason::Asked,
@@ -113,7 +114,9 @@ impl PipeLink {
             ended.end(reason);
             // Waiting callers get an error, because their channels close.
             reading.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        });
+        };
+        // Log lines keep the span in which the connection was made, as a gateway names its upstream there.
+        tokio::spawn(reading.in_current_span());
         let guard = stop.clone().drop_guard();
         Self { shared, pending, outbound, stop, _stop_on_drop: guard, gone }
     }

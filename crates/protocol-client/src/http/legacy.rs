@@ -15,6 +15,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     HttpTarget,
@@ -58,10 +59,11 @@ pub(crate) async fn connect(
     let (refuse, refused) = mpsc::channel(MOST_REFUSED);
     let reading = read(response.into_body(), incoming, named, refused, options.max_message_bytes);
     let ended = shared.clone();
-    tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+    let reading = async move {
         let reason = reading.await;
         ended.end(reason);
-    }));
+    };
+    tokio::spawn(stop.clone().run_until_cancelled_owned(reading.in_current_span()));
     let address = tokio::time::timeout(options.connect_timeout, address)
         .await
         .map_err(|_| ClientError::Timeout(options.connect_timeout))?

@@ -26,6 +26,7 @@ use marquetry_protocol_wire::{Era, RequestId, Revision, envelope, types::Tool};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 pub(super) use self::legacy::connect as connect_legacy;
 use self::{
@@ -194,9 +195,11 @@ impl HttpLink {
             }
         };
         let ended = self.stop.clone();
-        tokio::spawn(ended.run_until_cancelled_owned(async move {
+        let listening = async move {
             stop.run_until_cancelled(work).await;
-        }));
+        };
+        // Log lines keep the span in which the connection was made, as a gateway names its upstream there.
+        tokio::spawn(ended.run_until_cancelled_owned(listening.in_current_span()));
     }
 
     pub(super) async fn close(&self) {
