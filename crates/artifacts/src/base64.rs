@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_encoded_comes_back(bytes: Vec<u8>, spaces in "[ \n\r\t]{0,4}", at: prop::sample::Index) {
+        fn encoded_bytes_decode_to_themselves(bytes: Vec<u8>, spaces in "[ \n\r\t]{0,4}", at: prop::sample::Index) {
             prop_assume!(!bytes.is_empty());
             let text = general_purpose::STANDARD.encode(&bytes);
             let strict = decode(&text, u64::MAX).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_strict_decoding_takes_tolerant_decoding_takes_alike(text in "[A-Za-z0-9+/=]{1,12}") {
+        fn tolerant_decoding_agrees_with_strict_decoding(text in "[A-Za-z0-9+/=]{1,12}") {
             if let Ok(bytes) = general_purpose::STANDARD.decode(&text) {
                 prop_assert_eq!(decode(&text, 100).unwrap(), Decoded { bytes, form: Form::Strict, mime_type: None });
             }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    item::{Maker, Task},
+    item::{ArtifactMaker, Task},
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, RawPlan, Show, StructuredTask, plan, text_item},
     redact,
@@ -79,9 +79,9 @@ pub enum Captured {
     Unchanged(Box<RawValue>),
     /// A new answer.
     Changed {
-        /// A `CallToolResult` with the report in its `_meta`.
+        /// A `CallToolResult` with the report in its `_meta`, shortened to `report_max_bytes`.
         result: Box<RawValue>,
-        /// The report.
+        /// The whole report.
         report: Box<Report>,
     },
 }
@@ -190,20 +190,20 @@ impl Capturer {
         settings: &Settings,
         answer: &Arc<Box<RawValue>>,
         mut plan: Plan,
-    ) -> Saved {
+    ) -> ExecutedPlan {
         let evicted = self.store.usage().evicted;
         let mut outcomes = Vec::with_capacity(plan.items.len());
         for item in &mut plan.items {
             let task = std::mem::replace(&mut item.task, Task::Inline("".into()));
             outcomes.push(self.save_one(call.scope, task).await);
         }
-        let mut together = None;
-        if let Some(task) = plan.together.take() {
+        let mut bundle = None;
+        if let Some(task) = plan.bundle.take() {
             let done = self.save_one(call.scope, task).await;
-            for item in outcomes.iter_mut().filter(|done| done.is_together) {
+            for item in outcomes.iter_mut().filter(|done| done.is_bundled) {
                 item.share(&done);
             }
-            together = Some(done);
+            bundle = Some(done);
         }
         let mut structured = None;
         if let Some(planned) = &mut plan.structured {
@@ -211,16 +211,17 @@ impl Capturer {
             structured = Some(match task {
                 StructuredTask::Item(task) => self.save_one(call.scope, task).await,
                 StructuredTask::SameAs(index) => {
-                    let same = outcomes.get(index).and_then(|same: &Done| same.artifact.clone());
-                    Done {
+                    let same =
+                        outcomes.get(index).and_then(|same: &SaveResult| same.artifact.clone());
+                    SaveResult {
                         artifact: same,
-                        ..Done::inlined(format!("same JSON as item {index}").into())
+                        ..SaveResult::inlined(format!("same JSON as item {index}").into())
                     }
                 }
             });
         }
         let mut saved =
-            Saved { plan, outcomes, together, structured, whole: None, whole_error: None };
+            ExecutedPlan { plan, outcomes, bundle, structured, whole: None, whole_error: None };
         let is_whole_wanted = match saved.plan.raw {
             RawPlan::Never => false,
             RawPlan::Beside | RawPlan::Instead => true,
@@ -239,7 +240,7 @@ impl Capturer {
     }
 
     /// Finds artifacts of this answer that the store has removed to make room for later ones.
-    async fn find_evicted(&self, scope: &Scope, saved: &mut Saved) {
+    async fn find_evicted(&self, scope: &Scope, saved: &mut ExecutedPlan) {
         const REASON: &str = "the store had to make room for the rest of the answer";
         let is_there = async |artifact: &SavedArtifact| {
             let version = Version::Number(artifact.version);
@@ -249,15 +250,15 @@ impl Capturer {
             if let Some(artifact) = &done.artifact
                 && !is_there(artifact).await
             {
-                *done = Done { outcome: Outcome::Failed, ..Done::inlined(REASON.into()) };
+                *done = SaveResult::failed(REASON.into());
             }
         }
-        if let Some(done) = &mut saved.together
+        if let Some(done) = &mut saved.bundle
             && let Some(artifact) = &done.artifact
             && !is_there(artifact).await
         {
-            *done = Done { outcome: Outcome::Failed, ..Done::inlined(REASON.into()) };
-            for item in saved.outcomes.iter_mut().filter(|item| item.is_together) {
+            *done = SaveResult::failed(REASON.into());
+            for item in saved.outcomes.iter_mut().filter(|item| item.is_bundled) {
                 item.share(done);
             }
         }
@@ -269,22 +270,27 @@ impl Capturer {
         }
     }
 
-    async fn save_one(&self, scope: &Scope, task: Task) -> Done {
+    async fn save_one(&self, scope: &Scope, task: Task) -> SaveResult {
         match task {
             Task::Save(artifact) => match self.put(scope, *artifact).await {
-                Ok(artifact) => Done {
+                Ok(artifact) => SaveResult {
                     outcome: Outcome::Saved,
                     reason: None,
                     artifact: Some(artifact),
-                    is_together: false,
+                    is_bundled: false,
                     shared_uri: None,
                 },
-                Err(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason.into()) },
+                Err(reason) => SaveResult::failed(reason.into()),
             },
-            Task::Together(reason) => Done { is_together: true, ..Done::inlined(reason) },
-            Task::Inline(reason) => Done::inlined(reason),
-            Task::Skip(reason) => Done { outcome: Outcome::Skipped, ..Done::inlined(reason) },
-            Task::Fail(reason) => Done { outcome: Outcome::Failed, ..Done::inlined(reason) },
+            Task::Bundle(reason) => SaveResult { is_bundled: true, ..SaveResult::inlined(reason) },
+            Task::Inline(reason) => SaveResult::inlined(reason),
+            Task::Skip(reason) => {
+                SaveResult { outcome: Outcome::Skipped, ..SaveResult::inlined(reason) }
+            }
+            Task::Fail(reason) | Task::Undecodable(reason) => SaveResult::failed(reason),
+            Task::BundleUndecodable(reason) => {
+                SaveResult { is_bundled: true, ..SaveResult::failed(reason) }
+            }
         }
     }
 
@@ -299,8 +305,9 @@ impl Capturer {
         let (ids, now, answer) = (Arc::clone(&self.ids), self.clock.now(), Arc::clone(answer));
         let artifact = blocking(move || {
             let arguments = arguments.as_deref().map(redact::arguments);
-            let maker = Maker { tool: &tool, arguments, settings: &settings, ids: &*ids, now };
-            maker.raw(Bytes::from_owner(Whole(answer)))
+            let maker =
+                ArtifactMaker { tool: &tool, arguments, settings: &settings, ids: &*ids, now };
+            maker.raw(Bytes::from_owner(AnswerBytes(answer)))
         })
         .await;
         self.put(call.scope, artifact?).await
@@ -325,42 +332,49 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// The bytes of the answer, shared with the store instead of copied.
-struct Whole(Arc<Box<RawValue>>);
+struct AnswerBytes(Arc<Box<RawValue>>);
 
-impl AsRef<[u8]> for Whole {
+impl AsRef<[u8]> for AnswerBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.get().as_bytes()
     }
 }
 
 /// Outcome of one item or of `structuredContent`.
-struct Done {
+struct SaveResult {
     outcome: Outcome,
     reason: Option<String>,
     artifact: Option<SavedArtifact>,
     /// It shares an artifact with other items.
-    is_together: bool,
+    is_bundled: bool,
     /// URI of the shared artifact.
     shared_uri: Option<String>,
 }
 
-impl Done {
+impl SaveResult {
     fn inlined(reason: std::borrow::Cow<'static, str>) -> Self {
         Self {
             outcome: Outcome::Inlined,
             reason: Some(reason.into_owned()),
             artifact: None,
-            is_together: false,
+            is_bundled: false,
             shared_uri: None,
         }
     }
 
-    /// Copies the outcome of the shared artifact.
-    fn share(&mut self, together: &Self) {
-        self.outcome = together.outcome;
-        self.shared_uri = together.uri();
-        if together.artifact.is_none() {
-            self.reason.clone_from(&together.reason);
+    fn failed(reason: std::borrow::Cow<'static, str>) -> Self {
+        Self { outcome: Outcome::Failed, ..Self::inlined(reason) }
+    }
+
+    /// Copies the outcome of the shared artifact. An undecodable item stays failed, with its own reason.
+    fn share(&mut self, bundle: &Self) {
+        self.shared_uri = bundle.uri();
+        if self.outcome == Outcome::Failed {
+            return;
+        }
+        self.outcome = bundle.outcome;
+        if bundle.artifact.is_none() {
+            self.reason.clone_from(&bundle.reason);
         }
     }
 
@@ -375,25 +389,25 @@ impl Done {
 }
 
 /// An executed plan.
-struct Saved {
+struct ExecutedPlan {
     plan: Plan,
-    outcomes: Vec<Done>,
+    outcomes: Vec<SaveResult>,
     /// The artifact shared by several items.
-    together: Option<Done>,
-    structured: Option<Done>,
+    bundle: Option<SaveResult>,
+    structured: Option<SaveResult>,
     whole: Option<SavedArtifact>,
     whole_error: Option<String>,
 }
 
-impl Saved {
+impl ExecutedPlan {
     /// All outcomes of saves.
-    fn all(&self) -> impl Iterator<Item = &Done> {
+    fn all(&self) -> impl Iterator<Item = &SaveResult> {
         self.outcomes.iter().chain(&self.structured)
     }
 
     /// The saved artifacts without that of the whole answer.
     fn artifacts(&self) -> impl Iterator<Item = &SavedArtifact> {
-        let own = self.outcomes.iter().chain(&self.together).chain(&self.structured);
+        let own = self.outcomes.iter().chain(&self.bundle).chain(&self.structured);
         own.filter(|done| done.outcome == Outcome::Saved).filter_map(|done| done.artifact.as_ref())
     }
 
@@ -453,7 +467,7 @@ impl Saved {
         };
         report.message = notice::message(&report, &facts);
         let notice = notice(&report, &facts);
-        let result = self.result(answer, &report, &notice);
+        let result = self.result(answer, &report, &notice, settings.report_max_bytes);
         (result, report)
     }
 
@@ -466,7 +480,7 @@ impl Saved {
         for done in self.outcomes.iter_mut().chain(&mut self.structured) {
             let reason =
                 error.clone().unwrap_or_else(|| "saved within the whole answer".to_owned());
-            *done = Done { outcome, ..Done::inlined(reason.into()) };
+            *done = SaveResult { outcome, ..SaveResult::inlined(reason.into()) };
         }
     }
 
@@ -474,13 +488,13 @@ impl Saved {
     fn show_texts_without_artifacts(&mut self) {
         let Plan { items, budget, oversize, .. } = &mut self.plan;
         for (planned, done) in items.iter_mut().zip(&self.outcomes) {
-            let Show::LinkOrFront(text) = &planned.show else { continue };
+            let Show::LinkOrStart(text) = &planned.show else { continue };
             planned.show = match &done.artifact {
                 Some(_) => Show::Link { otherwise: None },
                 None => match budget.text(text, 0) {
-                    Shown::Whole => Show::Again(text_item(text, None, None)),
-                    Shown::Front(front, mark) => {
-                        Show::Front(text_item(&format!("{front}{mark}"), None, None))
+                    Shown::Whole => Show::Rewritten(text_item(text, None, None)),
+                    Shown::Start(start, mark) => {
+                        Show::Start(text_item(&format!("{start}{mark}"), None, None))
                     }
                     Shown::Nothing => Show::Nothing,
                 },
@@ -547,7 +561,13 @@ impl Saved {
             }
             (_, _) => (SaveStatus::Success, format!("{count} artifact{plural} saved.")),
         };
-        Save { status, message, artifacts, fallback_artifact: self.whole.clone() }
+        Save {
+            status,
+            message,
+            artifacts,
+            artifacts_not_listed: 0,
+            fallback_artifact: self.whole.clone(),
+        }
     }
 
     fn item_reports(&self) -> Vec<ItemReport> {
@@ -576,24 +596,30 @@ impl Saved {
             let is_shown = planned.show.is_whole()
                 || matches!(planned.show, Show::Link { otherwise: Some(_) });
             let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
-            !is_shown && !is_empty && done.outcome != Outcome::Saved
+            !is_shown && !is_empty && done.outcome != Outcome::Saved && done.shared_uri.is_none()
         });
         let structured = self.plan.structured.as_ref().zip(self.structured.as_ref());
         let structured = structured.is_some_and(|(planned, done)| {
             planned.shown != StructuredShown::Whole && done.artifact.is_none()
         });
         let tail = self.plan.tail.as_ref().is_some_and(|tail| tail.shown.is_none())
-            && self.together.as_ref().is_none_or(|done| done.artifact.is_none());
-        let aside = self.plan.left_out.is_some();
+            && self.bundle.as_ref().is_none_or(|done| done.artifact.is_none());
+        let left_out = self.plan.left_out.is_some();
         items
             || tail
             || structured
-            || aside
+            || left_out
             || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
     }
 
     /// Builds the new answer: the upstream's members in their order, with changes.
-    fn result(&self, answer: &RawValue, report: &Report, notice: &str) -> Box<RawValue> {
+    fn result(
+        &self,
+        answer: &RawValue,
+        report: &Report,
+        notice: &str,
+        report_max_bytes: u64,
+    ) -> Box<RawValue> {
         let mut members = Vec::new();
         for (key, span) in &self.plan.members {
             let value = &answer.get()[span.clone()];
@@ -608,7 +634,7 @@ impl Saved {
         if !members.iter().any(|(key, _)| *key == "content") {
             members.insert(0, ("content", self.content(answer, notice)));
         }
-        members.push(("_meta", self.meta_with(answer, report)));
+        members.push(("_meta", self.meta_with(answer, report.json_within(report_max_bytes))));
         object(&members)
     }
 
@@ -619,17 +645,17 @@ impl Saved {
         for (planned, done) in self.plan.items.iter().zip(&self.outcomes) {
             let link = done.artifact.as_ref().map(link_item);
             match &planned.show {
-                Show::Sent(span) => items.push(sent(span)),
-                Show::Again(item) | Show::Front(item) => items.push(item.clone()),
-                Show::LinkOrFront(_) => items.extend(link),
+                Show::AsSent(span) => items.push(sent(span)),
+                Show::Rewritten(item) | Show::Start(item) => items.push(item.clone()),
+                Show::LinkOrStart(_) => items.extend(link),
                 Show::Link { otherwise } => {
                     items.extend(link.or_else(|| otherwise.as_ref().map(sent)))
                 }
-                Show::SentAndLink(span) => {
+                Show::AsSentAndLink(span) => {
                     items.push(sent(span));
                     items.extend(link);
                 }
-                Show::AgainAndLink(item) => {
+                Show::RewrittenAndLink(item) => {
                     items.push(item.clone());
                     items.extend(link);
                 }
@@ -642,8 +668,7 @@ impl Saved {
     }
 
     /// Builds `_meta`: the upstream's members and the report.
-    fn meta_with(&self, answer: &RawValue, report: &Report) -> String {
-        let report = serde_json::to_string(report).expect("a report has only text keys");
+    fn meta_with(&self, answer: &RawValue, report: String) -> String {
         let kept = self.plan.meta.iter();
         let mut all: Vec<_> =
             kept.map(|(key, span)| (key.as_str(), answer.get()[span.clone()].to_owned())).collect();

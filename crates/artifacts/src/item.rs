@@ -84,7 +84,7 @@ impl<'a> Item<'a> {
     }
 
     /// Rewrites the image with its decoded bytes and its detected type.
-    pub(crate) fn image_again(&self, artifact: &NewArtifact) -> String {
+    pub(crate) fn rewritten_image(&self, artifact: &NewArtifact) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Image<'a> {
@@ -124,14 +124,19 @@ fn has_text(members: &Members<'_>, name: &str) -> bool {
 pub(crate) enum Task {
     Save(Box<NewArtifact>),
     /// Saved with others in one artifact, for this reason.
-    Together(Cow<'static, str>),
+    Bundle(Cow<'static, str>),
     Inline(Cow<'static, str>),
     Skip(Cow<'static, str>),
+    /// Not saved, for example because it exceeds a limit.
     Fail(Cow<'static, str>),
+    /// Not saved, because it cannot be decoded. Its JSON is shown in its place as far as it fits.
+    Undecodable(Cow<'static, str>),
+    /// It cannot be decoded, and its JSON does not fit into the answer: the JSON is saved with others in one artifact.
+    BundleUndecodable(Cow<'static, str>),
 }
 
 /// Makes the artifacts of one answer.
-pub(crate) struct Maker<'a> {
+pub(crate) struct ArtifactMaker<'a> {
     pub(crate) tool: &'a str,
     pub(crate) arguments: Option<Value>,
     pub(crate) settings: &'a Settings,
@@ -139,18 +144,18 @@ pub(crate) struct Maker<'a> {
     pub(crate) now: SystemTime,
 }
 
-impl Maker<'_> {
+impl ArtifactMaker<'_> {
     /// Decides about the item at this position.
     pub(crate) fn task(&self, index: usize, item: &Item<'_>) -> Task {
         let made = match &item.kind {
             Kind::Text(Some(text)) => self.text(index, item, text),
-            Kind::Text(None) => Err(Task::Fail("item has no text".into())),
+            Kind::Text(None) => Err(Task::Undecodable("item has no text".into())),
             Kind::Image => self.media(index, item, ContentType::Image),
             Kind::Audio => self.media(index, item, ContentType::Audio),
             Kind::Resource { .. } => self.resource(index, item),
             Kind::Link => self.link(index, item),
             Kind::Unknown => Err(Task::Skip("content type is not known".into())),
-            Kind::Malformed(reason) => Err(Task::Fail((*reason).into())),
+            Kind::Malformed(reason) => Err(Task::Undecodable((*reason).into())),
         };
         match made {
             Ok(artifact) => Task::Save(Box::new(artifact)),
@@ -160,7 +165,7 @@ impl Maker<'_> {
 
     fn text(&self, index: usize, item: &Item<'_>, raw: &RawValue) -> Result<NewArtifact, Task> {
         let (text, is_exact) =
-            json::string(raw).ok_or_else(|| Task::Fail("text is not a string".into()))?;
+            json::string(raw).ok_or_else(|| Task::Undecodable("text is not a string".into()))?;
         if text.is_empty() {
             return Err(Task::Inline("text is empty".into()));
         }
@@ -213,10 +218,10 @@ impl Maker<'_> {
             _ => ("image", "image/png", "image"),
         };
         let Some(data) = item.member("data") else {
-            return Err(Task::Fail(format!("{what} has no data").into()));
+            return Err(Task::Undecodable(format!("{what} has no data").into()));
         };
         let Some((data, _)) = json::string(data) else {
-            return Err(Task::Fail("data is not a string".into()));
+            return Err(Task::Undecodable("data is not a string".into()));
         };
         let decoded = self.decode(&data)?;
         let mut metadata = self.metadata(item, index, kind);
@@ -235,7 +240,7 @@ impl Maker<'_> {
 
     fn resource(&self, index: usize, item: &Item<'_>) -> Result<NewArtifact, Task> {
         let Some(resource) = item.member("resource").and_then(Members::read) else {
-            return Err(Task::Fail("item has no resource".into()));
+            return Err(Task::Undecodable("item has no resource".into()));
         };
         let uri = resource.string("uri").unwrap_or_default();
         let declared = resource.string("mimeType");
@@ -323,7 +328,7 @@ impl Maker<'_> {
         mut metadata: Metadata,
     ) -> Result<NewArtifact, Task> {
         if uri.is_empty() {
-            return Err(Task::Fail("resource has no text, no blob and no uri".into()));
+            return Err(Task::Undecodable("resource has no text, no blob and no uri".into()));
         }
         let content = format!("Resource reference: {uri}");
         self.check_size("uri", content.len() as u64)?;
@@ -383,7 +388,7 @@ impl Maker<'_> {
     }
 
     /// Makes the artifact of several items: a JSON array of them as sent.
-    pub(crate) fn together(&self, items: String) -> Task {
+    pub(crate) fn bundle(&self, items: String) -> Task {
         if let Err(task) = self.check_size("the rest of the items", items.len() as u64) {
             return task;
         }
@@ -439,7 +444,10 @@ impl Maker<'_> {
         let limit = self.settings.mcp_intelligent_processing.max_single_item_bytes();
         base64::decode(text, limit).map_err(|error| match error {
             base64::DecodeError::Empty => Task::Skip(error.to_string().into()),
-            _ => Task::Fail(error.to_string().into()),
+            base64::DecodeError::TooLarge { .. } => Task::Fail(error.to_string().into()),
+            base64::DecodeError::Invalid(_) | base64::DecodeError::DataUri => {
+                Task::Undecodable(error.to_string().into())
+            }
         })
     }
 

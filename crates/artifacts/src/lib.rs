@@ -10,6 +10,7 @@ pub mod metadata;
 pub mod mime;
 pub mod name;
 mod notice;
+mod options;
 mod plan;
 mod redact;
 pub mod report;

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_told() {
+    fn a_value_that_is_too_large_is_reported() {
         let yaml = (0..60_000).map(|n| format!("k{n}: v\n")).collect::<String>();
         let schema = of(&yaml).schema.unwrap();
         assert!(!schema.inferred);

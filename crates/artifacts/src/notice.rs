@@ -133,13 +133,11 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
             Outcome::Skipped => "skipped",
             Outcome::Saved | Outcome::Inlined => return None,
         };
-        let reason = item.reason.as_deref().unwrap_or_default();
-        Some(format!(
-            "item {} ({}) {outcome}: {}",
-            item.index,
-            plain(&item.kind, 40),
-            plain(reason, 200)
-        ))
+        let reason = plain(item.reason.as_deref().unwrap_or_default(), 200);
+        let (index, kind) = (item.index, plain(&item.kind, 40));
+        // Only an undecodable item has both an error and an artifact.
+        let json = item.artifact.as_ref().map(|uri| format!("; its JSON is in {uri}"));
+        Some(format!("item {index} ({kind}) {outcome}: {reason}{}", json.unwrap_or_default()))
     });
     append(&mut text, unsaved, "more items that were not saved");
     text.push(']');

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    item::{Item, Kind, Maker, Task},
+    item::{ArtifactMaker, Item, Kind, Task},
     json::{self, Members, Tail},
-    measure, redact,
+    measure, notice, redact,
     report::{LeftOut, META_KEY, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
@@ -21,7 +21,9 @@ use crate::{
 /// Members of a text item beside its text that are not counted, in bytes.
 const FREE_BYTES: u64 = 64;
 /// Members beside content and structured content that an answer over the limit keeps, in bytes.
-const MAX_ASIDE_BYTES: usize = 2048;
+const MAX_OTHER_MEMBERS_BYTES: usize = 2048;
+/// Start of an undecodable item that is shown when its whole JSON does not fit, in bytes.
+const UNDECODABLE_START_BYTES: usize = 256;
 /// Members of the protocol, which are always kept unless they are longer than they should be.
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", "resultType"];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
@@ -49,11 +51,11 @@ pub(crate) struct Plan {
     pub(crate) oversize: Option<Truncated>,
     /// Rest of the limit, for items whose artifact turns out to be missing.
     pub(crate) budget: Budget,
-    pub(crate) items: Vec<Planned>,
+    pub(crate) items: Vec<PlannedItem>,
     /// The items that are not examined one by one.
     pub(crate) tail: Option<PlannedTail>,
     /// The artifact of the items that are saved together, if there are any.
-    pub(crate) together: Option<Task>,
+    pub(crate) bundle: Option<Task>,
     pub(crate) structured: Option<PlannedStructured>,
     pub(crate) raw: RawPlan,
     /// Reason why the answer has no items.
@@ -69,7 +71,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedItem {
     pub(crate) kind: String,
     pub(crate) task: Task,
     pub(crate) show: Show,
@@ -87,22 +89,22 @@ pub(crate) struct PlannedTail {
 #[derive(Debug)]
 pub(crate) enum Show {
     /// The item as sent.
-    Sent(Range<usize>),
+    AsSent(Range<usize>),
     /// A rewritten text item with the whole text.
-    Again(String),
+    Rewritten(String),
     /// A text item with the start of the text.
-    Front(String),
+    Start(String),
     /// A link to the artifact; without one, the item as sent, or nothing.
     Link {
         otherwise: Option<Range<usize>>,
     },
     /// A link to the artifact; without an artifact, the start of this text up to the budget. The text is already cut to the
     /// longest that the budget allows.
-    LinkOrFront(String),
+    LinkOrStart(String),
     /// The item as sent, and a link to the artifact, if there is one.
-    SentAndLink(Range<usize>),
+    AsSentAndLink(Range<usize>),
     /// The rewritten item, and a link to the artifact.
-    AgainAndLink(String),
+    RewrittenAndLink(String),
     Nothing,
 }
 
@@ -110,8 +112,11 @@ impl Show {
     /// Says whether the new answer has the whole item, saved or not.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
-            Self::Sent(_) | Self::Again(_) | Self::SentAndLink(_) | Self::AgainAndLink(_) => true,
-            Self::Front(_) | Self::Link { .. } | Self::LinkOrFront(_) | Self::Nothing => false,
+            Self::AsSent(_)
+            | Self::Rewritten(_)
+            | Self::AsSentAndLink(_)
+            | Self::RewrittenAndLink(_) => true,
+            Self::Start(_) | Self::Link { .. } | Self::LinkOrStart(_) | Self::Nothing => false,
         }
     }
 }
@@ -128,6 +133,10 @@ pub(crate) struct PlannedStructured {
 impl PlannedStructured {
     fn is_inlined(&self) -> bool {
         matches!(self.task, StructuredTask::Item(Task::Inline(_)))
+    }
+
+    fn is_saved(&self) -> bool {
+        matches!(self.task, StructuredTask::Item(Task::Save(_)))
     }
 }
 
@@ -163,15 +172,15 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let mut size = measure::size(answer.get(), settings.size_measure)
         .saturating_sub(parts.stamps(settings.size_measure));
     if size > threshold || parts.must_be_saved(settings) {
-        parts.find_twin();
-        size = size.saturating_sub(parts.twin_bytes(settings.size_measure));
+        parts.find_duplicate();
+        size = size.saturating_sub(parts.duplicate_bytes(settings.size_measure));
     }
     if size <= threshold && !parts.must_be_saved(settings) {
         return None;
     }
 
     let visible = size.saturating_sub(parts.hidden(settings));
-    let maker = Maker {
+    let maker = ArtifactMaker {
         tool: call.tool,
         arguments: call.arguments.map(redact::arguments),
         settings,
@@ -179,7 +188,8 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         now: call.now,
     };
     let output_schema = call.output_schema;
-    let planner = Planner { answer, maker, output_schema, size, is_oversize: visible > limit };
+    let planner =
+        Planner { answer, maker, output_schema, size, visible, is_oversize: visible > limit };
     planner.plan(parts)
 }
 
@@ -191,7 +201,7 @@ struct Parts<'a> {
     tail: Option<Tail<'a>>,
     structured: Option<&'a RawValue>,
     /// The text item with the same content as the structured content.
-    twin: Option<usize>,
+    duplicate: Option<usize>,
     malformed: Option<&'static str>,
     /// Not an answer yet: the upstream asks for input, or started a task.
     is_unfinished: bool,
@@ -204,7 +214,7 @@ impl<'a> Parts<'a> {
             items: Vec::new(),
             tail: None,
             structured: None,
-            twin: None,
+            duplicate: None,
             malformed: None,
             is_unfinished: false,
         };
@@ -256,7 +266,8 @@ impl<'a> Parts<'a> {
         let kind = kind.map_or(0, |kind| member_size(RESULT_TYPE, kind, measure));
         let stamp = members.get("_meta").and_then(|raw| {
             let meta = Members::read(raw)?;
-            let stamp = meta.get(SERVER_INFO).filter(|raw| raw.get().len() <= MAX_ASIDE_BYTES)?;
+            let stamp =
+                meta.get(SERVER_INFO).filter(|raw| raw.get().len() <= MAX_OTHER_MEMBERS_BYTES)?;
             let is_alone = meta.iter().count() == 1;
             Some(if is_alone {
                 member_size("_meta", raw, measure)
@@ -268,23 +279,23 @@ impl<'a> Parts<'a> {
     }
 
     /// Finds a text item with the same content as the structured content.
-    fn find_twin(&mut self) {
+    fn find_duplicate(&mut self) {
         let Some(structured) = self.structured.filter(|structured| structured.get() != "null")
         else {
             return;
         };
-        let structured = Said::by(structured);
-        self.twin = self.items.iter().position(|item| match item.kind {
+        let structured = ComparableContent::of(structured);
+        self.duplicate = self.items.iter().position(|item| match item.kind {
             Kind::Text(Some(text)) => {
-                json::string(text).is_some_and(|(text, _)| structured.is_said_by(&text))
+                json::string(text).is_some_and(|(text, _)| structured.equals_text(&text))
             }
             _ => false,
         });
     }
 
     /// Bytes of the structured content if a text item has the same content, which is then measured once.
-    fn twin_bytes(&self, measure: SizeMeasure) -> u64 {
-        let structured = self.structured.filter(|_| self.twin.is_some());
+    fn duplicate_bytes(&self, measure: SizeMeasure) -> u64 {
+        let structured = self.structured.filter(|_| self.duplicate.is_some());
         structured.map_or(0, |raw| member_size("structuredContent", raw, measure))
     }
 
@@ -314,9 +325,11 @@ fn member_size(name: &str, value: &RawValue, measure: SizeMeasure) -> u64 {
 
 struct Planner<'a> {
     answer: &'a RawValue,
-    maker: Maker<'a>,
+    maker: ArtifactMaker<'a>,
     output_schema: Option<&'a Value>,
     size: u64,
+    /// Size of the answer without the items that are replaced.
+    visible: u64,
     is_oversize: bool,
 }
 
@@ -328,7 +341,7 @@ impl<'a> Planner<'a> {
             save_raw_alongside_intelligent,
             ..
         } = self.maker.settings.mcp_intelligent_processing;
-        let aside = self.aside(parts.members.as_ref());
+        let other = self.other_members(parts.members.as_ref());
         let raw = match (
             enable_intelligent_processing,
             save_raw_alongside_intelligent,
@@ -337,7 +350,9 @@ impl<'a> Planner<'a> {
             (false, _, _) => RawPlan::Instead,
             (true, true, _) => RawPlan::Beside,
             // Members that are left out are only in the whole answer.
-            (true, false, true) if aside.left_out.is_some() => RawPlan::Beside,
+            (true, false, true) if other.left_out.is_some() => RawPlan::Beside,
+            // So is content that has no items and is not shown whole.
+            (true, false, true) if parts.malformed.is_some() && self.is_oversize => RawPlan::Beside,
             (true, false, true) => RawPlan::IfNothingElse,
             (true, false, false) => RawPlan::Never,
         };
@@ -345,38 +360,52 @@ impl<'a> Planner<'a> {
         let mut budget =
             Budget::new(self.limit(), self.maker.settings.inline_images_total_max_bytes);
         let mut total_bytes = 0;
+        // An answer within the limit may grow up to it.
+        let mut growth = Budget::new(self.limit().saturating_sub(self.visible), 0);
         let mut items = Vec::with_capacity(parts.items.len());
-        let mut together = Together::default();
         for (index, item) in parts.items.iter().enumerate() {
             let mut task = self.task(index, item, raw);
-            let show = self.show(item, &task, &mut budget, &mut total_bytes);
+            let mut show = self.show(item, &task, &mut budget, &mut total_bytes);
+            if let Task::Undecodable(reason) = &task {
+                let budget = if self.is_oversize { &mut budget } else { &mut growth };
+                show = show_undecodable(index, item, reason, budget);
+            }
             if raw != RawPlan::Instead && is_kept_with_others(item, &task, &show) {
                 task = match task {
-                    Task::Together(reason) => Task::Together(reason),
-                    _ => Task::Together("neither shown nor an artifact of its own".into()),
+                    Task::Bundle(reason) => Task::Bundle(reason),
+                    _ => Task::Bundle("neither shown nor an artifact of its own".into()),
                 };
-                together.push(item.raw.get());
             }
-            items.push(Planned { kind: item.type_name(), task, show });
+            items.push(PlannedItem { kind: item.type_name(), task, show });
         }
         let instead = parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
         let tail = parts.tail.map(|tail| {
             let span = tail.span(self.answer);
             total_bytes += span.len() as u64;
-            if raw != RawPlan::Instead {
-                together.push(&self.answer.get()[span.clone()]);
-            }
             if !self.is_oversize {
                 budget.shown += span.len() as u64;
             }
-            PlannedTail { count: tail.count, shown: (!self.is_oversize).then_some(span) }
+            let shown = (!self.is_oversize).then(|| span.clone());
+            (span, PlannedTail { count: tail.count, shown })
         });
+        let (tail_span, tail) = tail.unzip();
 
         let structured = parts.structured.map(|structured| {
-            let task = self.structured(structured, parts.twin, &items, raw);
-            let (shown, shortened) = self.show_structured(structured, parts.twin, &mut budget);
+            let task = self.structured(structured, parts.duplicate, &items, raw);
+            let (shown, shortened) = self.show_structured(structured, parts.duplicate, &mut budget);
             PlannedStructured { task, shown, shortened }
         });
+
+        let is_any_saved = tail.is_some()
+            || items.iter().any(|item| matches!(item.task, Task::Save(_) | Task::Bundle(_)))
+            || structured.as_ref().is_some_and(PlannedStructured::is_saved);
+        // Otherwise the whole answer is saved, or the settings forbid it.
+        if raw == RawPlan::IfNothingElse && is_any_saved {
+            let tail_bytes = tail_span.as_ref().map_or(0, Range::len);
+            self.keep_undecodable(&parts.items, &mut items, tail_bytes);
+        }
+        let bundle =
+            self.bundle(&parts.items, &items, tail_span.filter(|_| raw != RawPlan::Instead));
 
         let nothing_to_do = items.iter().all(|item| matches!(item.task, Task::Inline(_)))
             && structured.as_ref().is_none_or(PlannedStructured::is_inlined)
@@ -394,28 +423,67 @@ impl<'a> Planner<'a> {
             budget,
             items,
             tail,
-            together: together.into_json().map(|items| self.maker.together(items)),
+            bundle: bundle.map(|items| self.maker.bundle(items)),
             structured,
             raw,
             malformed: parts.malformed,
             instead,
-            members: aside.members,
-            meta: aside.meta,
-            left_out: aside.left_out,
+            members: other.members,
+            meta: other.meta,
+            left_out: other.left_out,
         })
     }
 
+    /// Saves undecodable items whose JSON is not shown whole with the others, as long as their artifact stays within the size
+    /// limit of one item.
+    fn keep_undecodable(&self, items: &[Item<'_>], planned: &mut [PlannedItem], tail_bytes: usize) {
+        // With a comma or a bracket.
+        let size = |item: &Item<'_>| item.raw.get().len() as u64 + 1;
+        let is_bundled = |planned: &PlannedItem| matches!(planned.task, Task::Bundle(_));
+        let bundle = items.iter().zip(&*planned).filter(|(_, planned)| is_bundled(planned));
+        let mut bytes = bundle.map(|(item, _)| size(item)).sum::<u64>() + tail_bytes as u64 + 2;
+        let limit = self.maker.settings.mcp_intelligent_processing.max_single_item_bytes();
+        for (item, planned) in items.iter().zip(planned) {
+            if let Task::Undecodable(reason) = &mut planned.task
+                && !planned.show.is_whole()
+                && bytes + size(item) <= limit
+            {
+                bytes += size(item);
+                planned.task = Task::BundleUndecodable(std::mem::take(reason));
+            }
+        }
+    }
+
+    /// Returns the items that are saved together as a JSON array, if there are any.
+    fn bundle(
+        &self,
+        items: &[Item<'_>],
+        planned: &[PlannedItem],
+        tail: Option<Range<usize>>,
+    ) -> Option<String> {
+        let mut bundle = Bundle::default();
+        for (item, planned) in items.iter().zip(planned) {
+            if matches!(planned.task, Task::Bundle(_) | Task::BundleUndecodable(_)) {
+                bundle.push(item.raw.get());
+            }
+        }
+        if let Some(span) = tail {
+            bundle.push(&self.answer.get()[span]);
+        }
+        bundle.into_json()
+    }
+
     /// Selects the members that the new answer keeps beside its content: all of them, or small ones if it is over the limit.
-    fn aside(&self, members: Option<&Members<'a>>) -> Aside {
-        let mut aside = Aside::default();
-        let mut left = if self.is_oversize { MAX_ASIDE_BYTES } else { usize::MAX };
+    fn other_members(&self, members: Option<&Members<'a>>) -> OtherMembers {
+        let mut other = OtherMembers::default();
+        let mut left = if self.is_oversize { MAX_OTHER_MEMBERS_BYTES } else { usize::MAX };
         for (key, value) in members.iter().flat_map(|members| members.iter()) {
             let span = json::span(self.answer, value);
             let is_short = span.len() <= MAX_PROTOCOL_MEMBER_BYTES;
             match key {
-                "content" | "structuredContent" => aside.members.push((key.to_owned(), span)),
+                "content" | "structuredContent" => other.members.push((key.to_owned(), span)),
                 _ if is_short && PROTOCOL_MEMBERS.contains(&key) => {
-                    aside.members.push((key.to_owned(), span));
+                    other.members.push((key.to_owned(), span));
                 }
                 "_meta" => {
                     let meta = Members::read(value);
@@ -425,17 +493,17 @@ impl<'a> Planner<'a> {
                     for (key, value) in meta {
                         let span = json::span(self.answer, value);
                         if fits(key, &span, &mut left) {
-                            aside.meta.push((key.to_owned(), span));
+                            other.meta.push((key.to_owned(), span));
                         } else {
-                            aside.leave_out(format!("_meta/{key}"), &span);
+                            other.leave_out(format!("_meta/{key}"), &span);
                         }
                     }
                 }
-                _ if fits(key, &span, &mut left) => aside.members.push((key.to_owned(), span)),
-                _ => aside.leave_out(key.to_owned(), &span),
+                _ if fits(key, &span, &mut left) => other.members.push((key.to_owned(), span)),
+                _ => other.leave_out(key.to_owned(), &span),
             }
         }
-        aside
+        other
     }
 
     fn limit(&self) -> u64 {
@@ -452,7 +520,7 @@ impl<'a> Planner<'a> {
             return Task::Skip("intelligent processing is disabled".into());
         }
         if index >= most && (links || !matches!(item.kind, Kind::Link)) {
-            return Task::Together(format!("answer has more than {most} items").into());
+            return Task::Bundle(format!("answer has more than {most} items").into());
         }
         self.maker.task(index, item)
     }
@@ -480,7 +548,7 @@ impl<'a> Planner<'a> {
                     return self.show_text(item, &text, is_exact.then_some(sent), budget);
                 }
                 // Many parsers refuse an answer with half a surrogate pair.
-                if is_exact { Show::Sent(sent) } else { Show::Again(again(item, &text)) }
+                if is_exact { Show::AsSent(sent) } else { Show::Rewritten(rewritten(item, &text)) }
             }
             Kind::Resource { is_text: true } if self.is_oversize => {
                 let text = item.resource_text().unwrap_or_default();
@@ -488,30 +556,30 @@ impl<'a> Planner<'a> {
                 let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
                 // One character more than the budget allows, so that a cut is noticed.
                 let most = limit.saturating_add(char::MAX.len_utf8());
-                Show::LinkOrFront(text[..text.floor_char_boundary(most)].to_owned())
+                Show::LinkOrStart(text[..text.floor_char_boundary(most)].to_owned())
             }
-            Kind::Resource { is_text: true } => Show::Sent(sent),
+            Kind::Resource { is_text: true } => Show::AsSent(sent),
             Kind::Link if self.is_oversize && !budget.take(sent.len() as u64) => Show::Nothing,
-            Kind::Link => Show::Sent(sent),
-            Kind::Unknown if is_small => Show::Sent(sent),
+            Kind::Link => Show::AsSent(sent),
+            Kind::Unknown if is_small => Show::AsSent(sent),
             Kind::Unknown | Kind::Malformed(_) => Show::Nothing,
             Kind::Image | Kind::Audio | Kind::Resource { is_text: false } => {
                 match task {
                     Task::Save(artifact) if self.is_inlined(item, artifact, budget) => {
                         if artifact.metadata.warnings.is_empty() {
-                            return Show::SentAndLink(sent);
+                            return Show::AsSentAndLink(sent);
                         }
                         // Model providers refuse base64 and types with errors.
-                        Show::AgainAndLink(item.image_again(artifact))
+                        Show::RewrittenAndLink(item.rewritten_image(artifact))
                     }
-                    Task::Together(_)
+                    Task::Bundle(_)
                         if matches!(item.kind, Kind::Image)
                             && self.has_room_for_image(sent.len() as u64 / 4 * 3, budget) =>
                     {
-                        Show::Sent(sent)
+                        Show::AsSent(sent)
                     }
                     // A strict client would refuse the whole answer for a broken item.
-                    Task::Fail(_) | Task::Skip(_)
+                    Task::Fail(_) | Task::Skip(_) | Task::Undecodable(_)
                         if settings.mcp_intelligent_processing.enable_intelligent_processing =>
                     {
                         Show::Nothing
@@ -527,7 +595,7 @@ impl<'a> Planner<'a> {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
             && artifact.mime_type.starts_with("image/")
-            && item.raw.get().len() <= bytes * 4 / 3 + MAX_ASIDE_BYTES
+            && item.raw.get().len() <= bytes * 4 / 3 + MAX_OTHER_MEMBERS_BYTES
             && self.has_room_for_image(bytes as u64, budget)
     }
 
@@ -544,15 +612,15 @@ impl<'a> Planner<'a> {
     fn show_structured(
         &self,
         raw: &RawValue,
-        twin: Option<usize>,
+        duplicate: Option<usize>,
         budget: &mut Budget,
     ) -> (StructuredShown, Option<String>) {
         if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
             return (StructuredShown::Whole, None);
         }
         // A client shows its model either the text or the structured content, so equal content may use the same budget.
-        let room = if twin.is_some() { self.limit() } else { budget.left() };
-        let room = usize::try_from(room).unwrap_or(usize::MAX).max(MAX_ASIDE_BYTES);
+        let room = if duplicate.is_some() { self.limit() } else { budget.left() };
+        let room = usize::try_from(room).unwrap_or(usize::MAX).max(MAX_OTHER_MEMBERS_BYTES);
         let shortened = self.output_schema.and_then(|schema| shorten(raw, schema, room));
         match shortened {
             Some(shortened) => (StructuredShown::Shortened, Some(shortened)),
@@ -576,8 +644,10 @@ impl<'a> Planner<'a> {
         };
         let beside = (item.raw.get().len() - text_size) as u64;
         match budget.text(text, if beside > FREE_BYTES { beside } else { 0 }) {
-            Shown::Whole => sent.map_or_else(|| Show::Again(again(item, text)), Show::Sent),
-            Shown::Front(front, mark) => Show::Front(again(item, &format!("{front}{mark}"))),
+            Shown::Whole => {
+                sent.map_or_else(|| Show::Rewritten(rewritten(item, text)), Show::AsSent)
+            }
+            Shown::Start(start, mark) => Show::Start(rewritten(item, &format!("{start}{mark}"))),
             Shown::Nothing => Show::Nothing,
         }
     }
@@ -588,7 +658,7 @@ impl<'a> Planner<'a> {
         *total_bytes += text.len() as u64;
         match budget.text(text, 0) {
             Shown::Whole => Some(text_item(text, None, None)),
-            Shown::Front(front, mark) => Some(text_item(&format!("{front}{mark}"), None, None)),
+            Shown::Start(start, mark) => Some(text_item(&format!("{start}{mark}"), None, None)),
             Shown::Nothing => None,
         }
     }
@@ -596,15 +666,15 @@ impl<'a> Planner<'a> {
     fn structured(
         &self,
         raw: &RawValue,
-        twin: Option<usize>,
-        planned: &[Planned],
+        duplicate: Option<usize>,
+        planned: &[PlannedItem],
         plan: RawPlan,
     ) -> StructuredTask {
         if plan == RawPlan::Instead {
             return StructuredTask::Item(Task::Skip("intelligent processing is disabled".into()));
         }
-        match twin.filter(|&twin| matches!(planned[twin].task, Task::Save(_))) {
-            Some(twin) => StructuredTask::SameAs(twin),
+        match duplicate.filter(|&duplicate| matches!(planned[duplicate].task, Task::Save(_))) {
+            Some(duplicate) => StructuredTask::SameAs(duplicate),
             None => StructuredTask::Item(self.maker.structured(raw)),
         }
     }
@@ -613,17 +683,35 @@ impl<'a> Planner<'a> {
 /// Says whether an item is saved with others because it would be lost otherwise.
 fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
     match (task, &item.kind) {
-        (Task::Together(_), _) => true,
+        (Task::Bundle(_), _) => true,
         (Task::Skip(_), Kind::Unknown) | (Task::Inline(_), Kind::Link) => !show.is_whole(),
         _ => false,
     }
 }
 
+/// Replaces an undecodable item by a text with the reason and its JSON, or the start of it.
+fn show_undecodable(index: usize, item: &Item<'_>, reason: &str, budget: &mut Budget) -> Show {
+    let raw = item.raw.get();
+    let bytes = raw.len();
+    let kind = notice::plain(&item.type_name(), 40);
+    let head = format!("[item {index} ({kind}) cannot be decoded: {}", notice::plain(reason, 200));
+    let whole = format!("{head}; its JSON has {bytes} bytes:]\n{raw}");
+    if budget.take(whole.len() as u64) {
+        return Show::Rewritten(text_item(&whole, None, None));
+    }
+    let start = &raw[..raw.floor_char_boundary(UNDECODABLE_START_BYTES)];
+    let part = format!("{head}; its JSON has {bytes} bytes and begins with:]\n{start}");
+    if start.len() < bytes && budget.take(part.len() as u64) {
+        return Show::Start(text_item(&part, None, None));
+    }
+    Show::Nothing
+}
+
 /// Items that share an artifact, as a JSON array.
 #[derive(Default)]
-struct Together(String);
+struct Bundle(String);
 
-impl Together {
+impl Bundle {
     fn push(&mut self, items: &str) {
         self.0.push(if self.0.is_empty() { '[' } else { ',' });
         self.0.push_str(items);
@@ -640,13 +728,13 @@ impl Together {
 
 /// Members of an answer beside its content.
 #[derive(Default)]
-struct Aside {
+struct OtherMembers {
     members: Vec<(String, Range<usize>)>,
     meta: Vec<(String, Range<usize>)>,
     left_out: Option<LeftOut>,
 }
 
-impl Aside {
+impl OtherMembers {
     fn leave_out(&mut self, name: String, span: &Range<usize>) {
         let left_out = self.left_out.get_or_insert_default();
         left_out.count += 1;
@@ -669,13 +757,13 @@ fn fits(key: &str, span: &Range<usize>, left: &mut usize) -> bool {
 }
 
 /// The content of structured content, for comparison with texts.
-struct Said<'a> {
+struct ComparableContent<'a> {
     minified: Vec<u8>,
     wrapped: Option<std::borrow::Cow<'a, str>>,
 }
 
-impl<'a> Said<'a> {
-    fn by(structured: &'a RawValue) -> Self {
+impl<'a> ComparableContent<'a> {
+    fn of(structured: &'a RawValue) -> Self {
         let members = Members::read(structured).filter(|members| members.iter().count() == 1);
         let wrapped = members.and_then(|members| json::string(members.iter().next()?.1));
         Self {
@@ -687,7 +775,7 @@ impl<'a> Said<'a> {
     /// Says whether the text has all of the structured content: the same JSON apart from white space, or the text as the only
     /// member of an object. Python's SDK wraps strings in `{"result": …}`, the official file system server in
     /// `{"content": …}`.
-    fn is_said_by(&self, text: &str) -> bool {
+    fn equals_text(&self, text: &str) -> bool {
         self.wrapped.as_deref() == Some(text)
             || (text.len() >= self.minified.len()
                 && json::minified(text).eq(self.minified.iter().copied()))
@@ -695,7 +783,7 @@ impl<'a> Said<'a> {
 }
 
 /// Rewrites a text item with another text.
-fn again(item: &Item<'_>, text: &str) -> String {
+fn rewritten(item: &Item<'_>, text: &str) -> String {
     text_item(text, item.annotations(), item.meta())
 }
 

@@ -36,12 +36,49 @@ pub struct Report {
     pub save: Save,
     /// Outcomes of the first 1000 items, in order.
     pub items: Vec<ItemReport>,
-    /// Number of further items.
+    /// Number of further items, and of items that were left out because of `report_max_bytes`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub items_not_listed: usize,
     /// Outcome of `structuredContent`, if the answer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<StructuredReport>,
+}
+
+impl Report {
+    /// Returns the report as JSON, shortened to `max_bytes` if possible: first without the metadata of artifacts, then with
+    /// shorter lists. Only the message and the counts are never shortened; they have less than 4 KiB.
+    pub(crate) fn json_within(&self, max_bytes: u64) -> String {
+        let json =
+            |report: &Self| serde_json::to_string(report).expect("a report has only text keys");
+        let fits = |json: &str| json.len() as u64 <= max_bytes;
+        let whole = json(self);
+        if fits(&whole) {
+            return whole;
+        }
+        let mut short = self.clone();
+        for artifact in short.save.artifacts.iter_mut().chain(&mut short.save.fallback_artifact) {
+            artifact.metadata = Metadata::default();
+        }
+        let mut shortened = json(&short);
+        while !fits(&shortened) {
+            let longest = short.items.len().max(short.save.artifacts.len());
+            if longest == 0 {
+                break;
+            }
+            let (items, artifacts) = (&mut short.items, &mut short.save.artifacts);
+            short.items_not_listed += keep_first(items, longest / 2);
+            short.save.artifacts_not_listed += keep_first(artifacts, longest / 2);
+            shortened = json(&short);
+        }
+        shortened
+    }
+}
+
+/// Shortens a list, and returns the number of removed elements.
+fn keep_first<T>(list: &mut Vec<T>, count: usize) -> usize {
+    let removed = list.len().saturating_sub(count);
+    list.truncate(count);
+    removed
 }
 
 /// The outcome of a capture in one word.
@@ -104,6 +141,9 @@ pub struct Save {
     pub message: String,
     /// The artifacts of single items and of `structuredContent`, in order.
     pub artifacts: Vec<SavedArtifact>,
+    /// Number of further artifacts that were left out because of `report_max_bytes`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub artifacts_not_listed: usize,
     /// The artifact of the whole answer, if it was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_artifact: Option<SavedArtifact>,

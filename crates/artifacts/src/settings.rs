@@ -1,54 +1,8 @@
-//! Settings of a capture, with their defaults.
+//! Settings of captures and stores, with their defaults.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
-/// Settings of a capture: which answers are saved, how much of them the model sees, and how they are taken apart.
-///
-/// Unknown keys are refused; missing keys have their defaults. To let upstreams or tools differ, keep a [`SettingsPatch`] for
-/// each and call [`Settings::patched`].
-///
-/// ```
-/// use marquetry_artifacts::{Settings, settings::SettingsPatch};
-///
-/// let base = Settings::default();
-/// let patch: SettingsPatch = serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 100000}"#)?;
-/// assert_eq!(base.patched(&patch).mcp_tool_llm_return_max_bytes, 100_000);
-/// assert_eq!(base.mcp_tool_response_save_threshold_bytes, 32_768);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct Settings {
-    /// Answers larger than this are saved, in bytes. Default 32,768.
-    pub mcp_tool_response_save_threshold_bytes: u64,
-    /// Answers larger than this are saved, and their text is shown to the model up to this size, in bytes. Default 65,536.
-    pub mcp_tool_llm_return_max_bytes: u64,
-    /// What the model sees of an answer over that limit. Default `truncate`.
-    pub oversize: Oversize,
-    /// How the size of an answer is measured. Default `compact`.
-    pub size_measure: SizeMeasure,
-    /// The MIME type that YAML text is stored with. Default `application/x-yaml`.
-    pub yaml_mime_type: YamlMimeType,
-    /// Keys of an object that the inferred schema lists. Default 20.
-    pub schema_max_keys: usize,
-    /// Levels of nesting that the inferred schema shows, 1 to 10. Default 4.
-    pub schema_inference_depth: InferenceDepth,
-    /// Handling of `resource_link` items. Default `keep`.
-    pub resource_links: ResourceLinks,
-    /// When the text of an embedded resource is saved. Default `as-text`.
-    pub text_resources: TextResources,
-    /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 is none.
-    /// Default 1 MiB.
-    pub inline_image_max_bytes: u64,
-    /// Images of one answer that stay in it have at most this many bytes together; later ones become links. Default 4 MiB.
-    pub inline_images_total_max_bytes: u64,
-    /// Replaces the two characters `\n` by a line break in text that is CSV only then. Default false, since this changes
-    /// the data.
-    pub unescape_csv_newlines: bool,
-    /// Processing of the items of an answer.
-    pub mcp_intelligent_processing: Processing,
-}
 
 /// How answers are taken apart: the keys under `mcp_intelligent_processing`.
 ///
@@ -148,6 +102,58 @@ pub enum TextResources {
     Always,
 }
 
+/// Store of artifacts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum StoreKind {
+    /// Memory of this process.
+    #[default]
+    Memory,
+    /// Files in a directory.
+    Directory,
+}
+
+impl StoreKind {
+    /// Returns the name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Directory => "directory",
+        }
+    }
+}
+
+/// Artifacts that a caller can list, read and delete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ArtifactScope {
+    /// Those of its own calls.
+    #[default]
+    Principal,
+    /// Those of its own HTTP session. Without a session, as `Principal`.
+    Session,
+    /// All artifacts.
+    Shared,
+}
+
+/// Defaults that belong together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ArtifactPreset {
+    /// For agents that read code.
+    #[default]
+    Standard,
+    /// For models with a small context.
+    SmallContext,
+}
+
 /// A depth from 1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
@@ -185,26 +191,6 @@ impl TryFrom<u64> for InferenceDepth {
 impl From<InferenceDepth> for u64 {
     fn from(depth: InferenceDepth) -> Self {
         Self::from(depth.0)
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            mcp_tool_response_save_threshold_bytes: 32 * 1024,
-            mcp_tool_llm_return_max_bytes: 64 * 1024,
-            oversize: Oversize::default(),
-            size_measure: SizeMeasure::default(),
-            yaml_mime_type: YamlMimeType::default(),
-            schema_max_keys: 20,
-            schema_inference_depth: InferenceDepth::default(),
-            resource_links: ResourceLinks::default(),
-            text_resources: TextResources::default(),
-            inline_image_max_bytes: 1024 * 1024,
-            inline_images_total_max_bytes: 4 * 1024 * 1024,
-            unescape_csv_newlines: false,
-            mcp_intelligent_processing: Processing::default(),
-        }
     }
 }
 
@@ -280,24 +266,190 @@ macro_rules! patch {
     };
 }
 
-patch! {
-    /// Settings of one upstream server or one tool: only the keys that differ.
-    SettingsPatch for Settings {
-        mcp_tool_response_save_threshold_bytes: u64,
-        mcp_tool_llm_return_max_bytes: u64,
-        oversize: Oversize,
-        size_measure: SizeMeasure,
-        yaml_mime_type: YamlMimeType,
-        schema_max_keys: usize,
-        schema_inference_depth: InferenceDepth,
-        resource_links: ResourceLinks,
-        text_resources: TextResources,
-        inline_image_max_bytes: u64,
-        inline_images_total_max_bytes: u64,
-        unescape_csv_newlines: bool,
-    } nested {
-        mcp_intelligent_processing: ProcessingPatch,
+/// Declares each setting once, with its documentation and its default, for three types:
+///
+/// - [`Settings`], which a capture uses,
+/// - [`SettingsPatch`], for single servers and tools,
+/// - [`ArtifactOptions`], the table of a configuration file, in which a preset decides the defaults of some settings.
+///
+/// `[…]` has attributes for the JSON schema of [`ArtifactOptions`].
+macro_rules! settings {
+    (
+        of_preset {$(
+            $(#[$preset_doc:meta])* [$($preset_schema:tt)*]
+            $preset_key:ident: $preset_type:ty = $preset_default:expr;
+        )*}
+        $(
+            $(#[$doc:meta])* [$($schema:tt)*]
+            $key:ident: $type:ty = $default:expr;
+        )*
+    ) => {
+        /// Settings of a capture: which answers are saved, how much of them the model sees, and how they are taken apart.
+        ///
+        /// Unknown keys are refused; missing keys have their defaults. To let upstreams or tools differ, keep a [`SettingsPatch`] for
+        /// each and call [`Settings::patched`].
+        ///
+        /// ```
+        /// use marquetry_artifacts::{Settings, settings::SettingsPatch};
+        ///
+        /// let base = Settings::default();
+        /// let patch: SettingsPatch = serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 100000}"#)?;
+        /// assert_eq!(base.patched(&patch).mcp_tool_llm_return_max_bytes, 100_000);
+        /// assert_eq!(base.mcp_tool_response_save_threshold_bytes, 32_768);
+        /// # Ok::<(), serde_json::Error>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        #[non_exhaustive]
+        pub struct Settings {
+            $($(#[$preset_doc])* pub $preset_key: $preset_type,)*
+            $($(#[$doc])* pub $key: $type,)*
+            /// How answers are split into artifacts.
+            pub mcp_intelligent_processing: Processing,
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self {
+                    $($preset_key: $preset_default,)*
+                    $($key: $default,)*
+                    mcp_intelligent_processing: Processing::default(),
+                }
+            }
+        }
+
+        patch! {
+            /// Settings of one upstream server or one tool: only the keys that differ.
+            SettingsPatch for Settings {
+                $($preset_key: $preset_type,)*
+                $($key: $type,)*
+            } nested {
+                mcp_intelligent_processing: ProcessingPatch,
+            }
+        }
+
+        /// Artifacts: where they are stored, and which answers become artifacts.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields, default)]
+        #[non_exhaustive]
+        pub struct ArtifactOptions {
+            /// "memory" keeps artifacts until the server ends; "directory" keeps them in `directory`.
+            pub store: StoreKind,
+            /// Directory of the directory store. It is created if it is missing, and must be empty at first.
+            #[cfg_attr(feature = "schema", schemars(example = &"artifacts"))]
+            pub directory: Option<PathBuf>,
+            /// Artifacts that a caller can list, read and delete: "principal", those of its own calls; "session", those of its own
+            /// HTTP session, if it has one; "shared", all artifacts. Without `[auth]`, all callers are the principal `local`.
+            pub scope: ArtifactScope,
+            /// Size of all artifacts in the memory store, in bytes. A full store removes the least recently used artifacts of the
+            /// principal who holds the most; reading a removed artifact says that it has expired.
+            pub memory_max_bytes: u64,
+            /// Size of the directory store on disk, in bytes. A full store makes room as the memory store does.
+            pub directory_max_bytes: u64,
+            /// Largest artifact in the directory store, in bytes.
+            pub directory_max_artifact_bytes: u64,
+            /// Waits for the disk at each artifact in the directory store, so that it survives a power failure.
+            pub durable: bool,
+            /// Defaults of the four settings below: "standard" is for agents that read code; "small-context" saves above 2048 bytes,
+            /// shows 4096, replaces images by links and saves text resources of any size.
+            pub preset: ArtifactPreset,
+            $(
+                $(#[$preset_doc])*
+                #[cfg_attr(feature = "schema", schemars($($preset_schema)*))]
+                pub $preset_key: Option<$preset_type>,
+            )*
+            $(
+                $(#[$doc])*
+                #[cfg_attr(feature = "schema", schemars($($schema)*))]
+                pub $key: $type,
+            )*
+            /// How answers are split into artifacts.
+            pub mcp_intelligent_processing: Processing,
+        }
+
+        impl Default for ArtifactOptions {
+            fn default() -> Self {
+                Self {
+                    store: StoreKind::Memory,
+                    directory: None,
+                    scope: ArtifactScope::Principal,
+                    memory_max_bytes: 256 << 20,
+                    directory_max_bytes: 10 << 30,
+                    directory_max_artifact_bytes: 1 << 30,
+                    durable: true,
+                    preset: ArtifactPreset::Standard,
+                    $($preset_key: None,)*
+                    $($key: $default,)*
+                    mcp_intelligent_processing: Processing::default(),
+                }
+            }
+        }
+
+        impl ArtifactOptions {
+            /// Returns the settings of captures: those of the preset, with the given keys replaced.
+            #[must_use]
+            pub fn settings(&self) -> Settings {
+                let preset = match self.preset {
+                    ArtifactPreset::Standard => Settings::default(),
+                    ArtifactPreset::SmallContext => Settings::small_context(),
+                };
+                Settings {
+                    $($preset_key: self.$preset_key.unwrap_or(preset.$preset_key),)*
+                    $($key: self.$key,)*
+                    mcp_intelligent_processing: self.mcp_intelligent_processing.clone(),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    of_preset {
+        /// Answers larger than this are saved, in bytes of JSON. 32768, unless `preset` has another default.
+        [example = 32_768]
+        mcp_tool_response_save_threshold_bytes: u64 = 32 * 1024;
+        /// Answers larger than this are saved, and their text is shown up to this size, in bytes of JSON. 65536, unless `preset` has
+        /// another default.
+        [example = 65_536]
+        mcp_tool_llm_return_max_bytes: u64 = 64 * 1024;
+        /// Images up to this size stay in the answer beside their artifact, for vision models, in bytes after decoding; 0 is none.
+        /// 1048576, unless `preset` has another default.
+        [example = 1_048_576]
+        inline_image_max_bytes: u64 = 1024 * 1024;
+        /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the save threshold, or "always".
+        /// "as-text", unless `preset` has another default.
+        [with = "Option<String>", example = &"as-text"]
+        text_resources: TextResources = TextResources::AsText;
     }
+    /// Images of one answer that stay in it have at most this size together, in bytes after decoding; later ones become links.
+    [with = "u64"]
+    inline_images_total_max_bytes: u64 = 4 * 1024 * 1024;
+    /// The report for programs in `_meta` of an answer is shortened to this size, in bytes of JSON.
+    [with = "u64"]
+    report_max_bytes: u64 = 32 * 1024;
+    /// Shown part of an answer over the limit: "truncate" shows its beginning, "withhold" only the names of its artifacts.
+    [with = "String"]
+    oversize: Oversize = Oversize::Truncate;
+    /// Measure of an answer's size: "compact" is compact JSON in UTF-8; "sam-compatible" counts as Solace Agent Mesh does, with
+    /// spaces after separators and `\uXXXX` for every character that is not ASCII.
+    [with = "String"]
+    size_measure: SizeMeasure = SizeMeasure::Compact;
+    /// MIME type of YAML artifacts: "application/x-yaml" or "application/yaml" (RFC 9512).
+    [with = "String"]
+    yaml_mime_type: YamlMimeType = YamlMimeType::XYaml;
+    /// Keys of an object that the inferred schema of an artifact lists.
+    [with = "usize"]
+    schema_max_keys: usize = 20;
+    /// Levels of nesting that the inferred schema of an artifact shows, 1 to 10.
+    [with = "u64"]
+    schema_inference_depth: InferenceDepth = InferenceDepth::default();
+    /// Handling of links to resources: "keep" leaves them in the answer, "placeholder" saves their URIs as artifacts as well.
+    [with = "String"]
+    resource_links: ResourceLinks = ResourceLinks::Keep;
+    /// Replaces the two characters `\n` in CSV by line breaks, for servers that escape twice. It changes the saved bytes.
+    [with = "bool"]
+    unescape_csv_newlines: bool = false;
 }
 
 patch! {
@@ -327,15 +479,16 @@ mod tests {
         expect![[r#"
             mcp_tool_response_save_threshold_bytes = 32768
             mcp_tool_llm_return_max_bytes = 65536
+            inline_image_max_bytes = 1048576
+            text_resources = "as-text"
+            inline_images_total_max_bytes = 4194304
+            report_max_bytes = 32768
             oversize = "truncate"
             size_measure = "compact"
             yaml_mime_type = "application/x-yaml"
             schema_max_keys = 20
             schema_inference_depth = 4
             resource_links = "keep"
-            text_resources = "as-text"
-            inline_image_max_bytes = 1048576
-            inline_images_total_max_bytes = 4194304
             unescape_csv_newlines = false
 
             [mcp_intelligent_processing]
@@ -394,5 +547,21 @@ mod tests {
     fn a_size_in_mebibytes_does_not_overflow() {
         let processing = Processing { max_single_item_size_mb: u64::MAX, ..Processing::default() };
         assert_eq!(processing.max_single_item_bytes(), u64::MAX);
+    }
+
+    #[test]
+    fn a_preset_has_defaults_that_single_keys_replace() {
+        assert_eq!(ArtifactOptions::default().settings(), Settings::default());
+        let settings = |text: &str| toml::from_str::<ArtifactOptions>(text).unwrap().settings();
+        let small = settings("preset = 'small-context'");
+        assert_eq!(small, Settings::small_context());
+        let figures =
+            (small.mcp_tool_response_save_threshold_bytes, small.mcp_tool_llm_return_max_bytes);
+        assert_eq!(figures, (2048, 4096));
+        let mixed = settings(
+            "preset = 'small-context'\nmcp_tool_llm_return_max_bytes = 7\noversize = 'withhold'",
+        );
+        assert_eq!((mixed.mcp_tool_llm_return_max_bytes, mixed.oversize), (7, Oversize::Withhold));
+        assert_eq!(mixed.inline_image_max_bytes, 0);
     }
 }

@@ -61,7 +61,7 @@ impl Budget {
         let room = usize::try_from(std::mem::take(&mut self.left)).unwrap_or(usize::MAX);
         let (kept, mark) = cut(text, room);
         self.shown += kept.len() as u64;
-        if kept.is_empty() { Shown::Nothing } else { Shown::Front(kept, mark) }
+        if kept.is_empty() { Shown::Nothing } else { Shown::Start(kept, mark) }
     }
 }
 
@@ -69,7 +69,7 @@ impl Budget {
 pub(crate) enum Shown<'t> {
     Whole,
     /// The start of the text, and the mark of the cut if it fits.
-    Front(&'t str, &'static str),
+    Start(&'t str, &'static str),
     Nothing,
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_where_it_reads_well() {
+    fn texts_are_cut_at_line_ends() {
         let lines = "0123456789\n".repeat(20);
         assert_eq!(cut(&lines, 120), (&lines[..76], CUT_MARK));
         let line = "0123456789".repeat(20);
@@ -103,19 +103,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_what_was_cut() {
+    fn nothing_follows_a_cut_text() {
         let mut budget = Budget::new(10, 0);
         assert_eq!(budget.text("abc", 0), Shown::Whole);
-        assert_eq!(budget.text("0123456789", 0), Shown::Front("0123456", ""));
+        assert_eq!(budget.text("0123456789", 0), Shown::Start("0123456", ""));
         assert_eq!(budget.text("a", 0), Shown::Nothing);
         assert!(!budget.take(1));
         assert_eq!(budget.shown, 10);
-        assert_eq!(Budget::new(5, 0).text("abc", 3), Shown::Front("ab", ""));
+        assert_eq!(Budget::new(5, 0).text("abc", 3), Shown::Start("ab", ""));
         assert_eq!(Budget::new(5, 0).text("abc", 6), Shown::Nothing);
     }
 
     #[test]
-    fn only_so_many_items_are_shown() {
+    fn the_number_of_shown_items_is_bounded() {
         let mut budget = Budget::new(u64::MAX, 0);
         assert!(budget.take(1));
         for _ in 1..MAX_SHOWN_ITEMS {
@@ -134,9 +134,9 @@ mod tests {
             for text in &texts {
                 total += match budget.text(text, 0) {
                     Shown::Whole => text.len(),
-                    Shown::Front(front, mark) => {
-                        prop_assert!(text.starts_with(front));
-                        front.len() + mark.len()
+                    Shown::Start(start, mark) => {
+                        prop_assert!(text.starts_with(start));
+                        start.len() + mark.len()
                     }
                     Shown::Nothing => 0,
                 };

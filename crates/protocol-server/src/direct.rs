@@ -60,11 +60,14 @@ impl Server {
         let cx =
             self.direct_context(&peer, &conversation, "resources/subscribe", None, Weak::new());
         // It listens before it is subscribed, so that no change is missed in between.
-        let listener = self.notifier().listen(Filter::Listen {
-            id: RequestId::from(0_u64),
-            methods: Vec::new(),
-            subscriptions: subscriptions.clone(),
-        });
+        let listener = self.notifier().listen(
+            Filter::Listen {
+                id: RequestId::from(0_u64),
+                methods: Vec::new(),
+                subscriptions: subscriptions.clone(),
+            },
+            peer.principal.clone(),
+        );
         subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _place: place })
     }

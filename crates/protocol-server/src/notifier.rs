@@ -17,7 +17,7 @@ use serde_json::{
 };
 use tokio::sync::Notify;
 
-use super::subscriptions::Subscriptions;
+use super::{Principal, principal::is_same, subscriptions::Subscriptions};
 
 /// Announces changes to every client that listens: a session, or a `subscriptions/listen` of the stateless era.
 pub struct Notifier {
@@ -63,6 +63,8 @@ impl ChangeListener for Notifier {
 /// Announcements that wait for one client. The same one never waits twice: that a list changed is worth saying once.
 pub(super) struct Listener {
     filter: Filter,
+    /// The client, as far as it is authenticated.
+    principal: Option<Arc<Principal>>,
     queue: Mutex<VecDeque<Bytes>>,
     ready: Notify,
     most_queued: usize,
@@ -108,7 +110,15 @@ struct Announcement<'a> {
     method: &'static str,
     /// The resource that it is about; then it goes to those who are subscribed to it.
     uri: Option<&'a str>,
+    audience: Audience<'a>,
     params: JsonObject,
+}
+
+/// Clients that an announcement may reach.
+enum Audience<'a> {
+    All,
+    /// The clients of this principal, or those without one.
+    Of(Option<&'a Principal>),
 }
 
 impl Notifier {
@@ -126,6 +136,17 @@ impl Notifier {
         self.announce("notifications/resources/list_changed");
     }
 
+    /// Announces that the list of resources has changed for one principal alone; `None` stands for all clients without a
+    /// token. Clients of other principals do not learn of it.
+    pub fn resources_changed_for(&self, principal: Option<&Principal>) {
+        self.offer(&Announcement {
+            method: "notifications/resources/list_changed",
+            uri: None,
+            audience: Audience::Of(principal),
+            params: JsonObject::new(),
+        });
+    }
+
     /// The list of prompts has changed.
     pub fn prompts_changed(&self) {
         self.announce("notifications/prompts/list_changed");
@@ -138,12 +159,14 @@ impl Notifier {
         self.offer(&Announcement {
             method: "notifications/resources/updated",
             uri: Some(uri),
+            audience: Audience::All,
             params,
         });
     }
 
     fn announce(&self, method: &'static str) {
-        self.offer(&Announcement { method, uri: None, params: JsonObject::new() });
+        let (audience, params) = (Audience::All, JsonObject::new());
+        self.offer(&Announcement { method, uri: None, audience, params });
     }
 
     fn offer(&self, announcement: &Announcement<'_>) {
@@ -155,9 +178,14 @@ impl Notifier {
         });
     }
 
-    pub(super) fn listen(&self, filter: Filter) -> Arc<Listener> {
+    pub(super) fn listen(
+        &self,
+        filter: Filter,
+        principal: Option<Arc<Principal>>,
+    ) -> Arc<Listener> {
         let listener = Arc::new(Listener {
             filter,
+            principal,
             queue: Mutex::default(),
             ready: Notify::new(),
             most_queued: self.most_queued,
@@ -183,7 +211,12 @@ impl Listener {
     }
 
     fn offer(&self, announcement: &Announcement<'_>) {
-        let Announcement { method, uri, params } = announcement;
+        let Announcement { method, uri, audience, params } = announcement;
+        if let Audience::Of(principal) = audience
+            && !is_same(*principal, self.principal.as_deref())
+        {
+            return;
+        }
         let message = match &self.filter {
             Filter::Session { subscriptions } => {
                 if uri.is_some_and(|uri| !subscriptions.contains(uri)) {
@@ -237,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn the_same_announcement_waits_once() {
         let notifier = Notifier::new(8);
-        let listener = notifier.listen(session());
+        let listener = notifier.listen(session(), None);
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -256,11 +289,10 @@ mod tests {
     async fn stateless_clients_get_what_they_asked_for_with_their_id() {
         let notifier = Notifier::new(8);
         let methods = vec!["notifications/prompts/list_changed"];
-        let listener = notifier.listen(Filter::Listen {
-            id: 7.into(),
-            methods,
-            subscriptions: Subscriptions::none(),
-        });
+        let listener = notifier.listen(
+            Filter::Listen { id: 7.into(), methods, subscriptions: Subscriptions::none() },
+            None,
+        );
         notifier.tools_changed();
         notifier.prompts_changed();
         let want = r#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#;
@@ -268,9 +300,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_change_for_one_principal_reaches_its_clients_alone() {
+        let notifier = Notifier::new(8);
+        let principal = |name: &str| Arc::new(Principal::new(None, name));
+        let listen = |principal| notifier.listen(session(), principal);
+        let alice = [listen(Some(principal("alice"))), listen(Some(principal("alice")))];
+        let (bob, local) = (listen(Some(principal("bob"))), listen(None));
+        let waiting = |listener: &Listener| listener.queue.lock().unwrap().len();
+        notifier.resources_changed_for(Some(&principal("alice")));
+        assert_eq!(alice.each_ref().map(|it| waiting(it)), [1, 1]);
+        assert_eq!((waiting(&bob), waiting(&local)), (0, 0));
+        notifier.resources_changed_for(None);
+        assert_eq!((waiting(&bob), waiting(&local)), (0, 1));
+        notifier.resources_changed();
+        assert_eq!((waiting(&alice[0]), waiting(&bob), waiting(&local)), (1, 1, 1));
+    }
+
+    #[tokio::test]
     async fn the_queue_is_bounded_and_the_departed_are_forgotten() {
         let notifier = Notifier::new(1);
-        let listener = notifier.listen(session());
+        let listener = notifier.listen(session(), None);
         notifier.tools_changed();
         notifier.resources_changed();
         assert_eq!(listener.queue.lock().unwrap().len(), 1);

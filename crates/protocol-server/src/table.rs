@@ -422,10 +422,10 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
         revision,
         client: params.client_info,
         capabilities: params.capabilities,
-        listener: call
-            .server
-            .notifier()
-            .listen(Filter::Session { subscriptions: subscriptions.clone() }),
+        listener: call.server.notifier().listen(
+            Filter::Session { subscriptions: subscriptions.clone() },
+            call.cx.principal().cloned(),
+        ),
         subscriptions,
     };
     if call.conversation.session.set(facts).is_err() {
@@ -522,8 +522,10 @@ async fn listen(call: Call) -> Result<Reply, RpcError> {
     let methods =
         methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
     let id = call.cx.id();
-    let listener =
-        call.server.notifier().listen(Filter::Listen { id: id.clone(), methods, subscriptions });
+    let listener = call.server.notifier().listen(
+        Filter::Listen { id: id.clone(), methods, subscriptions },
+        call.cx.principal().cloned(),
+    );
 
     let watch = tasks.watch(wanted.task_ids.iter().cloned());
 

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::{Extension, Router};
 use marquetry_artifacts::{
-    ArtifactStore, Capturer, DirectoryStore, MemoryStore,
+    ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
 };
 use marquetry_gateway::Gateway;
@@ -215,7 +215,6 @@ impl AppBuilder {
             library: library.clone(),
             capturer,
             limits: config.limits.clone(),
-            changes: changes.clone(),
         };
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -322,6 +321,9 @@ async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken
             () = changes.tools.notified() => notifier.tools_changed(),
             () = changes.prompts.notified() => notifier.prompts_changed(),
             () = changes.resources.notified() => notifier.resources_changed(),
+            principals = changes.own_resources.take() => {
+                principals.iter().for_each(|principal| notifier.resources_changed_for(principal.as_deref()));
+            }
             updated = changes.updated.take() => updated.iter().for_each(|uri| notifier.resource_updated(uri)),
             () = stop.cancelled() => return,
         }
@@ -330,16 +332,11 @@ async fn announce(changes: Arc<Changes>, server: Server, stop: CancellationToken
 
 fn open_store(config: &ArtifactsConfig) -> Result<Arc<dyn ArtifactStore>, StartError> {
     match (config.store, &config.directory) {
-        (StoreKind::Memory, _) => Ok(Arc::new(MemoryStore::new(config.memory_limits()))),
-        (StoreKind::Directory, Some(path)) => {
-            let store = DirectoryStore::open(path, config.directory_options());
-            let failed = |error: &dyn std::fmt::Display| StartError::Store {
-                path: path.clone(),
-                problem: error.to_string(),
-            };
-            Ok(Arc::new(store.map_err(|error| failed(&error))?))
-        }
         (StoreKind::Directory, None) => Err(StartError::NoDirectory),
+        (_, path) => config.open_store().map_err(|error| StartError::Store {
+            path: path.clone().unwrap_or_default(),
+            problem: error.to_string(),
+        }),
     }
 }
 

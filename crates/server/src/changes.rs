@@ -1,11 +1,11 @@
 //! Changes of lists and resources that clients are to be told of.
 
 use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use marquetry_protocol::server::ChangeListener;
+use marquetry_protocol::server::{ChangeListener, Principal};
 use tokio::sync::Notify;
 
 /// Changes that clients have not been told of yet. However often something changes before that, they are told once.
@@ -15,6 +15,8 @@ pub(crate) struct Changes {
     pub(crate) prompts: Notify,
     /// Resources or templates.
     pub(crate) resources: Notify,
+    /// Resources of single principals, which others cannot see.
+    pub(crate) own_resources: OwnResources,
     /// Single resources that clients are subscribed to.
     pub(crate) updated: Updated,
 }
@@ -34,6 +36,30 @@ impl ChangeListener for Changes {
 
     fn resource_updated(&self, uri: &str) {
         self.updated.push(uri);
+    }
+}
+
+/// Principals whose own resources have changed. `None` stands for all clients without a token.
+#[derive(Debug, Default)]
+pub(crate) struct OwnResources {
+    principals: Mutex<BTreeMap<Option<String>, Option<Arc<Principal>>>>,
+    some: Notify,
+}
+
+impl OwnResources {
+    /// Notes that the resources of a principal have changed.
+    pub(crate) fn push(&self, principal: Option<&Arc<Principal>>) {
+        let id = principal.map(|principal| principal.id());
+        let mut principals = self.principals.lock().unwrap_or_else(PoisonError::into_inner);
+        principals.insert(id, principal.cloned());
+        self.some.notify_one();
+    }
+
+    /// Waits for changes and takes them all.
+    pub(crate) async fn take(&self) -> Vec<Option<Arc<Principal>>> {
+        self.some.notified().await;
+        let principals = &mut *self.principals.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(principals).into_values().collect()
     }
 }
 

@@ -21,7 +21,6 @@ use marquetry_protocol::{
 use serde_json::json;
 
 use crate::{
-    changes::Changes,
     config::Limits,
     knowledge::{
         self, Library,
@@ -41,7 +40,6 @@ pub(crate) struct Front {
     pub(crate) library: Arc<Library>,
     pub(crate) capturer: Capturer,
     pub(crate) limits: Limits,
-    pub(crate) changes: Arc<Changes>,
 }
 
 #[async_trait]
@@ -108,7 +106,7 @@ impl Handler for Front {
                     .with_output_schema(output_schema.as_deref());
                 let captured = self.capturer.capture(call, &settings, result).await;
                 if matches!(captured, Captured::Changed { .. }) {
-                    self.changes.resources.notify_one();
+                    self.artifacts.of(cx).announce_change();
                 }
                 captured.into_result()
             }

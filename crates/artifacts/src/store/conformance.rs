@@ -26,9 +26,9 @@ use crate::name::ArtifactName;
 /// # Panics
 /// When the store breaks a rule.
 pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
-    what_is_put_comes_back(&make().await).await;
+    a_put_artifact_is_read_unchanged(&make().await).await;
     versions_count_from_zero(&make().await).await;
-    what_is_not_there_is_not_found(&make().await).await;
+    a_missing_artifact_is_not_found(&make().await).await;
     ranges_are_cut_at_the_end(&make().await).await;
     scopes_do_not_touch(&make().await).await;
     similar_names_do_not_touch(&make().await).await;
@@ -57,10 +57,10 @@ pub async fn check<S: ArtifactStore>(make: impl AsyncFn() -> S) {
 /// When the store breaks a rule.
 pub async fn check_limit<S: ArtifactStore>(make: impl AsyncFn(u64) -> S) {
     the_least_recently_used_goes_first(&make(LIMIT).await).await;
-    who_holds_the_most_loses_first(&make(LIMIT).await).await;
-    sessions_of_a_user_count_together(&make(LIMIT).await).await;
-    what_has_expired_is_told_and_its_number_not_used_again(&make(LIMIT).await).await;
-    what_never_fits_removes_nothing(&make(LIMIT).await).await;
+    the_owner_who_holds_the_most_loses_first(&make(LIMIT).await).await;
+    sessions_of_a_user_share_a_quota(&make(LIMIT).await).await;
+    an_expired_version_is_reported_and_its_number_not_reused(&make(LIMIT).await).await;
+    an_artifact_that_never_fits_evicts_nothing(&make(LIMIT).await).await;
     deletes_make_room(&make(LIMIT).await).await;
 }
 
@@ -102,7 +102,7 @@ async fn the_least_recently_used_goes_first(store: &impl ArtifactStore) {
     assert!(listed.records.iter().all(|record| record.name.as_str() != "c"));
 }
 
-async fn who_holds_the_most_loses_first(store: &impl ArtifactStore) {
+async fn the_owner_who_holds_the_most_loses_first(store: &impl ArtifactStore) {
     let [small, large_scope] =
         ["small", "large"].map(|user| Scope::new("app", user, "s").expect("short parts"));
     store.put(&small, large("first")).await.expect("put");
@@ -115,7 +115,7 @@ async fn who_holds_the_most_loses_first(store: &impl ArtifactStore) {
     assert!(is_there(store, &large_scope, "29").await, "the latest of the other stays");
 }
 
-async fn sessions_of_a_user_count_together(store: &impl ArtifactStore) {
+async fn sessions_of_a_user_share_a_quota(store: &impl ArtifactStore) {
     let scope = |user: &str, session: &str| Scope::new("app", user, session).expect("short parts");
     let victim = scope("victim", "s");
     for text in ["first", "second"] {
@@ -135,7 +135,7 @@ async fn sessions_of_a_user_count_together(store: &impl ArtifactStore) {
     assert!(is_there(store, &last, "a").await, "the latest of the other stays");
 }
 
-async fn what_has_expired_is_told_and_its_number_not_used_again(store: &impl ArtifactStore) {
+async fn an_expired_version_is_reported_and_its_number_not_reused(store: &impl ArtifactStore) {
     let scope = Scope::local();
     for _ in 0..12 {
         store.put(&scope, large("a")).await.expect("put");
@@ -166,7 +166,7 @@ fn expired<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     assert!(matches!(result, Err(StoreError::Expired { .. })), "it has expired: {result:?}");
 }
 
-async fn what_never_fits_removes_nothing(store: &impl ArtifactStore) {
+async fn an_artifact_that_never_fits_evicts_nothing(store: &impl ArtifactStore) {
     let scope = Scope::local();
     store.put(&scope, large("a")).await.expect("put");
     let error = store.put(&scope, of("b", &vec![0; LIMIT as usize])).await;
@@ -190,7 +190,7 @@ async fn deletes_make_room(store: &impl ArtifactStore) {
     assert_eq!(store.usage().bytes, 0, "and is charged no more");
 }
 
-async fn what_is_put_comes_back(store: &impl ArtifactStore) {
+async fn a_put_artifact_is_read_unchanged(store: &impl ArtifactStore) {
     let scope = Scope::local();
     let large: Vec<u8> = (0..300_000_u32).map(|n| (n * 7 % 251) as u8).collect();
     for (text, content) in
@@ -237,7 +237,7 @@ async fn versions_count_from_zero(store: &impl ArtifactStore) {
     assert_eq!(numbers, (0..12).collect::<Vec<_>>(), "the oldest version first");
 }
 
-async fn what_is_not_there_is_not_found(store: &impl ArtifactStore) {
+async fn a_missing_artifact_is_not_found(store: &impl ArtifactStore) {
     let scope = Scope::local();
     store.put(&scope, of("a.txt", b"x")).await.expect("put");
     for (text, version) in

@@ -51,6 +51,8 @@ const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 const MAX_TRIES: u64 = 10_000;
 /// Every record of a store is smaller than this.
 const MAX_RECORD_BYTES: u64 = 1024 * 1024;
+/// Damaged versions that are logged.
+const MAX_LOGGED_DAMAGES: usize = 1_000;
 /// Names that are cached, so that lists need not read every record.
 const MAX_KNOWN_NAMES: usize = 100_000;
 
@@ -59,7 +61,7 @@ const MAX_KNOWN_NAMES: usize = 100_000;
 /// The store touches no file outside of the directory, not even through symbolic links. It does its work on Tokio's
 /// blocking pool. A full store makes room by the rule of [`ArtifactStore`]: it scans the whole directory, and frees a
 /// sixty-fourth more than it must. It remembers about the last 10,000 evicted versions. A page of a list reads every name
-/// of its scope. Files of other programs are ignored.
+/// of its scope. It opens no directory that holds other files already, and ignores files that others put there later.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore(Arc<Inner>);
 
@@ -69,7 +71,7 @@ impl DirectoryStore {
     /// This blocks: call it at the start of a program.
     ///
     /// # Errors
-    /// When the directory cannot be created or opened, or has another layout.
+    /// When the directory cannot be created or opened, has another layout, or holds other files.
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> io::Result<Self> {
         let path = path.as_ref();
         let mut builder = std::fs::DirBuilder::new();
@@ -88,7 +90,13 @@ impl DirectoryStore {
                     "directory holds another layout of artifacts",
                 ));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => root.write("layout", LAYOUT)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let entries = root.entries()?.map(|entry| Ok(entry?.file_name()));
+                if let Some(name) = first_foreign(entries)? {
+                    return Err(holds_other_files(&name));
+                }
+                root.write("layout", LAYOUT)?;
+            }
             Err(error) => return Err(error),
         }
         root.create_dir_all("tmp")?;
@@ -102,6 +110,7 @@ impl DirectoryStore {
             has_passed_over: AtomicBool::default(),
             evicted: AtomicU64::default(),
             known: Mutex::default(),
+            damaged: Mutex::default(),
             temporary: AtomicU64::default(),
             process,
             #[cfg(test)]
@@ -109,6 +118,27 @@ impl DirectoryStore {
         };
         inner.clear_left_behind()?;
         Ok(Self(Arc::new(inner)))
+    }
+
+    /// Checks whether [`open`](Self::open) would accept the directory, without creating or changing anything. A missing
+    /// directory is accepted.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or holds other files.
+    pub fn check(path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        if path.join("layout").is_file() {
+            return Ok(());
+        }
+        let entries = match std::fs::read_dir(path) {
+            Ok(entries) => entries.map(|entry| Ok(entry?.file_name())),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match first_foreign(entries)? {
+            Some(name) => Err(holds_other_files(&name)),
+            None => Ok(()),
+        }
     }
 
     async fn blocking<T: Send + 'static>(
@@ -457,56 +487,81 @@ impl Inner {
 
     fn list(&self, scope: &str, page: &Page) -> Result<Listing, StoreError> {
         let scope = format!("scopes/{scope}");
-        let mut places = BTreeMap::new();
+        let (mut places, mut damaged) = (BTreeMap::new(), 0);
         for entry in self.directories(&scope)? {
             let place = format!("{scope}/{entry}");
             // An unreadable directory does not hide the others.
-            if let Ok(Some(name)) = self.name_of(&entry, &place)
-                && page.after.as_ref().is_none_or(|after| *after < name)
-            {
-                places.insert(name, place);
+            match self.name_of(&entry, &place) {
+                Ok(Named::As(name)) if page.after.as_ref().is_none_or(|after| *after < name) => {
+                    places.insert(name, place);
+                }
+                // Without a name it has no place in the order, so the first page counts it.
+                Ok(Named::Damaged) if page.after.is_none() => damaged += 1,
+                _ => {}
             }
         }
         let mut records: Vec<Record> = Vec::new();
         for place in places.values() {
-            if let Ok(Some(record)) = self.latest(place) {
-                if records.len() == page.bounded_limit() {
-                    let next = records.last().map(|last| last.name.clone());
-                    return Ok(Listing { records, next });
-                }
-                records.push(record);
+            let latest = self.latest(place).unwrap_or_default();
+            if latest.record.is_some() && records.len() == page.bounded_limit() {
+                let next = records.last().map(|last| last.name.clone());
+                return Ok(Listing { records, next, damaged });
             }
+            damaged += usize::from(latest.is_damaged);
+            records.extend(latest.record);
         }
-        Ok(Listing { records, next: None })
+        Ok(Listing { records, next: None, damaged })
     }
 
-    /// Returns the latest readable version.
-    fn latest(&self, place: &str) -> io::Result<Option<Record>> {
+    /// Returns the latest readable version. Logs each damaged version once.
+    fn latest(&self, place: &str) -> io::Result<Latest> {
+        let mut latest = Latest::default();
         for number in self.numbers(place)?.into_iter().rev() {
-            if let Ok(record) = self.read_record(place, number)? {
-                return Ok(Some(record));
+            match self.read_record(place, number)? {
+                Ok(record) => {
+                    latest.record = Some(record);
+                    break;
+                }
+                // Another process has removed it since.
+                Err(Damage("")) => {}
+                Err(Damage(reason)) => {
+                    latest.is_damaged = true;
+                    self.log_damage(&format!("{place}/{number}"), reason);
+                }
             }
         }
-        Ok(None)
+        Ok(latest)
+    }
+
+    fn log_damage(&self, version: &str, reason: &str) {
+        let mut logged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < MAX_LOGGED_DAMAGES && logged.insert(version.to_owned()) {
+            tracing::warn!(
+                version,
+                reason,
+                "an artifact in the directory is damaged; it is not listed, and its files are left as they are"
+            );
+        }
     }
 
     /// Returns the name of the artifacts in this directory.
-    fn name_of(&self, entry: &str, place: &str) -> io::Result<Option<ArtifactName>> {
+    fn name_of(&self, entry: &str, place: &str) -> io::Result<Named> {
         if let Some(name) = self.known().get(entry) {
-            return Ok(Some(name.clone()));
+            return Ok(Named::As(name.clone()));
         }
-        let name = self
-            .latest(place)?
-            .map(|record| record.name)
-            .filter(|name| place_of_name(name) == entry);
-        if let Some(name) = &name {
-            let mut known = self.known();
-            if known.len() >= MAX_KNOWN_NAMES {
-                known.clear();
-            }
-            known.insert(entry.to_owned(), name.clone());
+        let latest = self.latest(place)?;
+        let Some(record) = latest.record else {
+            return Ok(if latest.is_damaged { Named::Damaged } else { Named::Nothing });
+        };
+        if place_of_name(&record.name) != entry {
+            return Ok(Named::Nothing);
         }
-        Ok(name)
+        let mut known = self.known();
+        if known.len() >= MAX_KNOWN_NAMES {
+            known.clear();
+        }
+        known.insert(entry.to_owned(), record.name.clone());
+        Ok(Named::As(record.name))
     }
 
     /// Returns the error for a missing version: not found, or expired.
@@ -580,6 +635,43 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Returns the first name that is not hidden and not `lost+found`, which a new file system has.
+fn first_foreign(
+    entries: impl Iterator<Item = io::Result<std::ffi::OsString>>,
+) -> io::Result<Option<String>> {
+    for name in entries {
+        let name = name?.to_string_lossy().into_owned();
+        if !name.starts_with('.') && name != "lost+found" {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn holds_other_files(name: &str) -> io::Error {
+    let message = format!(
+        "directory holds other files, such as {name:?}; name an empty directory, or one that does not exist yet"
+    );
+    io::Error::new(ErrorKind::AlreadyExists, message)
+}
+
+/// The latest version of a name.
+#[derive(Default)]
+struct Latest {
+    record: Option<Record>,
+    /// A later version, or each version, is damaged.
+    is_damaged: bool,
+}
+
+/// The name of the artifacts in a directory.
+enum Named {
+    As(ArtifactName),
+    /// Each version is damaged.
+    Damaged,
+    /// The directory holds no versions, or those of another name.
+    Nothing,
 }
 
 /// Damage of a version; empty when the version does not exist.
@@ -706,7 +798,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_other_processes_wrote_counts_and_expires_for_all() {
+    async fn artifacts_of_other_processes_count_and_expire() {
         let root = tempfile::tempdir().unwrap();
         let options = DirectoryOptions { max_total_bytes: 110_000, ..QUICK };
         let first = DirectoryStore::open(root.path(), options).unwrap();
@@ -775,7 +867,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_or_removed_does_not_stop_the_store() {
+    async fn an_unreadable_path_does_not_stop_the_store() {
         let root = tempfile::tempdir().unwrap();
         // Six versions fit.
         let options = DirectoryOptions { max_total_bytes: 110_000, ..QUICK };
@@ -816,7 +908,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_others_put_into_the_directory_does_not_stop_the_store() {
+    async fn files_of_other_programs_do_not_stop_the_store() {
         let root = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let scope = Scope::local();
@@ -946,7 +1038,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn damage_is_told_and_not_listed() {
+    async fn a_damaged_version_is_reported_and_not_listed() {
         let root = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let scope = Scope::local();
@@ -968,12 +1060,61 @@ mod tests {
         let error = store.get(&scope, &name, Version::Number(1)).await.unwrap_err().to_string();
         assert!(error.ends_with("its record is missing"), "{error}");
         let listing = store.list(&scope, &Page::default()).await.unwrap();
-        assert_eq!(listing.records[0].version, 0);
+        assert_eq!((listing.records[0].version, listing.damaged), (0, 1));
         assert_eq!(store.put(&scope, artifact("two")).await.unwrap().version, 2);
+        let listing = store.list(&scope, &Page::default()).await.unwrap();
+        assert_eq!((listing.records[0].version, listing.damaged), (2, 0));
     }
 
     #[tokio::test]
-    async fn what_is_too_large_is_refused() {
+    async fn an_artifact_without_a_readable_record_is_counted_and_logged_once() {
+        let root = tempfile::tempdir().unwrap();
+        let scope = Scope::local();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        store.put(&scope, artifact("zero")).await.unwrap();
+        let place = root.path().join(place_of(&scope, &artifact("").name));
+        std::fs::write(place.join("0/record.json"), "{").unwrap();
+        // Another process knows no name of it.
+        for store in [store, DirectoryStore::open(root.path(), QUICK).unwrap()] {
+            for _ in 0..3 {
+                let listing = store.list(&scope, &Page::default()).await.unwrap();
+                assert_eq!((listing.records.len(), listing.damaged), (0, 1));
+            }
+            assert_eq!(store.0.damaged.lock().unwrap().len(), 1);
+        }
+        assert!(place.join("0/content.txt").exists());
+    }
+
+    #[test]
+    fn a_directory_with_other_files_is_refused_and_left_alone() {
+        for entry in ["thesis.txt", "tmp", "scopes"] {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir(root.path().join(entry)).unwrap();
+            let checked = DirectoryStore::check(root.path()).unwrap_err().to_string();
+            let opened = DirectoryStore::open(root.path(), QUICK).unwrap_err().to_string();
+            let want = format!(
+                "directory holds other files, such as {entry:?}; name an empty directory, or one that does not exist yet"
+            );
+            assert_eq!([&checked, &opened], [&want, &want]);
+            let entries: Vec<_> = std::fs::read_dir(root.path()).unwrap().collect();
+            assert_eq!(entries.len(), 1);
+        }
+        let root = tempfile::tempdir().unwrap();
+        for entry in [".DS_Store", "lost+found"] {
+            std::fs::write(root.path().join(entry), "").unwrap();
+        }
+        for path in [root.path().to_owned(), root.path().join("new")] {
+            DirectoryStore::check(&path).unwrap();
+            DirectoryStore::open(&path, QUICK).unwrap();
+            DirectoryStore::check(&path).unwrap();
+            // Files that come later are ignored.
+            std::fs::write(path.join("notes.txt"), "").unwrap();
+            DirectoryStore::open(&path, QUICK).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn an_artifact_that_is_too_large_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let options = DirectoryOptions { max_artifact_bytes: 3, ..QUICK };
         let store = DirectoryStore::open(root.path(), options).unwrap();

@@ -1,7 +1,7 @@
 //! The directory of a store, as its other modules share it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::{self, ErrorKind},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -76,6 +76,8 @@ pub(super) struct Inner {
     pub(super) evicted: AtomicU64,
     /// Cache of names by their directories. Entries never change.
     pub(super) known: Mutex<HashMap<String, ArtifactName>>,
+    /// Damaged versions that were logged, by their directories.
+    pub(super) damaged: Mutex<HashSet<String>>,
     /// Counter that makes names in `tmp` unique together with `process`.
     pub(super) temporary: AtomicU64,
     pub(super) process: u64,

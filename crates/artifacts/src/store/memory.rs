@@ -343,7 +343,7 @@ impl ArtifactStore for MemoryStore {
             .into_iter()
             .map(|(version, entry)| Ok(Record { version, ..entry.read()? }))
             .collect::<Result<_, StoreError>>()?;
-        Ok(Listing { records, next })
+        Ok(Listing::new(records, next))
     }
 
     async fn versions(

@@ -1,10 +1,6 @@
 //! Stores of artifacts.
 
 #[cfg(any(test, feature = "conformance"))]
-#[cfg_attr(
-    not(feature = "conformance"),
-    expect(unreachable_pub, reason = "public with the feature")
-)]
 pub mod conformance;
 mod delegating;
 #[cfg(feature = "directory")]
@@ -403,12 +399,21 @@ pub struct Listing {
     pub records: Vec<Record>,
     /// The name to continue after; none on the last page.
     pub next: Option<ArtifactName>,
+    /// Number of artifacts on this page whose latest version is damaged. An earlier version is listed instead, if one is
+    /// readable.
+    pub damaged: usize,
 }
 
 impl Listing {
-    /// Creates a page. For implementations of stores.
+    /// Creates a page without damaged artifacts. For implementations of stores.
     pub fn new(records: Vec<Record>, next: Option<ArtifactName>) -> Self {
-        Self { records, next }
+        Self { records, next, damaged: 0 }
+    }
+
+    /// Sets [`damaged`](Self::damaged).
+    #[must_use]
+    pub fn with_damaged(self, damaged: usize) -> Self {
+        Self { damaged, ..self }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use marquetry_artifacts::{
     Settings,
-    report::{Outcome, Status, StructuredShown},
+    report::{Outcome, SavedArtifact, Status, StructuredShown},
     settings::{Oversize, SizeMeasure},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{FailingStore, PNG, capture, capture_into, capture_of, capture_raw, settings};
 
@@ -126,7 +126,7 @@ async fn withheld_answers_show_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_text() {
+async fn items_that_are_not_text() {
     let image = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
     let answer = json!({"content": [{"type": "text", "text": "small"}, image]});
     // The picture is over the limit by itself, but it is not shown: the text is whole.
@@ -284,7 +284,7 @@ async fn sizes_can_be_measured_as_the_reference_does() {
 }
 
 #[tokio::test]
-async fn what_is_no_finished_answer_is_left_alone() {
+async fn an_unfinished_answer_passes_through() {
     let long = "x".repeat(9000);
     for answer in [
         json!({"resultType": "input_required", "requestState": long}),
@@ -307,7 +307,7 @@ async fn what_is_no_finished_answer_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_the_upstream_said_beside_the_content_is_kept() {
+async fn other_members_of_the_answer_are_kept() {
     let answer = format!(
         r#"{{"isError":true,"content":[{{"type":"text","text":"{}"}}],"_meta":{{"a":1.50,"marquetry/capture":"forged"}},"later":[null]}}"#,
         "e".repeat(9000)
@@ -325,7 +325,7 @@ async fn what_the_upstream_said_beside_the_content_is_kept() {
 }
 
 #[tokio::test]
-async fn nothing_beside_the_content_evades_the_limit() {
+async fn other_members_do_not_evade_the_limit() {
     let long = "x".repeat(50_000);
     let many: serde_json::Map<_, _> = (0..10_000).map(|n| (format!("k{n}"), json!(n))).collect();
     let of = |member: &str, value: serde_json::Value| {
@@ -467,7 +467,7 @@ async fn structured_content_and_its_twin_are_measured_once() {
 
 /// B6: the measured size does not depend on the revision that the upstream speaks.
 #[tokio::test]
-async fn what_every_result_has_since_2026_07_28_is_not_measured() {
+async fn members_of_every_result_since_2026_07_28_are_not_measured() {
     let old = json!({"content": [{"type": "text", "text": "x".repeat(100)}], "_meta": {"a": 1}});
     let stamp = json!({"name": "s", "version": "1"});
     let mut new = old.clone();
@@ -517,4 +517,75 @@ async fn shortened_structured_content_satisfies_its_schema() {
         let saved: serde_json::Value = serde_json::from_slice(&artifact.content).unwrap();
         assert_eq!(saved, whole);
     }
+}
+
+fn undecodable(text: &str) -> Vec<Value> {
+    vec![
+        json!({"text": text}),
+        json!(text),
+        json!({"type": "image", "data": format!("%{text}"), "mimeType": "image/png"}),
+        json!({"type": "text", "text": [text]}),
+        json!({"type": "resource", "resource": {"text": [text]}}),
+    ]
+}
+
+#[tokio::test]
+async fn an_undecodable_item_is_shown_as_json_in_its_place() {
+    let long = json!({"type": "text", "text": "t".repeat(300)});
+    for item in undecodable("important") {
+        let seen = capture(&limits(100, 900), json!({"content": [long, item, long]})).await;
+        assert_eq!(seen.artifacts.len(), 2, "{item}");
+        assert_eq!(seen.report().items[1].outcome, Outcome::Failed);
+        let content = seen.content();
+        let shown = content[1]["text"].as_str().unwrap();
+        assert!(shown.starts_with("[item 1 ("), "{shown}");
+        let (head, raw) = shown.split_once('\n').unwrap();
+        assert_eq!(serde_json::from_str::<Value>(raw).unwrap(), item);
+        let reason = seen.report().items[1].reason.as_deref().unwrap();
+        assert!(head.contains(reason), "{head}");
+        assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+    }
+}
+
+#[tokio::test]
+async fn an_undecodable_item_that_does_not_fit_is_saved_with_others() {
+    let long = json!({"type": "text", "text": "t".repeat(600)});
+    for item in undecodable(&"important".repeat(500)) {
+        let answer = json!({"content": [item, long]});
+        let seen = capture(&limits(100, 2000), answer.clone()).await;
+        let report = &seen.report().items[0];
+        assert_eq!(report.outcome, Outcome::Failed);
+        let is_named = |saved: &&SavedArtifact| Some(&saved.uri) == report.artifact.as_ref();
+        let saved = seen.report().save.artifacts.iter().find(is_named).expect("the JSON is saved");
+        let stored = seen.artifacts.iter().find(|stored| stored.record.name == saved.name);
+        let items: Value = serde_json::from_slice(&stored.unwrap().content).unwrap();
+        assert_eq!(items, json!([item]));
+        assert!(seen.notice().contains("; its JSON is in artifact://"), "{}", seen.notice());
+        assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+        let shown = seen.texts().iter().map(String::len).sum::<usize>();
+        assert!(shown <= 2000, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn an_undecodable_item_is_not_saved_without_fallback() {
+    let mut settings = limits(100, 2000);
+    settings.mcp_intelligent_processing.fallback_to_raw_on_error = false;
+    let long = json!({"type": "text", "text": "t".repeat(600)});
+    for item in undecodable(&"important".repeat(500)) {
+        let seen = capture(&settings, json!({"content": [item, long]})).await;
+        assert_eq!(seen.artifacts.len(), 1);
+        assert!(seen.texts()[0].contains("and begins with:]\n"), "{:?}", seen.texts());
+        assert!(seen.notice().contains("is lost"), "{}", seen.notice());
+    }
+}
+
+#[tokio::test]
+async fn content_that_is_no_list_is_saved_beside_structured_content() {
+    let answer = json!({"content": "t".repeat(300), "structuredContent": {"a": 1}});
+    let seen = capture(&limits(50, 100), answer.clone()).await;
+    let whole = seen.report().save.fallback_artifact.as_ref().expect("the answer is saved");
+    let whole = seen.artifacts.iter().find(|artifact| artifact.record.name == whole.name);
+    assert_eq!(serde_json::from_slice::<Value>(&whole.unwrap().content).unwrap(), answer);
+    assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
 }

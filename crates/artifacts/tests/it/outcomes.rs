@@ -1,7 +1,7 @@
 //! Items one by one: what each becomes, and every switch that changes it.
 
 use marquetry_artifacts::{
-    Artifact, Settings,
+    Artifact, Report, Settings,
     report::{Outcome, SaveStatus, Status},
 };
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ async fn base64_in_odd_forms_is_understood_and_told() {
 }
 
 #[tokio::test]
-async fn what_the_bytes_show_counts_more_than_what_is_declared() {
+async fn the_detected_type_wins_over_the_declared_one() {
     for (declared, mime_type, extension, warnings) in [
         (json!("image/png"), "image/png", "png", 0),
         (json!("IMAGE/PNG; a=b"), "IMAGE/PNG; a=b", "png", 0),
@@ -441,4 +441,30 @@ async fn arguments_are_kept_without_their_secrets_and_not_reported() {
     let kept = artifacts[0].record.metadata.source_tool_args.clone().unwrap();
     assert_eq!(kept, json!({"city": "Rome", "api_key": "[redacted]"}));
     assert!(!captured.into_result().get().contains("Rome"));
+}
+
+#[tokio::test]
+async fn the_report_in_meta_is_bounded() {
+    let items: Vec<_> = (0..300)
+        .map(|number| json!({"type": "text", "text": format!("a,b\n{number},2\n")}))
+        .collect();
+    let mut settings = Settings::small_context();
+    settings.mcp_intelligent_processing.max_content_items = 200;
+    for max in [200_000, 60_000, 8_000, 0] {
+        settings.report_max_bytes = max;
+        let seen = capture(&settings, json!({"content": items})).await;
+        let whole = seen.report();
+        assert_eq!((whole.items.len(), whole.save.artifacts.len()), (300, 201));
+        let meta = &seen.result()["_meta"]["marquetry/capture"];
+        let shown: Report = serde_json::from_value(meta.clone()).unwrap();
+        assert_eq!(shown.message, whole.message);
+        assert_eq!(shown.items.len() + shown.items_not_listed, 300);
+        assert_eq!(shown.save.artifacts.len() + shown.save.artifacts_not_listed, 201);
+        assert!(
+            meta.to_string().len() as u64 <= max.max(4096),
+            "{max}: {}",
+            meta.to_string().len()
+        );
+        assert_eq!(shown == *whole, max == 200_000, "{max}");
+    }
 }

@@ -58,7 +58,7 @@ async fn above_both_thresholds_it_is_saved_and_truncated() {
 
 /// seed: 000/1.4
 #[tokio::test]
-async fn what_is_not_text_is_saved_however_small() {
+async fn an_item_that_is_not_text_is_saved_at_any_size() {
     let answer = json!({"content": [{"type": "image", "data": PNG, "mimeType": "image/png"}]});
     let seen = capture(&settings("mcp_tool_response_save_threshold_bytes = 1000000"), answer).await;
     assert_eq!(seen.report().status, Status::ProcessedAndSaved);
@@ -388,7 +388,7 @@ async fn content_that_is_no_list_is_saved_as_a_whole() {
 
 /// seed: 000/4.3
 #[tokio::test]
-async fn a_malformed_item_is_left_out_and_the_others_saved() {
+async fn a_malformed_item_fails_and_the_others_are_saved() {
     let answer = json!({"content": [
         {"type": "text", "text": "fine"},
         {"type": "image", "data": "!!! not base64 !!!", "mimeType": "image/png"},
@@ -404,6 +404,9 @@ async fn a_malformed_item_is_left_out_and_the_others_saved() {
         assert_eq!(outcomes, [Outcome::Saved, Outcome::Failed, Outcome::Saved]);
         assert_eq!(seen.artifacts.len(), 2);
         assert!(seen.report().save.fallback_artifact.is_none());
+        let content = seen.content();
+        let shown = content[1]["text"].as_str().unwrap();
+        assert!(shown.contains("!!! not base64 !!!"), "{shown}");
         assert!(
             seen.notice().contains("item 1 (image) failed: data is not valid base64"),
             "{}",

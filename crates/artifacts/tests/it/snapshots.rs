@@ -77,7 +77,7 @@ async fn notices() {
             - item 1 (hologram) skipped: content type is not known]"#]],
     );
     check(&capture(&small(), json!({"content": [{"type": "image", "data": PNG}, {"type": "image", "data": "?"}, {"type": "text", "text": "t"}]})).await, expect![[r#"
-        [The answer of tool 'srv__tool' has 191 bytes. 2 artifacts saved; 1 item is not: data is not valid base64: byte 0x3f at offset 0 is out of place. The first is 'srv__tool_image_0_63cbe1e4.png' (version 0). What is neither shown nor saved is lost. Read on with the tool 'read_artifact'.
+        [The answer of tool 'srv__tool' has 191 bytes. 2 artifacts saved; 1 item is not: data is not valid base64: byte 0x3f at offset 0 is out of place. The first is 'srv__tool_image_0_63cbe1e4.png' (version 0). Read on with the tool 'read_artifact'.
         - 'srv__tool_image_0_63cbe1e4.png' version 0: image/png, 70 bytes
         - 'srv__tool_text_2_044c3cd7.txt' version 0: text/plain, 1 bytes
         - item 1 (image) failed: data is not valid base64: byte 0x3f at offset 0 is out of place]"#]]);

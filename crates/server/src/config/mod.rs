@@ -202,7 +202,7 @@ impl Config {
         if self.artifacts.store == StoreKind::Directory
             && let Err(problem) = self.artifacts.check_directory()
         {
-            return Err(self.fault("artifacts.directory", problem));
+            return Err(self.fault("artifacts.directory", problem.to_string()));
         }
         self.resource_server()?;
         if self.knowledge.enabled

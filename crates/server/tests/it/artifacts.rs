@@ -118,6 +118,27 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
     server.stop().await;
 }
 
+/// A principal does not learn of changes of others' artifacts.
+#[tokio::test]
+async fn a_change_of_artifacts_is_announced_to_their_principal() {
+    const CHANGED: &str = "notifications/resources/list_changed";
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _web) = server(&auth(folder.path(), "")).await;
+    let agent = async |name: &str| {
+        let token = format!("hush-of-{name}-0123456789");
+        agent_with_token(&server, &token, Revision::V2025_11_25).await
+    };
+    let (alice, another, bob) = (agent("alice").await, agent("alice").await, agent("bob").await);
+    let mut told = [&alice, &another, &bob].map(Client::notifications);
+    saved(&alice).await;
+    for told in &mut told[..2] {
+        within(async { while &*told.recv().await.unwrap().method != CHANGED {} }).await;
+    }
+    let bobs = std::iter::from_fn(|| told[2].try_recv().ok());
+    assert_eq!(bobs.filter(|told| &*told.method == CHANGED).count(), 0);
+    server.stop().await;
+}
+
 /// C2: a shared scope is a setting.
 #[tokio::test]
 async fn artifacts_can_be_shared() {

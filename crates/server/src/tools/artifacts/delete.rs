@@ -26,7 +26,7 @@ impl Artifacts {
             Version::Number(number) => Versions::Number(number),
         };
         let deleted = self.store.delete(&self.scope, &name, which).await?;
-        self.changes.resources.notify_one();
+        self.announce_change();
         Ok(match version {
             Version::Number(number) => format!("Deleted {name} version {number}."),
             Version::Latest if deleted == 1 => format!("Deleted {name}."),

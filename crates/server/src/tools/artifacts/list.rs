@@ -35,6 +35,9 @@ pub(super) struct ArtifactList {
     /// Give it as `cursor` to see more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// Artifacts that are damaged; the server's log names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damaged: Option<usize>,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -75,16 +78,21 @@ impl Artifacts {
             None => None,
         };
         let mut artifacts: Vec<ListedArtifact> = Vec::new();
-        let mut looked_at = 0;
+        let (mut looked_at, mut damaged) = (0, 0);
+        let answer = |artifacts, next_cursor, damaged: usize| {
+            let damaged = Some(damaged).filter(|count| *count > 0);
+            ArtifactList { artifacts, next_cursor, damaged }
+        };
         let mut room = MAX_DETAILS_BYTES;
         loop {
             let page = Page::new(after, if filter.is_empty() { limit } else { 1_000 });
             let listing = self.store.list(&self.scope, &page).await?;
             looked_at += listing.records.len();
+            damaged += listing.damaged;
             for record in listing.records {
                 if artifacts.len() == limit || room == 0 {
                     let next_cursor = artifacts.last().map(|last| last.name.clone());
-                    return Ok(ArtifactList { artifacts, next_cursor });
+                    return Ok(answer(artifacts, next_cursor, damaged));
                 }
                 let matches = |text: &str| text.to_lowercase().contains(&filter);
                 if matches(record.name.as_str()) || matches(&record.mime_type) {
@@ -99,7 +107,7 @@ impl Artifacts {
                 Some(next) if !full => after = Some(next),
                 next => {
                     let next_cursor = next.map(|name| name.as_str().to_owned());
-                    return Ok(ArtifactList { artifacts, next_cursor });
+                    return Ok(answer(artifacts, next_cursor, damaged));
                 }
             }
         }

@@ -28,6 +28,7 @@ pub(crate) struct Artifacts {
     store: Arc<dyn ArtifactStore>,
     rule: ArtifactScope,
     scope: Scope,
+    principal: Option<Arc<Principal>>,
     limits: Limits,
     changes: Arc<Changes>,
     /// A permit for each KiB that is read whole.
@@ -67,7 +68,7 @@ impl Artifacts {
     ) -> Self {
         let permits = kib(limits.max_resource_reads_bytes.get() as u64) as usize;
         let whole_reads = Arc::new(Semaphore::new(permits));
-        Self { store, rule, scope: Scope::local(), limits, changes, whole_reads }
+        Self { store, rule, scope: Scope::local(), principal: None, limits, changes, whole_reads }
     }
 
     /// The scope of a caller's artifacts: what its calls make goes there, and others' are not there.
@@ -77,7 +78,16 @@ impl Artifacts {
 
     /// The artifacts of a caller.
     pub(crate) fn of(&self, cx: &RequestContext) -> Self {
-        Self { scope: self.scope_of(cx), ..self.clone() }
+        Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
+    }
+
+    /// Announces a changed list to the clients that see it: those of the caller's principal, or all if artifacts are shared.
+    pub(crate) fn announce_change(&self) {
+        if self.rule == ArtifactScope::Shared {
+            self.changes.resources.notify_one();
+        } else {
+            self.changes.own_resources.push(self.principal.as_ref());
+        }
     }
 
     /// Adds the three tools to `toolbox`.
