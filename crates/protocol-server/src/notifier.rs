@@ -17,7 +17,7 @@ use serde_json::{
 };
 use tokio::sync::Notify;
 
-use super::{Principal, principal::is_same, subscriptions::Subscriptions};
+use super::{Principal, subscriptions::Subscriptions};
 
 /// Announces changes to every client that listens: a session, or a `subscriptions/listen` of the stateless era.
 pub struct Notifier {
@@ -213,7 +213,7 @@ impl Listener {
     fn offer(&self, announcement: &Announcement<'_>) {
         let Announcement { method, uri, audience, params } = announcement;
         if let Audience::Of(principal) = audience
-            && !is_same(*principal, self.principal.as_deref())
+            && !Principal::is_same(*principal, self.principal.as_deref())
         {
             return;
         }

@@ -17,7 +17,8 @@ pub struct GatewayConfig {
     /// Time limit of one start of an upstream, from the process or connection to its list of tools, in milliseconds. Downloads by `npx` or
     /// `uvx` take long. Each of its other lists may take as long again, and is left out if it takes longer.
     pub start_timeout_ms: u64,
-    /// Time limit of one call, in milliseconds; 0 is no limit.
+    /// Time limit of one call, in milliseconds; 0 is no limit. A call that comes while its upstream restarts waits at most as long for
+    /// the restart.
     pub call_timeout_ms: u64,
     /// Time that an upstream gets to answer a ping after a call has exceeded its time limit, in milliseconds. Without an answer it is
     /// restarted.
