@@ -9,11 +9,10 @@ use marquetry_artifacts::{
 };
 use marquetry_gateway::Gateway;
 use marquetry_protocol::server::{
-    Limits as ProtocolLimits, RequestContext, Server,
+    Limits as ProtocolLimits, Server,
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
-use serde_json::value::RawValue;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -26,12 +25,9 @@ use crate::{
     front::Front,
     health::{Faults, Health},
     http::{MESSAGES, OnLoopback, Site, router},
-    knowledge::{
-        self, Library, SEARCH_RESOURCES,
-        chat::{CREATE_MESSAGE, Chat},
-    },
+    knowledge::Knowledge,
     rest::{McpV1, Rest},
-    tools::{Artifacts, BuiltIns, Diagrams, KnowledgeTools},
+    tools::{Artifacts, BuiltIns, Diagrams},
     watched_store::WatchedStore,
 };
 
@@ -60,7 +56,7 @@ pub struct App {
 struct Inner {
     server: Server,
     gateway: Arc<Gateway>,
-    library: Arc<Library>,
+    knowledge: Knowledge,
     health: Arc<Health>,
     router: Router,
     serve_options: ServeOptions,
@@ -159,7 +155,7 @@ impl App {
         self.inner.serving.close();
         self.inner.serving.wait().await;
         self.inner.gateway.stop().await;
-        self.inner.library.close().await;
+        self.inner.knowledge.close().await;
     }
 }
 
@@ -195,7 +191,7 @@ impl AppBuilder {
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
         let capturer = capturer(store.clone(), &config);
         let changes = Arc::new(Changes::default());
-        let library = Arc::new(Library::new(config.knowledge.clone(), changes.clone()));
+        let knowledge = Knowledge::new(&config, changes.clone())?;
         let reserved = BuiltIns::names(&config);
         let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
@@ -205,21 +201,19 @@ impl AppBuilder {
             config.limits.clone(),
             changes.clone(),
         );
-        let chat = Arc::new(Chat::new(config.knowledge.chat.clone(), config.chat_model()?));
-        let knowledge = KnowledgeTools::new(library.clone(), chat.clone(), config.limits.clone());
         let front = Front {
             gateway: gateway.clone(),
-            built_ins: BuiltIns::new(&config.tools, &diagrams, &artifacts, &knowledge)
+            built_ins: BuiltIns::new(&config, &diagrams, &artifacts, &knowledge)
                 .reporting_to(faults.clone()),
             artifacts,
-            library: library.clone(),
+            knowledge: knowledge.clone(),
             capturer,
             limits: config.limits.clone(),
         };
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         let server = Server::with_limits(front, protocol_limits(limits, grace));
-        let server = with_sampling(with_search(server, library.clone()), &library, chat);
+        let server = knowledge.add_methods(server);
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
             max_connections_per_address: limits.max_connections_per_address.get(),
@@ -249,39 +243,14 @@ impl AppBuilder {
             auth,
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
-            mcp_v1: Arc::new(McpV1::new(server.clone(), library.clone(), config.limits.clone())),
+            mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
             rest: Arc::new(Rest { server: server.clone(), diagrams, limits: config.limits }),
         });
         let serving = TaskTracker::new();
         let inner =
-            Inner { server, gateway, library, health, router, serve_options, stop, serving };
+            Inner { server, gateway, knowledge, health, router, serve_options, stop, serving };
         Ok(App { inner: Arc::new(inner) })
     }
-}
-
-/// The server with `resources/search` (seed 003, part 3), which is no method of MCP.
-fn with_search(server: Server, library: Arc<Library>) -> Server {
-    if !library.is_enabled() {
-        return server;
-    }
-    let search = move |params: Option<Box<RawValue>>, cx: RequestContext| {
-        let library = library.clone();
-        async move { knowledge::search_resources(&library, params.as_deref(), &cx).await }
-    };
-    server.with_method(SEARCH_RESOURCES, search).expect("MCP has no method of that name")
-}
-
-/// The server with `sampling/createMessage`, which MCP has in the other direction alone: seed 003, part 3, lets a model be
-/// asked by way of the server.
-fn with_sampling(server: Server, library: &Library, chat: Arc<Chat>) -> Server {
-    if !library.is_enabled() {
-        return server;
-    }
-    let sample = move |params: Option<Box<RawValue>>, _: RequestContext| {
-        let chat = chat.clone();
-        async move { chat.sample(params.as_deref()).await }
-    };
-    server.with_method(CREATE_MESSAGE, sample).expect("servers of MCP have no method of that name")
 }
 
 fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {

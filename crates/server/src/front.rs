@@ -12,21 +12,18 @@ use marquetry_protocol::{
         page,
     },
     types::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteReference, CompleteResult,
-        GetPromptParams, Implementation, JsonObject, ListChanged, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LogLevel,
-        ReadResourceParams, ReadResourceResult, ResourcesCapability, ServerCapabilities,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
+        Implementation, JsonObject, ListChanged, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
+        ResourcesCapability, ServerCapabilities,
     },
 };
 use serde_json::json;
 
 use crate::{
     config::Limits,
-    knowledge::{
-        self, Library,
-        prompts::{self, CHAT_SYSTEM_PROMPT},
-    },
-    tools::{Artifacts, BuiltIns, LIST, READ, SEARCH},
+    knowledge::Knowledge,
+    tools::{Artifacts, BuiltIns, LIST, READ},
 };
 
 /// The key of a failed call's `_meta` that says which upstream failed, and how.
@@ -37,7 +34,7 @@ pub(crate) struct Front {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) built_ins: BuiltIns,
     pub(crate) artifacts: Artifacts,
-    pub(crate) library: Arc<Library>,
+    pub(crate) knowledge: Knowledge,
     pub(crate) capturer: Capturer,
     pub(crate) limits: Limits,
 }
@@ -156,26 +153,24 @@ impl Handler for Front {
             resources.extend(page);
             cursor = match next {
                 Some(name) => Some(format!("{ARTIFACTS}{name}")),
-                None => self.library.is_enabled().then(|| RECORDS.to_owned()),
+                None => self.knowledge.is_enabled().then(|| RECORDS.to_owned()),
             };
         }
         if resources.len() < limit
             && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(RECORDS))
         {
             let after = Some(after).filter(|after| !after.is_empty());
-            let next = match self.library.records_if_there(cx).await {
-                Ok(Some(access)) => {
-                    let room = limit - resources.len();
-                    let (page, next) = access.all_resources(after, room).await?;
+            let room = limit - resources.len();
+            let next = match self.knowledge.resources(after, room, cx).await {
+                Ok((page, next)) => {
                     resources.extend(page);
                     next
                 }
-                Ok(None) => None,
                 // A failure is no empty list.
-                Err(failure) if resources.is_empty() => return Err(failure.into()),
+                Err(error) if after.is_some() || resources.is_empty() => return Err(error),
                 // Upstreams and artifacts are there all the same.
-                Err(failure) => {
-                    tracing::warn!(%failure, "records cannot be listed");
+                Err(error) => {
+                    tracing::warn!(error = error.message, "records cannot be listed");
                     None
                 }
             };
@@ -192,9 +187,7 @@ impl Handler for Front {
         self.gateway.list_ready(List::Resources, cx).await?;
         let catalog = self.gateway.catalog();
         let mut own = vec![Artifacts::template()];
-        if self.library.is_enabled() {
-            own.extend(knowledge::templates());
-        }
+        own.extend(self.knowledge.templates());
         let (range, next_cursor) = self.page(own.len() + catalog.templates.len(), cursor)?;
         let all = own.iter().chain(&catalog.templates);
         let resource_templates = all.skip(range.start).take(range.len()).cloned().collect();
@@ -211,13 +204,9 @@ impl Handler for Front {
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });
         }
-        if self.is_ours(&params.uri) {
-            let uri = &params.uri;
-            let failed = |failure: knowledge::Failure| failure.of_resource(uri);
-            let access = self.library.if_there(cx).await.map_err(failed)?;
-            let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
+        if self.knowledge.owns(&params.uri) {
             let most = self.limits.max_resource_bytes.get();
-            return Reply::json(&access.read(uri, most).await.map_err(failed)?);
+            return self.knowledge.read(&params.uri, most, cx).await;
         }
         self.gateway.read_resource(params, cx).await
     }
@@ -227,20 +216,8 @@ impl Handler for Front {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        if self.library.is_enabled() && knowledge::completed_by_us(&params) {
-            return match self.library.if_there(cx).await? {
-                Some(access) => Ok(access.complete(&params).await?),
-                None => Ok(CompleteResult::default()),
-            };
-        }
-        if let CompleteReference::Prompt { name } = &params.reference
-            && self.has_prompt(name)
-        {
-            let access = self.library.if_there(cx).await?;
-            let completion = prompts::complete(access.as_ref(), name, &params.argument).await?;
-            if let Some(completion) = completion {
-                return Ok(CompleteResult { completion });
-            }
+        if let Some(result) = self.knowledge.complete(&params, self.taken_prompts(), cx).await? {
+            return Ok(result);
         }
         self.gateway.complete(params, cx).await
     }
@@ -250,15 +227,15 @@ impl Handler for Front {
             // A version never changes, and a new one changes the list.
             return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
         }
-        if self.is_ours(uri) {
-            return self.library.watch(uri, cx).await.map_err(|failure| failure.of_resource(uri));
+        if self.knowledge.owns(uri) {
+            return self.knowledge.watch(uri, cx).await;
         }
         self.gateway.subscribe(uri, cx).await
     }
 
     async fn unsubscribe(&self, uri: &str) {
-        if self.is_ours(uri) {
-            self.library.unwatch(uri);
+        if self.knowledge.owns(uri) {
+            self.knowledge.unwatch(uri);
         } else {
             self.gateway.unsubscribe(uri).await;
         }
@@ -275,12 +252,7 @@ impl Handler for Front {
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.list_ready(List::Prompts, cx).await?;
         let catalog = self.gateway.catalog();
-        let own = if self.library.is_enabled() {
-            let access = self.library.if_there(cx).await?;
-            prompts::list(access.as_ref(), |name| catalog.prompt(name).is_some()).await?
-        } else {
-            Vec::new()
-        };
+        let own = self.knowledge.prompts(self.taken_prompts(), cx).await?;
         let (range, next_cursor) = self.page(own.len() + catalog.prompts.len(), cursor)?;
         let all = own.iter().chain(&catalog.prompts);
         let prompts = all.skip(range.start).take(range.len()).cloned().collect();
@@ -292,28 +264,18 @@ impl Handler for Front {
         params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if self.has_prompt(&params.name) {
-            let access = self.library.if_there(cx).await?;
-            let arguments = params.arguments.as_ref();
-            if let Some(result) = prompts::get(access.as_ref(), &params.name, arguments).await? {
-                return Reply::json(&result);
-            }
+        if let Some(reply) = self.knowledge.prompt(&params, self.taken_prompts(), cx).await? {
+            return Ok(reply);
         }
         self.gateway.get_prompt(params, cx).await
     }
 }
 
 impl Front {
-    /// Whether a prompt may be one of ours. What is called as an upstream's prompt is the upstream's, so that no record
-    /// takes its place; the one prompt that we always have comes before all.
-    fn has_prompt(&self, name: &str) -> bool {
-        self.library.is_enabled()
-            && (name == CHAT_SYSTEM_PROMPT || self.gateway.catalog().prompt(name).is_none())
-    }
-
-    /// Whether a URI is one of our records.
-    fn is_ours(&self, uri: &str) -> bool {
-        self.library.is_enabled() && uri.starts_with("am7:")
+    /// Whether an upstream has a prompt of this name.
+    fn taken_prompts(&self) -> impl Fn(&str) -> bool + use<> {
+        let catalog = self.gateway.catalog();
+        move |name| catalog.prompt(name).is_some()
     }
 
     fn page(
@@ -332,10 +294,9 @@ impl Front {
         } else {
             text.push_str("They can be read as resources.");
         }
-        if self.built_ins.has(SEARCH) {
-            text.push_str(&format!(
-                "\n\n{SEARCH} finds passages of the documents and notes that are kept here; cite them by their sourceUri."
-            ));
+        if let Some(more) = Knowledge::instructions(|tool| self.built_ins.has(tool)) {
+            text.push_str("\n\n");
+            text.push_str(&more);
         }
         let mut room = self.limits.max_instructions_bytes;
         for upstream in self.gateway.upstreams() {

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::watched_store::ARTIFACTS;
+/// The name of the artifact store among the faults.
+pub(crate) const ARTIFACTS: &str = "artifacts";
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";

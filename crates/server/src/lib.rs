@@ -22,9 +22,14 @@
 //!
 //! Every bound is a key of `[limits]`, `[gateway]` or `[server]` with a stated default; `marquetry.example.toml` lists them all. Without
 //! `[auth]` the server lets everybody in who reaches it: it belongs on a loopback address then.
+#![cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, unused_imports, reason = "the command line alone uses some of it")
+)]
 
 mod app;
 mod changes;
+#[cfg(feature = "cli")]
 pub mod cli;
 mod config;
 mod front;
@@ -32,18 +37,20 @@ mod health;
 mod home;
 mod http;
 mod knowledge;
+#[cfg(feature = "cli")]
 mod logging;
 mod rest;
 mod tools;
 mod watched_store;
 
+#[cfg(feature = "knowledge")]
+pub use crate::config::{ChatConfig, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig};
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, ChatConfig, Config,
-        ConfigError, EmbeddingConfig, EmbeddingProvider, GatewayConfig, KnowledgeConfig, Limits,
-        LogConfig, LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator,
-        ServerConfig, StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig,
-        Transport, UpstreamConfig,
+        ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, Config, ConfigError,
+        GatewayConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
+        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
+        ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
     },
 };

@@ -9,18 +9,10 @@ use std::{
 use serde_json::{Value, json};
 
 use tracing_subscriber::{
-    Layer as _,
-    filter::{LevelFilter, Targets},
-    layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
+    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use crate::config::{LogConfig, LogFormat};
-
-/// Says what is wrong with a level, if anything is.
-pub(crate) fn check_level(level: &str) -> Result<(), String> {
-    targets(level).map(drop)
-}
 
 /// Whether messages are JSON. Of the whole process, as standard error and the panic hook are.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -65,7 +57,8 @@ pub(crate) fn warn(message: &str) {
 
 /// Starts logging for the whole process. Does nothing when a subscriber is set already, as in a test that has its own.
 pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
-    let targets = targets(&config.level)?;
+    let targets: Targets =
+        config.level.parse().map_err(|error| format!("log.level: {:?}: {error}", config.level))?;
     if config.format == LogFormat::Json {
         use_json();
     }
@@ -76,31 +69,4 @@ pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
     };
     _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
     Ok(())
-}
-
-fn targets(level: &str) -> Result<Targets, String> {
-    // `Targets` takes a lone word that is no level for a module's name, which hides a typing error.
-    let lone = level.split(',').filter(|part| !part.contains('='));
-    let lone_are_levels =
-        lone.map(str::trim).all(|part| !part.is_empty() && part.parse::<LevelFilter>().is_ok());
-    level.parse().ok().filter(|_| lone_are_levels).ok_or_else(|| {
-        format!(
-            "{level:?} is not a log level; expected error, warn, info, debug, trace, off, or a list such as \"info,marquetry=debug\""
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_are_checked() {
-        for level in ["info", "off", "warn,marquetry::gateway=trace", "INFO"] {
-            assert_eq!(check_level(level), Ok(()), "{level}");
-        }
-        for level in ["marquetry=loud", "loud", ""] {
-            assert!(check_level(level).unwrap_err().contains("expected error, warn"), "{level}");
-        }
-    }
 }

@@ -8,10 +8,7 @@ use marquetry_artifacts::{
 };
 use marquetry_gateway::Rate;
 
-use crate::health::Faults;
-
-/// The name of the part in health.
-pub(crate) const ARTIFACTS: &str = "artifacts";
+use crate::health::{ARTIFACTS, Faults};
 
 /// A store whose failed save is a fault in health until the next save succeeds.
 pub(crate) struct WatchedStore {

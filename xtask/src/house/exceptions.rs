@@ -14,7 +14,7 @@ pub(super) struct Exceptions {
 /// The crates that the cut of the house has not reached, with what `cargo xtask house` counted when it began.
 /// Lower a number when a crate gets better.
 pub(super) const KNOWN: &[(&str, Exceptions)] =
-    &[("server", Exceptions { lines: 20_000, circular_modules: 7, readme: true })];
+    &[("server", Exceptions { lines: 0, circular_modules: 0, readme: true })];
 
 /// What is wrong with a number of a crate, given its limit and its exception.
 pub(super) fn judge(

@@ -1,27 +1,20 @@
 //! `marquetry check`
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    path::Path,
-};
+#[cfg(feature = "knowledge")]
+mod knowledge;
 
 use indexmap::IndexMap;
 use marquetry_gateway::{Namer, program};
 
 use super::{Failure, ServeArgs, say, serve::base_url};
 use crate::{
-    config::{
-        AuthConfig, ChatConfig, Config, EmbeddingConfig, EmbeddingProvider, KnowledgeConfig,
-        KnowledgePlace, Loaded, Prefix, Transport, UpstreamConfig,
-    },
+    config::{AuthConfig, Config, Loaded, Prefix, Transport, UpstreamConfig},
     logging,
 };
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { config, file, warnings } = arguments.load()?;
-    let chat = config.knowledge.chat.warning().filter(|_| config.knowledge.enabled);
-    for warning in warnings.iter().chain(&chat) {
+    for warning in warnings.iter().chain(&knowledge::warning(&config)) {
         logging::warn(warning);
     }
     let problems = problems(&config);
@@ -66,27 +59,8 @@ fn problems(config: &Config) -> Vec<String> {
             None => _ = prefixes.insert(head, name),
         }
     }
-    if config.knowledge.enabled
-        && let Ok(KnowledgePlace::File(path)) = config.knowledge.place()
-        && let Err(problem) = check_database(&path)
-    {
-        problems.push(format!("knowledge.database: {} {problem}", path.display()));
-    }
+    problems.extend(knowledge::problem(config));
     problems
-}
-
-/// Says why a file is no database, by its first bytes. One that is not there yet, or empty, can become one.
-fn check_database(path: &Path) -> Result<(), String> {
-    const HEADER: &[u8] = b"SQLite format 3\0";
-    let mut head = Vec::new();
-    let file =
-        File::open(path).and_then(|file| file.take(HEADER.len() as u64).read_to_end(&mut head));
-    match file {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(format!("cannot be read: {error}")),
-        Ok(_) if head.is_empty() || head == HEADER => Ok(()),
-        Ok(_) => Err("is not a database".to_owned()),
-    }
 }
 
 /// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
@@ -107,7 +81,7 @@ fn summary(config: &Config) -> String {
         place.unwrap_or_default(),
         settings.mcp_tool_response_save_threshold_bytes,
         settings.mcp_tool_llm_return_max_bytes,
-        knowledge(&config.knowledge),
+        knowledge::summary(config),
         config.mcp_servers.len(),
     );
     let width = config.mcp_servers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -115,51 +89,6 @@ fn summary(config: &Config) -> String {
         text.push_str(&format!("  {name:width$}  {}\n", line(upstream)));
     }
     text
-}
-
-/// Where knowledge is kept, and which models it needs; nothing of it is opened.
-fn knowledge(config: &KnowledgeConfig) -> String {
-    if !config.enabled {
-        return "knowledge  none\n".to_owned();
-    }
-    let place = match config.place() {
-        Ok(KnowledgePlace::File(path)) if path.exists() => path.display().to_string(),
-        Ok(KnowledgePlace::File(path)) => format!("{}, not there yet", path.display()),
-        Ok(KnowledgePlace::Postgres(url)) => without_secrets(&url),
-        Err(problem) => format!("nowhere: {problem}"),
-    };
-    format!(
-        "knowledge  {place}\n  vectors  {}\n  chat     {}\n",
-        embedding(&config.embedding),
-        chat(&config.chat)
-    )
-}
-
-fn embedding(config: &EmbeddingConfig) -> String {
-    let provider = match config.provider {
-        EmbeddingProvider::BuiltIn => return "by the model in this program".to_owned(),
-        EmbeddingProvider::Transformer => {
-            let folder = config.folder.as_deref().unwrap_or_else(|| "".as_ref());
-            return format!("by the sentence transformer in {}", folder.display());
-        }
-        EmbeddingProvider::OpenAi => "openai",
-        EmbeddingProvider::Ollama => "ollama",
-    };
-    elsewhere(provider, config.model.as_deref(), config.base_url.as_deref())
-}
-
-fn chat(config: &ChatConfig) -> String {
-    let Some(provider) = config.provider else { return "none".to_owned() };
-    let provider = format!("{provider:?}").to_lowercase();
-    elsewhere(&provider, config.model.as_deref(), config.base_url.as_deref())
-}
-
-fn elsewhere(provider: &str, model: Option<&str>, base_url: Option<&str>) -> String {
-    let model = model.unwrap_or_default();
-    match base_url {
-        Some(url) => format!("{model} of {provider} at {}", without_secrets(url)),
-        None => format!("{model} of {provider}"),
-    }
 }
 
 /// Who may come in.
@@ -201,7 +130,7 @@ fn line(upstream: &UpstreamConfig) -> String {
             format!("{kind:5}  {}, {}", without_secrets(url), count(headers.len(), "header"))
         }
         Transport::Unusable { kind, problem } => format!("{kind:5}  not started: {problem}"),
-        Transport::Elsewhere => "not reached".to_owned(),
+        Transport::NotGiven => "not reached".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }
 }
@@ -214,7 +143,24 @@ fn without_secrets(url: &str) -> String {
     format!("{}://{place}{}", uri.scheme_str().unwrap_or_default(), uri.path())
 }
 
-#[cfg(test)]
+#[cfg(not(feature = "knowledge"))]
+mod knowledge {
+    use crate::config::Config;
+
+    pub(super) fn warning(_: &Config) -> Option<String> {
+        None
+    }
+
+    pub(super) fn problem(_: &Config) -> Option<String> {
+        None
+    }
+
+    pub(super) fn summary(_: &Config) -> String {
+        "knowledge  not built in\n".to_owned()
+    }
+}
+
+#[cfg(all(test, feature = "knowledge"))]
 mod tests {
     use super::*;
 

@@ -13,6 +13,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use marquetry_knowledge::{Knowledge, Place};
 use marquetry_rag::{
     ChunkOptions, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
     Indexer, Refused, Strategy, file_uri,
@@ -26,7 +27,6 @@ use super::{
     print, printable_line,
     serve::{EndSignal, EndSignals, on_runtime},
 };
-use crate::{config::KnowledgePlace, knowledge::Knowledge};
 
 #[derive(Args)]
 pub(super) struct IndexArgs {
@@ -213,19 +213,18 @@ async fn open(
 ) -> Result<(Knowledge, Indexer), Failure> {
     let config = arguments.knowledge.load()?;
     let place = config
-        .knowledge
-        .place()
+        .knowledge_place()
         .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
     options.chunks.max_bytes = config.knowledge.max_passage_bytes;
     let knowledge = match &place {
         // Nothing is there to compare with, and nothing is to be made.
-        KnowledgePlace::File(path) if arguments.dry_run && !path.exists() => {
-            Knowledge::in_memory(&config.knowledge)?
+        Place::File(path) if arguments.dry_run && !path.exists() => {
+            Knowledge::in_memory(&config.knowledge_options())?
         }
-        _ if arguments.reset => Knowledge::open_anew(&config.knowledge).await?,
-        _ => Knowledge::open(&config.knowledge).await?,
+        _ if arguments.reset => Knowledge::open_anew(&config.knowledge_options()).await?,
+        _ => Knowledge::open(&config.knowledge_options()).await?,
     };
-    if let KnowledgePlace::File(path) = &place
+    if let Place::File(path) = &place
         && let Ok(path) = path.canonicalize()
     {
         let beside = |end: &str| {

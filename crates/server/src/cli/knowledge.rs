@@ -6,14 +6,14 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use marquetry_knowledge::{ErrorCode, Knowledge, KnowledgeError, Place};
 use marquetry_rag::{
     IndexError, PipelineError, RecordError, RecordStoreError, SearchRequest, StoreError,
 };
 
 use super::{Failure, print};
 use crate::{
-    config::{self, Config, ConfigError, KnowledgePlace},
-    knowledge::{self, ErrorCode, Knowledge, KnowledgeError},
+    config::{self, Config, ConfigError},
     logging,
 };
 
@@ -66,7 +66,7 @@ impl KnowledgeArgs {
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let knowledge = Knowledge::open_to_read(&self.load_existing()?.knowledge).await?;
+        let knowledge = Knowledge::open_to_read(&self.load_existing()?.knowledge_options()).await?;
         let done = work(&knowledge).await;
         knowledge.close().await;
         done
@@ -77,7 +77,7 @@ impl KnowledgeArgs {
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let knowledge = Knowledge::open_records(&self.load_existing()?.knowledge).await?;
+        let knowledge = Knowledge::open_records(&self.load_existing()?.knowledge_options()).await?;
         work(&knowledge).await
     }
 
@@ -86,7 +86,7 @@ impl KnowledgeArgs {
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let knowledge = Knowledge::open(&self.load_existing()?.knowledge).await?;
+        let knowledge = Knowledge::open(&self.load_existing()?.knowledge_options()).await?;
         let done = work(&knowledge).await;
         knowledge.close().await;
         done
@@ -96,10 +96,9 @@ impl KnowledgeArgs {
     fn load_existing(&self) -> Result<Config, Failure> {
         let config = self.load()?;
         let place = config
-            .knowledge
-            .place()
+            .knowledge_place()
             .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
-        if let KnowledgePlace::File(path) = place
+        if let Place::File(path) = place
             && !path.try_exists().map_err(|error| {
                 Failure::new(format!("the database {} cannot be read: {error}", path.display()))
             })?
@@ -150,9 +149,9 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
     Ok(question)
 }
 
-impl From<knowledge::Failure> for Failure {
+impl From<marquetry_knowledge::Failure> for Failure {
     /// What does not depend on what is kept is the command line's fault.
-    fn from(failure: knowledge::Failure) -> Self {
+    fn from(failure: marquetry_knowledge::Failure) -> Self {
         let is_at_fault =
             matches!(failure.code, ErrorCode::InvalidParams | ErrorCode::LimitExceeded);
         Self { code: if is_at_fault { 2 } else { 1 }, message: failure.message }

@@ -3,7 +3,7 @@
 //! Exit codes: 0 when all went well, 1 when something failed while running, 2 when the command line or the configuration is at fault, 130 when
 //! Ctrl-C (SIGINT) ended it.
 
-#[cfg(test)]
+#[cfg(all(test, feature = "knowledge"))]
 mod book;
 mod check;
 mod children;
@@ -11,16 +11,23 @@ mod completions;
 mod diagram;
 #[cfg(target_os = "linux")]
 mod guard;
+#[cfg(feature = "knowledge")]
 mod index;
+#[cfg(feature = "knowledge")]
 mod knowledge;
 mod login;
 mod man;
 mod prompt;
+#[cfg(feature = "knowledge")]
 mod records;
+#[cfg(feature = "knowledge")]
 mod search;
 mod serve;
+#[cfg(feature = "knowledge")]
 mod terminal;
 mod test;
+#[cfg(not(feature = "knowledge"))]
+mod without_search;
 
 use std::{
     ffi::OsString,
@@ -34,7 +41,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     app::StartError,
-    config::{self, Config, ConfigError, Input, Loaded, LogFormat, parse_listen},
+    config::{self, Config, ConfigError, Input, Loaded, LogFormat, check_log_level, parse_listen},
     logging,
 };
 
@@ -68,9 +75,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Login(arguments) => login::login(&arguments),
+        #[cfg(feature = "knowledge")]
         Command::Index(arguments) => index::index(&arguments),
+        #[cfg(feature = "knowledge")]
         Command::Search(arguments) => search::search(&arguments),
+        #[cfg(feature = "knowledge")]
         Command::Records(arguments) => records::records(&arguments),
+        #[cfg(not(feature = "knowledge"))]
+        Command::Index(_) | Command::Search(_) | Command::Records(_) => {
+            Err(without_search::refused())
+        }
         Command::Test(arguments) => test::test(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => man::man(&arguments),
@@ -170,6 +184,7 @@ Examples:
   marquetry login files --config marquetry.toml
   marquetry login files --forget             as if for the first time")]
     Login(LoginArgs),
+    #[cfg(feature = "knowledge")]
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole. Unreadable files are reported
@@ -182,6 +197,7 @@ Examples:
   marquetry index ~/papers --dry-run --json      what would be done, for programs
   marquetry index ~/notes --database notes.db    stores it elsewhere than in ~/.local/share/marquetry")]
     Index(index::IndexArgs),
+    #[cfg(feature = "knowledge")]
     /// Find passages of indexed documents by words and meaning.
     #[command(after_help = "\
 Examples:
@@ -190,6 +206,7 @@ Examples:
   marquetry search flour --scope ~/notes/bread.md
   echo 'how is bread made?' | marquetry search - --format json")]
     Search(search::SearchArgs),
+    #[cfg(feature = "knowledge")]
     /// List, show and remove records: documents, notes, users, groups, tags, chats.
     #[command(after_help = "\
 Examples:
@@ -198,6 +215,18 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(records::RecordsArgs),
+    /// Not part of this program, which was built without search.
+    #[cfg(not(feature = "knowledge"))]
+    #[command(hide = true)]
+    Index(without_search::AnyArgs),
+    /// Not part of this program, which was built without search.
+    #[cfg(not(feature = "knowledge"))]
+    #[command(hide = true)]
+    Search(without_search::AnyArgs),
+    /// Not part of this program, which was built without search.
+    #[cfg(not(feature = "knowledge"))]
+    #[command(hide = true)]
+    Records(without_search::AnyArgs),
     /// Test an MCP server by scenarios in YAML.
     ///
     /// The server is a command that speaks over standard input and output, started anew for each case, or a URL.
@@ -337,7 +366,7 @@ impl ConfigArgs {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
         }
         if let Some(level) = &self.log {
-            logging::check_level(level).map_err(|problem| flag_error("--log", problem))?;
+            check_log_level(level).map_err(|problem| flag_error("--log", problem))?;
             config.log.level.clone_from(level);
         }
         if let Some(format) = self.log_format {

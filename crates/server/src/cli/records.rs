@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use marquetry_knowledge::{Access, Knowledge};
 use marquetry_rag::{Filter, ModelType, Record, RecordFilter};
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use super::{
     serve::on_runtime,
     terminal::{Light, Tone, clean},
 };
-use crate::knowledge::{Access, Knowledge};
 
 #[derive(Args)]
 pub(super) struct RecordsArgs {
@@ -210,7 +210,7 @@ fn described(record: &Record, chunks: u64) -> String {
 async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failure> {
     let caller = knowledge.local().await?;
     let (mut removed, mut failed) = (Vec::new(), None::<Failure>);
-    let access = Access { knowledge: knowledge.clone(), caller };
+    let access = Access::new(knowledge.clone(), caller);
     for uri in &arguments.uris {
         match access.delete(uri, None).await {
             Ok((record, chunks)) => {

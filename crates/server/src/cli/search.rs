@@ -3,6 +3,7 @@
 use std::{collections::HashMap, time::Instant};
 
 use clap::Args;
+use marquetry_knowledge::{Access, Knowledge};
 use marquetry_rag::{
     Document, Hit, ModelType, RecordError, SearchRequest, StoreError, file_record_uri, highlights,
 };
@@ -15,7 +16,6 @@ use super::{
     serve::on_runtime,
     terminal::{Light, Tone, clean},
 };
-use crate::knowledge::{Access, Knowledge};
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
@@ -116,7 +116,7 @@ async fn find(
         }
         request.filter.scope = Some(uri);
     }
-    let access = Access { knowledge: knowledge.clone(), caller };
+    let access = Access::new(knowledge.clone(), caller);
     Ok(access.hits(&request).await?)
 }
 

@@ -12,7 +12,7 @@ use marquetry_oauth::server::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::expand::Variables;
+use marquetry_client_files::Variables;
 
 /// Who may call the server over HTTP. Without `issuer` and `tokens`, every caller that can connect.
 /// A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1` and `/api/tools`. The paths `/`, `/livez`, `/readyz`, `/healthz` and the metadata for

@@ -61,7 +61,7 @@ impl Config {
                 UpstreamTransport::Unusable { problem: problem.clone() }
             }
             // Only a disabled upstream has no transport; `Config::check` saw to it.
-            Transport::Elsewhere => {
+            Transport::NotGiven => {
                 UpstreamTransport::Unusable { problem: "nothing says how to reach it".to_owned() }
             }
         };

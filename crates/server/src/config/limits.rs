@@ -117,6 +117,18 @@ pub struct Limits {
     pub max_resource_reads_bytes: NonZeroUsize,
 }
 
+#[cfg(feature = "knowledge")]
+impl Limits {
+    /// The limits of answers about knowledge.
+    pub(crate) fn of_answers(&self) -> marquetry_knowledge::AnswerLimits {
+        let mut limits = marquetry_knowledge::AnswerLimits::default();
+        limits.max_answer_bytes = self.max_own_answer_bytes;
+        limits.max_shown_content_bytes = self.read_artifact_max_bytes;
+        limits.max_resource_bytes = self.max_resource_bytes;
+        limits
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");

@@ -1,9 +1,7 @@
-//! Finding keys in the text of a TOML or JSON file, for error messages only.
+//! Finding keys in the text of a TOML file, for error messages only.
 
 use std::ops::Range;
 
-use indexmap::IndexMap;
-use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
 
 /// The path of the key that stands at `span` of a TOML text; empty when none does.
@@ -49,20 +47,6 @@ pub(crate) fn toml_offset(text: &str, path: &[&str]) -> Option<usize> {
     table.get(*last).map(|value| value.span().start)
 }
 
-/// The members of a JSON object in their order; `None` when `text` is something else.
-///
-/// The values borrow from `text`, so [`offset_in`] can tell where they stand.
-pub(crate) fn json_members(text: &str) -> Option<IndexMap<String, &RawValue>> {
-    serde_json::from_str(text).ok()
-}
-
-/// How far into `whole` its part `part` starts.
-pub(crate) fn offset_in(whole: &str, part: &str) -> Option<usize> {
-    // Addresses as numbers: no pointer is followed, so a part of another text is merely not found.
-    let offset = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
-    (offset + part.len() <= whole.len()).then_some(offset)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,13 +60,5 @@ mod tests {
         assert_eq!(toml_path_at(text, &(b..b + 1)), ["a", "b"]);
         assert_eq!(toml_offset(text, &["a", "c", "d"]), text.find("[1,"));
         assert_eq!(toml_offset(text, &["a", "x"]), None);
-    }
-
-    #[test]
-    fn a_json_member_is_found() {
-        let text = r#"{"a": 1, "b": {"c": [2]}}"#;
-        let members = json_members(text).unwrap();
-        assert_eq!(offset_in(text, members["b"].get()), text.find(r#"{"c""#));
-        assert_eq!(offset_in(text, "elsewhere"), None);
     }
 }

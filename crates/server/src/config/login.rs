@@ -12,7 +12,7 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::expand;
+use super::environment;
 
 /// How this server gets in at an upstream that wants OAuth 2.1: by a person's login (`marquetry login`), or with credentials of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ impl LoginConfig {
             let proof = match &self.client_secret_env {
                 None => ClientProof::None,
                 Some(name) => ClientProof::Secret(
-                    expand::environment(name)
+                    environment(name)
                         .ok_or_else(|| {
                             let problem = format!("the environment variable {name} is not set");
                             AuthorizationError::Credentials(problem)
@@ -100,8 +100,8 @@ impl LoginConfig {
 
 /// Where tokens are kept when nothing else is said: a directory for the state of programs.
 pub(crate) fn credentials_directory() -> Option<PathBuf> {
-    let state = expand::environment("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(expand::environment("HOME")?).join(".local/state"));
+    let state = environment("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(environment("HOME")?).join(".local/state"));
     let state = state.filter(|path| path.is_absolute()).or_else(home)?;
     Some(state.join("marquetry/credentials"))
 }

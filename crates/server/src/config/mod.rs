@@ -5,65 +5,69 @@
 mod artifacts;
 mod auth;
 mod capture;
-mod chat;
-mod embedding;
-mod env_file;
-mod error;
-mod expand;
+mod environment;
 mod gateway;
 mod gateway_options;
+#[cfg(feature = "knowledge")]
 mod knowledge;
 mod limits;
 mod locate;
+mod log_level;
 mod login;
-mod mcp_json;
 mod sections;
 mod source;
 mod tools;
 mod upstream;
+#[cfg(not(feature = "knowledge"))]
+mod without_knowledge;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "knowledge"))]
 mod example;
 
 use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
-use marquetry_llm::{ModelConfig, RemoteModel};
+use marquetry_client_files::{
+    ClientFile, ClientServer, ReadOptions, Variables, expand::workspace_of, not_started,
+    transport::TransportError,
+};
+use marquetry_gateway::nearest;
 use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use marquetry_client_files::{ConfigError, Place, Transport};
 pub use marquetry_gateway::ToolFilter;
+#[cfg(feature = "knowledge")]
+pub use marquetry_knowledge::{
+    KnowledgeConfig,
+    config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
+};
 
 pub use self::{
     artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
-    chat::ChatConfig,
-    embedding::{EmbeddingConfig, EmbeddingProvider},
-    error::{ConfigError, Place},
     gateway::{GatewayConfig, Separator},
-    knowledge::KnowledgeConfig,
     limits::Limits,
     login::{LoginConfig, LoginGrant},
     sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
     tools::ToolsConfig,
-    upstream::{Prefix, ToolConfig, Transport, UpstreamConfig},
+    upstream::{Prefix, ToolConfig, UpstreamConfig},
 };
 pub(crate) use self::{
-    embedding::EmbeddingChoice,
-    expand::environment,
-    knowledge::KnowledgePlace,
-    mcp_json::Input,
+    environment::environment,
+    log_level::check_log_level,
     sections::parse_listen,
     source::{Loaded, load},
 };
+pub(crate) use marquetry_client_files::Input;
 
-use self::{
-    expand::Variables,
-    source::Writers,
-    upstream::{PrepareError, UpstreamTable},
-};
+#[cfg(not(feature = "knowledge"))]
+pub(crate) use self::without_knowledge::NOT_BUILT;
+#[cfg(not(feature = "knowledge"))]
+use self::without_knowledge::WithoutKnowledge;
+use self::{source::Writers, upstream::UpstreamTable};
 
 /// Everything that can be set, with its defaults.
 ///
@@ -97,7 +101,12 @@ pub struct Config {
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
     /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
+    #[cfg(feature = "knowledge")]
     pub knowledge: KnowledgeConfig,
+    #[cfg(not(feature = "knowledge"))]
+    #[serde(skip_serializing)]
+    #[schemars(skip)]
+    knowledge: WithoutKnowledge,
     /// Bounds on what clients, upstreams and tools may use.
     pub limits: Limits,
     /// Settings that make a run repeatable; for tests only.
@@ -138,7 +147,7 @@ impl Config {
     ///
     /// The first unknown key, wrong type or impossible value.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
-        Self::from_toml_with(text, file, &expand::environment)
+        Self::from_toml_with(text, file, &environment)
     }
 
     /// Reads a TOML file.
@@ -161,7 +170,7 @@ impl Config {
     ///
     /// The text is not JSON, or a server is neither a command nor a URL.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
-        self.add_mcp_json_with(text, file, &expand::environment, &|_| None)
+        self.add_mcp_json_with(text, file, &environment, &|_| None)
     }
 
     /// Adds the servers of an `mcpServers` file by its path; see [`Config::add_mcp_json`].
@@ -184,7 +193,7 @@ impl Config {
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
         let (text, file, mut warnings) = source::read(path, Writers::Trusted)?;
-        warnings.extend(self.add_mcp_json_with(&text, &file, &expand::environment, ask)?);
+        warnings.extend(self.add_mcp_json_with(&text, &file, &environment, ask)?);
         Ok(warnings)
     }
 
@@ -205,29 +214,11 @@ impl Config {
             return Err(self.fault("artifacts.directory", problem.to_string()));
         }
         self.resource_server()?;
-        if self.knowledge.enabled
-            && self.knowledge.database.is_some()
-            && let Err(problem) = self.knowledge.place()
-        {
-            return Err(self.fault("knowledge.database", problem));
-        }
-        #[cfg(not(feature = "postgres"))]
-        if self.knowledge.enabled
-            && let Ok(KnowledgePlace::Postgres(_)) = self.knowledge.place()
-        {
-            let problem = "this program was built without PostgreSQL (feature `postgres`)";
-            return Err(self.fault("knowledge.database", problem.to_owned()));
-        }
-        if self.knowledge.enabled
-            && let Err((key, problem)) = self.knowledge.embedding.choice(&expand::environment)
-        {
-            return Err(self.fault(&format!("knowledge.embedding.{key}"), problem));
-        }
-        self.chat_model()?;
+        #[cfg(feature = "knowledge")]
+        self.check_knowledge()?;
         let missing = |(name, error): (&String, &ConfigError)| {
             let upstream = self.mcp_servers.get(name)?;
-            (upstream.transport == Transport::Elsewhere && !upstream.disabled)
-                .then(|| error.clone())
+            (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
         };
         self.incomplete.iter().find_map(missing).map_or(Ok(()), Err)
     }
@@ -238,26 +229,8 @@ impl Config {
     ///
     /// `[auth]` makes no sense, or a token cannot be read.
     pub(crate) fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
-        let server = self.auth.resource_server(&expand::environment);
+        let server = self.auth.resource_server(&environment);
         server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
-    }
-
-    /// How the chat model is reached, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// `[knowledge.chat]` makes no sense, or its key is not there.
-    pub(crate) fn chat_model(&self) -> Result<Option<ModelConfig>, ConfigError> {
-        let chat = &self.knowledge.chat;
-        let fault = |key: &str, problem| self.fault(&format!("knowledge.chat.{key}"), problem);
-        let model =
-            chat.model(&expand::environment).map_err(|(key, problem)| fault(key, problem))?;
-        if let Some(model) = &model {
-            // What cannot work is found when the program starts, not when somebody asks.
-            RemoteModel::new(model.clone())
-                .map_err(|error| fault("provider", error.to_string()))?;
-        }
-        Ok(model)
     }
 
     /// Says whether the address to listen on is safe: whether only this machine reaches it, or people are asked who they are.
@@ -322,7 +295,7 @@ impl Config {
             if upstream.disabled {
                 continue;
             }
-            if upstream.transport == Transport::Elsewhere {
+            if upstream.transport == Transport::NotGiven {
                 let key = ["mcp_servers", name];
                 let problem = "expected \"command\" (a program) or \"url\" (a server), here or for this name in an mcp.json file";
                 let offset = locate::toml_offset(text, &key);
@@ -335,7 +308,7 @@ impl Config {
                 let offset = locate::toml_offset(text, &key);
                 let located = ConfigError::of_key(file, text, offset, &key, error.to_string());
                 match &error {
-                    PrepareError::Expand { error, .. } if error.is_missing_value() => {
+                    TransportError::Expand { error, .. } if error.is_missing_value() => {
                         upstream.make_unusable(located.to_string());
                         config.warnings.push(not_started(name, &located));
                     }
@@ -361,32 +334,33 @@ impl Config {
     ) -> Result<Vec<String>, ConfigError> {
         let variables: Variables<'_> = &with_places(file, variables);
         let disabled = |name: &str| self.mcp_servers.get(name).is_some_and(|known| known.disabled);
-        let parsed = mcp_json::parse(text, file, variables, &disabled, ask)?;
-        let mut warnings = parsed.warnings;
-        for (name, upstream) in parsed.servers {
+        let options = ReadOptions { file, variables, disabled: &disabled, ask };
+        let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
+        for (name, server) in servers {
+            let ClientServer { transport, is_disabled, filter, .. } = server;
             let Some(known) = self.mcp_servers.get_mut(&name) else {
+                let upstream = UpstreamConfig {
+                    disabled: is_disabled,
+                    filter,
+                    ..UpstreamConfig::new(transport)
+                };
                 self.mcp_servers.insert(name, upstream);
                 continue;
             };
-            if known.transport != Transport::Elsewhere {
+            if known.transport != Transport::NotGiven {
                 warnings.push(format!("{file}: server {name:?} replaces an earlier one"));
             }
-            known.transport = upstream.transport;
-            known.disabled |= upstream.disabled;
-            known.filter.narrow(upstream.filter);
+            known.transport = transport;
+            known.disabled |= is_disabled;
+            known.filter.narrow(filter);
         }
         Ok(warnings)
     }
 }
 
-/// That a server is not started, and why.
-fn not_started(name: &str, why: &ConfigError) -> String {
-    format!("server {name:?} is not started: {why}")
-}
-
 /// `variables`, and what depends on where a file lies.
 fn with_places(file: &str, variables: Variables<'_>) -> impl Fn(&str) -> Option<String> {
-    let workspace = expand::workspace_of(Path::new(file));
+    let workspace = workspace_of(Path::new(file));
     move |name| match name {
         "workspaceFolder" => Some(workspace.display().to_string()),
         "workspaceFolderBasename" => Some(workspace.file_name()?.to_string_lossy().into_owned()),
@@ -438,7 +412,7 @@ fn problem(message: &str) -> String {
         if let Some(name) = names.next() {
             // The key stands in the path already.
             let what = if kind == "field" { "key".to_owned() } else { format!("value {name:?}") };
-            return error::unknown(&what, name, &names.collect::<Vec<_>>());
+            return unknown_name(&what, name, &names.collect::<Vec<_>>());
         }
     }
     // serde names Rust's types.
@@ -447,6 +421,18 @@ fn problem(message: &str) -> String {
             .replace(&format!("a nonzero {kind}"), "a whole number from 1 on")
             .replace(&format!("expected {kind}"), "expected a whole number from 0 on")
     })
+}
+
+/// `unknown key; did you mean "x"?`, or the list of all known names if none is near.
+fn unknown_name(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("unknown {what}; did you mean {near:?}?"),
+        None if known.is_empty() => format!("unknown {what}; none is known here"),
+        None => {
+            let list = known.iter().map(|k| format!("{k:?}")).collect::<Vec<_>>().join(", ");
+            format!("unknown {what}; expected one of {list}")
+        }
+    }
 }
 
 #[cfg(test)]

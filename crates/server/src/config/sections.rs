@@ -9,7 +9,7 @@ use serde::{
     de::{Error, Visitor},
 };
 
-use crate::logging;
+use super::log_level::check_log_level;
 
 /// The address of the server, and who may call it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -145,14 +145,13 @@ impl Default for LogConfig {
 
 fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let level = String::deserialize(deserializer)?;
-    logging::check_level(&level).map_err(D::Error::custom)?;
+    check_log_level(&level).map_err(D::Error::custom)?;
     Ok(level)
 }
 
 /// The form of a log line.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// A line for people.

@@ -1,18 +1,18 @@
 //! One upstream: how it is reached, what its tools are called, and how its answers are captured.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use marquetry_client_files::{
+    Transport, Variables,
+    transport::{TransportError, TransportParts},
+};
 use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
 use marquetry_protocol::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    capture::Capture,
-    expand::{ExpandError, Variables, expand},
-    login::LoginConfig,
-};
+use super::{capture::Capture, login::LoginConfig};
 
 /// An MCP server behind this one.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,41 +42,6 @@ pub struct UpstreamConfig {
     pub start_timeout_ms: Option<u64>,
     /// Instead of `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
-}
-
-/// How an upstream is reached.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Transport {
-    /// A child process that speaks MCP over its standard input and output.
-    Stdio {
-        /// The program, by path or found on `PATH`.
-        command: String,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Variables over those that it inherits.
-        env: IndexMap<String, String>,
-        /// Its working directory; this process's when absent.
-        cwd: Option<PathBuf>,
-    },
-    /// A server that speaks Streamable HTTP.
-    Http {
-        /// Its endpoint, `http:` or `https:`.
-        url: String,
-        /// Headers sent with every request.
-        headers: IndexMap<String, String>,
-        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). What it speaks is found out in any case.
-        is_sse: bool,
-    },
-    /// Cannot be started here: its entry is malformed, an environment variable is not set, or only other clients know the transport.
-    /// The upstream is listed as failed, and stops no other.
-    Unusable {
-        /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
-        kind: &'static str,
-        /// What is missing or not supported.
-        problem: String,
-    },
-    /// Not said here: the table sets other things of a server that an `mcp.json` file defines.
-    Elsewhere,
 }
 
 /// What belongs to one tool of an upstream.
@@ -138,124 +103,28 @@ impl UpstreamConfig {
     }
 
     /// Replaces the variables in every string of the transport and checks the outcome.
-    pub(crate) fn prepare(&mut self, variables: Variables<'_>) -> Result<(), PrepareError> {
-        self.expand(variables)?;
-        self.check().map_err(|(path, problem)| PrepareError::Wrong { path, problem })
+    pub(crate) fn prepare(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
+        self.transport.expand(variables)?;
+        self.check_auth()?;
+        self.transport.check()
     }
 
     /// Marks it as one that cannot be reached here, and says why.
     pub(crate) fn make_unusable(&mut self, problem: String) {
-        self.transport = Transport::Unusable { kind: self.transport.kind(), problem };
+        self.transport = self.transport.unusable(problem);
     }
 
-    fn expand(&mut self, variables: Variables<'_>) -> Result<(), PrepareError> {
-        let one = |path: &[&str], text: &mut String| match expand(text, variables) {
-            Ok(expanded) => {
-                *text = expanded.into_owned();
-                Ok(())
-            }
-            Err(error) => {
-                let path = path.iter().map(|&part| part.to_owned()).collect();
-                Err(PrepareError::Expand { path, error })
-            }
+    /// Says what is wrong with `auth`.
+    fn check_auth(&self) -> Result<(), TransportError> {
+        let problem = match (&self.auth, &self.transport) {
+            (None, _) => return Ok(()),
+            (Some(auth), transport) => match (auth.check(), transport) {
+                (Err(problem), _) => problem,
+                (Ok(()), Transport::Stdio { .. }) => "has no meaning for a program",
+                (Ok(()), _) => return Ok(()),
+            },
         };
-        match &mut self.transport {
-            Transport::Stdio { command, args, env, cwd } => {
-                one(&["command"], command)?;
-                args.iter_mut().try_for_each(|arg| one(&["args"], arg))?;
-                env.iter_mut().try_for_each(|(name, value)| one(&["env", name], value))?;
-                if let Some(cwd) = cwd
-                    && let Some(text) = cwd.to_str()
-                {
-                    let mut text = text.to_owned();
-                    one(&["cwd"], &mut text)?;
-                    *cwd = text.into();
-                }
-            }
-            Transport::Http { url, headers, .. } => {
-                one(&["url"], url)?;
-                headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
-            }
-            Transport::Unusable { .. } | Transport::Elsewhere => {}
-        }
-        Ok(())
-    }
-}
-
-/// Why the transport of an upstream cannot be used, with the path of the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PrepareError {
-    /// A variable has no value, or is written wrongly.
-    Expand { path: Vec<String>, error: ExpandError },
-    /// The keys make no transport.
-    Wrong { path: Vec<String>, problem: String },
-}
-
-impl PrepareError {
-    pub(crate) fn path(&self) -> &[String] {
-        match self {
-            Self::Expand { path, .. } | Self::Wrong { path, .. } => path,
-        }
-    }
-}
-
-impl fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Expand { error, .. } => error.fmt(f),
-            Self::Wrong { problem, .. } => f.write_str(problem),
-        }
-    }
-}
-
-impl UpstreamConfig {
-    /// Says what can never work about the transport once its variables are replaced, with the path of the key.
-    fn check(&self) -> Result<(), (Vec<String>, String)> {
-        let at_auth = |problem: &str| Err((vec!["auth".to_owned()], problem.to_owned()));
-        if let Some(Err(problem)) = self.auth.as_ref().map(LoginConfig::check) {
-            return at_auth(problem);
-        }
-        let Transport::Http { url, headers, .. } = &self.transport else {
-            return match (&self.auth, &self.transport) {
-                (Some(_), Transport::Stdio { .. }) => at_auth("has no meaning for a program"),
-                _ => Ok(()),
-            };
-        };
-        let uri = url.parse::<http::Uri>().ok();
-        let valid = uri.is_some_and(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                && uri.host().is_some_and(|host| !host.is_empty())
-        });
-        if !valid {
-            let problem = "expected a URL that begins with http:// or https://".to_owned();
-            return Err((vec!["url".to_owned()], problem));
-        }
-        for (name, value) in headers {
-            let problem = if name.parse::<http::HeaderName>().is_err() {
-                "not a header's name"
-            } else if value.parse::<http::HeaderValue>().is_err() {
-                // The value may be secret.
-                "the value has a character that headers cannot have"
-            } else {
-                continue;
-            };
-            return Err((vec!["headers".to_owned(), name.clone()], problem.to_owned()));
-        }
-        Ok(())
-    }
-}
-
-impl Transport {
-    /// `stdio`, `http`, `sse`, `unsupported`, or `none`.
-    #[must_use]
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Stdio { .. } => "stdio",
-            Self::Http { is_sse: false, .. } => "http",
-            Self::Http { is_sse: true, .. } => "sse",
-            Self::Unusable { kind, .. } => kind,
-            Self::Elsewhere => "none",
-        }
+        Err(TransportError::Wrong { path: vec!["auth".to_owned()], problem: problem.to_owned() })
     }
 }
 
@@ -347,98 +216,15 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
             ..Self::new(if transport.is_empty() {
-                Transport::Elsewhere
+                Transport::NotGiven
             } else {
                 match transport.build() {
                     Ok(transport) => transport,
                     // What is not started may be at fault.
-                    Err(_) if table.disabled => Transport::Elsewhere,
+                    Err(_) if table.disabled => Transport::NotGiven,
                     Err(fault) => return Err(fault.to_string()),
                 }
             })
-        })
-    }
-}
-
-/// Why some keys make no transport.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TransportFault {
-    /// The keys contradict each other, or one is missing.
-    #[error("{0}")]
-    Keys(String),
-    /// It may be one that this server does not know.
-    #[error("unknown type {0:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\"")]
-    Unknown(String),
-}
-
-impl From<&str> for TransportFault {
-    fn from(problem: &str) -> Self {
-        Self::Keys(problem.to_owned())
-    }
-}
-
-/// The keys of a transport before it is known which one they make.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TransportParts {
-    pub(crate) kind: Option<String>,
-    pub(crate) command: Option<String>,
-    pub(crate) args: Option<Vec<String>>,
-    pub(crate) env: Option<IndexMap<String, String>>,
-    pub(crate) cwd: Option<PathBuf>,
-    pub(crate) url: Option<String>,
-    pub(crate) headers: Option<IndexMap<String, String>>,
-}
-
-impl TransportParts {
-    pub(crate) fn is_empty(&self) -> bool {
-        let Self { kind, command, args, env, cwd, url, headers } = self;
-        let lists = args.is_none() && env.is_none() && headers.is_none();
-        lists && kind.is_none() && command.is_none() && cwd.is_none() && url.is_none()
-    }
-
-    /// The transport that the keys make together, or which key is missing or too much.
-    pub(crate) fn build(self) -> Result<Transport, TransportFault> {
-        let kind = match self.kind.as_deref() {
-            None if self.command.is_some() && self.url.is_some() => {
-                return Err("both \"command\" and \"url\" are given; expected one of them".into());
-            }
-            None if self.command.is_some() => "stdio",
-            None if self.url.is_some() => "http",
-            None => return Err("expected \"command\" (a program) or \"url\" (a server)".into()),
-            Some("stdio" | "local") => "stdio",
-            Some("sse") => "sse",
-            Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => "http",
-            Some(other) => return Err(TransportFault::Unknown(other.to_owned())),
-        };
-        let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
-            Some((key, _)) => Err(TransportFault::Keys(format!(
-                "{key:?} has no meaning for a server of type {kind:?}"
-            ))),
-            None => Ok(()),
-        };
-        if kind == "stdio" {
-            surplus(&[("url", self.url.is_some()), ("headers", self.headers.is_some())])?;
-            let command = self.command.filter(|command| !command.trim().is_empty());
-            return Ok(Transport::Stdio {
-                command: command.ok_or("type \"stdio\" needs \"command\", a program to start")?,
-                args: self.args.unwrap_or_default(),
-                env: self.env.unwrap_or_default(),
-                cwd: self.cwd,
-            });
-        }
-        surplus(&[
-            ("command", self.command.is_some()),
-            ("args", self.args.is_some()),
-            ("env", self.env.is_some()),
-            ("cwd", self.cwd.is_some()),
-        ])?;
-        let url = self.url.ok_or_else(|| {
-            TransportFault::Keys(format!("type {kind:?} needs \"url\", the server's endpoint"))
-        })?;
-        Ok(Transport::Http {
-            url,
-            headers: self.headers.unwrap_or_default(),
-            is_sse: kind == "sse",
         })
     }
 }

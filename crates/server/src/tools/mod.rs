@@ -1,7 +1,6 @@
 //! The tools that this server has itself.
 
 mod artifacts;
-mod knowledge;
 mod listing;
 mod plantuml;
 
@@ -17,16 +16,15 @@ use serde_json::json;
 use self::plantuml::has_no_text;
 pub(crate) use self::{
     artifacts::{Artifacts, DELETE, LIST, READ},
-    knowledge::{CHAT, ERROR, KnowledgeTools, SEARCH, error_code},
     plantuml::{
         DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE, EncodeArguments,
     },
 };
 
 use crate::{
-    config::{Config, ToolsConfig},
+    config::Config,
     health::Faults,
-    knowledge::ErrorCode,
+    knowledge::{ERROR, Knowledge},
 };
 
 /// All of them, ready to be listed and called.
@@ -39,27 +37,21 @@ pub(crate) struct BuiltIns {
 impl BuiltIns {
     /// Those that are switched on: diagrams, the artifacts that captured answers became, and knowledge.
     pub(crate) fn new(
-        config: &ToolsConfig,
+        config: &Config,
         diagrams: &Diagrams,
         artifacts: &Artifacts,
-        knowledge: &KnowledgeTools,
+        knowledge: &Knowledge,
     ) -> Self {
         let mut toolbox = Toolbox::new("marquetry", env!("CARGO_PKG_VERSION"));
-        if config.diagrams {
+        let groups = &config.tools;
+        if groups.diagrams {
             toolbox = diagrams.add_to(toolbox);
         }
-        if config.artifacts {
+        if groups.artifacts {
             toolbox = artifacts.add_to(toolbox);
         }
-        if config.knowledge && knowledge.is_enabled() {
-            toolbox = knowledge.add_to(toolbox);
-            if config.chat {
-                toolbox = knowledge.add_chat(toolbox);
-            }
-        }
-        // What is listed without a model could not be used; a call says how to set one up.
-        let has_model = knowledge.has_model();
-        let is_listed = |tool: &&Tool| has_model || tool.name != CHAT;
+        toolbox = knowledge.add_tools(toolbox);
+        let is_listed = |tool: &&Tool| knowledge.is_listed(&tool.name);
         let listed = toolbox.tools().filter(is_listed).map(listed).collect();
         Self { toolbox, listed, faults: Arc::default() }
     }
@@ -78,9 +70,7 @@ impl BuiltIns {
         if config.tools.artifacts {
             names.extend([LIST, READ, DELETE]);
         }
-        if config.tools.knowledge && config.knowledge.enabled {
-            names.extend(KnowledgeTools::NAMES);
-        }
+        names.extend(Knowledge::reserved_tools(config));
         names
     }
 
@@ -113,38 +103,12 @@ impl BuiltIns {
             }));
         }
         let mut result = self.toolbox.call(&params.name, params.arguments.as_deref(), cx).await?;
-        if !KnowledgeTools::NAMES.contains(&params.name.as_str()) {
-            return Some(Reply::json(&result));
-        }
-        self.report(&params.name, &result);
-        if let Some(code) = error_code(&result) {
-            let meta = result.meta.get_or_insert_default();
-            meta.entry(ERROR).or_insert(json!({"code": code.as_str()}));
-        }
-        Some(Reply::json(&KnowledgeTools::finish(&params.name, result)))
+        Some(match Knowledge::finish(&params.name, &mut result, &self.faults) {
+            Some(result) => Reply::json(&result),
+            None => Reply::json(&result),
+        })
     }
 }
-
-impl BuiltIns {
-    /// Notes whether knowledge works, as far as this call tells. Chat depends on a model elsewhere, and says nothing of it.
-    fn report(&self, name: &str, result: &CallToolResult) {
-        match error_code(result) {
-            _ if name == CHAT => {}
-            None if KnowledgeTools::uses_store(name) => self.faults.clear(KNOWLEDGE),
-            None => {}
-            Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
-                let message = result.content.first().and_then(|item| item.as_text());
-                let message = message.unwrap_or_default();
-                let message = &message[..message.floor_char_boundary(500)];
-                self.faults.raise(KNOWLEDGE, format!("the last call failed: {message}"));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-/// The name of the part in health.
-const KNOWLEDGE: &str = "knowledge";
 
 /// A tool with what the type of its arguments cannot say.
 fn listed(tool: &Tool) -> Tool {
@@ -159,7 +123,7 @@ fn listed(tool: &Tool) -> Tool {
             // It is taken to write and to destroy where nothing else is said.
             ("Delete an artifact", json!({"idempotentHint": true, "openWorldHint": false}))
         }
-        other => KnowledgeTools::says(other).unwrap_or((other, reads)),
+        other => Knowledge::listing(other).unwrap_or((other, reads)),
     };
     let tool = listing::short(tool);
     Tool {

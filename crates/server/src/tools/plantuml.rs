@@ -37,9 +37,8 @@ pub(crate) struct DecodeArguments {
 }
 
 /// What a diagram's URL shows.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(crate) enum DiagramFormat {

@@ -10,10 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
-use crate::{
-    front::UPSTREAM,
-    knowledge::{ErrorCode, Failure},
-};
+use crate::{front::UPSTREAM, knowledge::code_of_failure};
 
 /// Why a request was not answered with a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +43,8 @@ impl Problem {
 
     /// A failed tool that says what kind of failure it is; None for a kind that is not ours.
     pub(super) fn of_tool(code: &str, message: &str) -> Option<Self> {
-        let known = ErrorCode::ALL.into_iter().find(|known| known.as_str() == code)?;
-        Some(Self::of_code(known, message.to_owned()))
+        let (status, code) = code_of_failure(code)?;
+        Some(Self::new(status, code, message.to_owned()))
     }
 
     /// A tool call that its upstream did not answer; None for any other result.
@@ -73,19 +70,6 @@ impl Problem {
         Self::new(status, code, message)
     }
 
-    fn of_code(code: ErrorCode, message: String) -> Self {
-        let status = match code {
-            ErrorCode::InvalidParams => 400,
-            ErrorCode::NotFound => 404,
-            ErrorCode::Forbidden => 403,
-            ErrorCode::Conflict => 409,
-            ErrorCode::LimitExceeded => 413,
-            ErrorCode::Busy | ErrorCode::Unavailable => 503,
-            ErrorCode::Internal => 500,
-        };
-        Self::new(status, code.as_str(), message)
-    }
-
     pub(super) fn response(&self) -> Response<Body> {
         let body = json!({"code": self.code, "message": self.message});
         let mut response = json_response(self.status, &body);
@@ -105,15 +89,9 @@ pub(crate) fn refusal(error: &RestError) -> Response<Body> {
     Problem::of_rest(error).response()
 }
 
-impl From<Failure> for Problem {
-    fn from(Failure { code, message }: Failure) -> Self {
-        Self::of_code(code, message)
-    }
-}
-
 impl From<RpcError> for Problem {
     fn from(error: RpcError) -> Self {
-        /// What a [`Failure`] says of itself, by its own name; or what is said of an upstream that did not answer.
+        /// The code of a failure of knowledge, by its own name; or what is said of an upstream that did not answer.
         #[derive(Deserialize)]
         struct Data {
             #[serde(rename = "marquetry/failure")]
@@ -146,16 +124,19 @@ impl From<RpcError> for Problem {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "knowledge"))]
 mod tests {
     use expect_test::expect;
+    use marquetry_knowledge::{ErrorCode, Failure};
 
     use super::*;
 
     #[test]
     fn the_whole_table() {
-        let mut all: Vec<Problem> =
-            ErrorCode::ALL.map(|code| Failure::new(code, "why").into()).into();
+        let mut all: Vec<Problem> = ErrorCode::ALL
+            .iter()
+            .filter_map(|code| Problem::of_tool(code.as_str(), "why"))
+            .collect();
         all.extend(
             ErrorCode::ALL.map(|code| RpcError::from(Failure::new(code, "as an error")).into()),
         );

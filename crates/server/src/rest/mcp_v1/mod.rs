@@ -19,7 +19,6 @@ use marquetry_protocol::{
     server::{Principal, Reply, Server},
     types::{CallToolResult, ListResourcesResult, ReadResourceResult},
 };
-use marquetry_rag::ModelType;
 use serde::Deserialize;
 use serde_json::{
     Map, Value, json,
@@ -31,8 +30,7 @@ pub(crate) use self::error::refusal;
 use super::{body, json_bytes_response, json_response, peer_of};
 use crate::{
     config::Limits,
-    knowledge::{Failure, Library, RECORD_META},
-    tools::ERROR,
+    knowledge::{ERROR, Knowledge},
 };
 
 const BASE: &str = "/mcp/v1/";
@@ -58,13 +56,13 @@ const METHODS: [&str; 11] = [
 /// What the routes need.
 pub(crate) struct McpV1 {
     server: Server,
-    library: Arc<Library>,
+    knowledge: Knowledge,
     limits: Limits,
 }
 
 impl McpV1 {
-    pub(crate) fn new(server: Server, library: Arc<Library>, limits: Limits) -> Self {
-        Self { server, library, limits }
+    pub(crate) fn new(server: Server, knowledge: Knowledge, limits: Limits) -> Self {
+        Self { server, knowledge, limits }
     }
 }
 
@@ -185,8 +183,7 @@ fn name(value: &mut Value) {
     let Some(first) = read.contents.first() else { return };
     value["uri"] = json!(first.uri);
     value["mimeType"] = json!(first.mime_type);
-    let record = first.meta.as_ref().and_then(|meta| meta.get(RECORD_META));
-    if let Some(name) = record.and_then(|record| record.get("name")) {
+    if let Some(name) = first.meta.as_ref().and_then(Knowledge::record_name) {
         value["name"] = name.clone();
     }
 }
@@ -205,14 +202,8 @@ async fn list_of_type(
     }
     let ListParams { kind, cursor } = serde_json::from_value(Value::Object(params.clone()))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-    ModelType::of(&kind).map_err(|error| Problem::from(Failure::from(error)))?;
-    if cursor.as_ref().is_some_and(|cursor| !cursor.starts_with("am7://")) {
-        return Err(Failure::invalid("cursor is not one that this list gave").into());
-    }
-    let access = site.library.if_there_for(principal).await.map_err(Problem::from)?;
-    let Some(access) = access else { return Ok(json!(ListResourcesResult::default())) };
     let limit = site.limits.list_page_size.get();
-    let page = access.resources(&[kind], cursor.as_deref(), limit).await;
-    let (resources, next_cursor) = page.map_err(Problem::from)?;
+    let page = site.knowledge.resources_of_type(kind, cursor.as_deref(), limit, principal).await;
+    let (resources, next_cursor) = page?;
     Ok(json!(ListResourcesResult { resources, next_cursor }))
 }

@@ -1,0 +1,211 @@
+//! `${VAR}` and its relatives in the strings of a server's configuration.
+
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
+
+/// Looks up variables: in the environment of a process, or in a table.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Why a string could not be expanded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpandError {
+    /// The variable is not set.
+    #[error("the environment variable {0} is not set; set it, or give a default with ${{{0}:-…}}")]
+    Missing(String),
+    /// The value that an editor would ask for is not given.
+    #[error(
+        "${{input:{id}}} has no value: set the environment variable {variable}, or start \"marquetry serve\" in a terminal to be asked"
+    )]
+    Input {
+        /// The id.
+        id: String,
+        /// The environment variable that would hold it.
+        variable: String,
+    },
+    /// Only an editor knows the value.
+    #[error("${{{0}}} is known to an editor alone; write the value, or use ${{VAR}}")]
+    Editor(String),
+    /// `${` has no closing brace.
+    #[error("\"${{\" without a closing \"}}\"; write \"$${{\" for a literal \"${{\"")]
+    Unclosed,
+    /// The name is no name of a variable.
+    #[error("{0:?} is not the name of an environment variable; expected letters, digits and _")]
+    BadName(String),
+}
+
+impl ExpandError {
+    /// Whether the text is well-formed, and a value is missing on this machine.
+    #[must_use]
+    pub fn is_missing_value(&self) -> bool {
+        matches!(self, Self::Missing(_) | Self::Input { .. } | Self::Editor(_))
+    }
+}
+
+/// The folder that `${workspaceFolder}` stands for in a file: the one that it lies in; of `.vscode`, `.cursor` and the
+/// like, the one above.
+#[must_use]
+pub fn workspace_of(file: &Path) -> PathBuf {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().unwrap_or(&file);
+    let is_dotted = |folder: &Path| {
+        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    let above = folder.parent().filter(|_| is_dotted(folder));
+    above.unwrap_or(folder).to_owned()
+}
+
+/// The environment variable that `${input:ID}` is taken from.
+#[must_use]
+pub fn input_variable(id: &str) -> String {
+    let id =
+        id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+    format!("INPUT_{}", id.collect::<String>())
+}
+
+/// `text` with every `${VAR}`, `${env:VAR}` (as VS Code and Cursor write it) and `${VAR:-default}` replaced, and what
+/// editors know: `${input:ID}`, `${userHome}`, `${pathSeparator}`; `variables` may know further ones by name.
+///
+/// The default also stands in for an empty variable, as in a shell; it is taken as it is, up to the first `}`.
+/// `$${` gives a literal `${`, and a `$` before anything else means itself.
+///
+/// # Errors
+///
+/// A variable has no value, or is written wrongly.
+pub fn expand<'t>(text: &'t str, variables: Variables<'_>) -> Result<Cow<'t, str>, ExpandError> {
+    if !text.contains("${") {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, from) = rest.split_at(at);
+        if let Some(before) = before.strip_suffix('$') {
+            expanded.push_str(before);
+            expanded.push_str("${");
+            rest = &from[2..];
+            continue;
+        }
+        expanded.push_str(before);
+        let (inside, after) = from[2..].split_once('}').ok_or(ExpandError::Unclosed)?;
+        expanded.push_str(&value(inside, variables)?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(Cow::Owned(expanded))
+}
+
+fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> {
+    if let Some(id) = inside.strip_prefix("input:") {
+        let variable = input_variable(id);
+        let value = variables(&variable).or_else(|| variables(inside));
+        return value.ok_or_else(|| ExpandError::Input { id: id.to_owned(), variable });
+    }
+    match inside {
+        "/" | "pathSeparator" => return Ok(std::path::MAIN_SEPARATOR.to_string()),
+        "userHome" => {
+            let home = ["HOME", "USERPROFILE"].into_iter().find_map(variables);
+            return home.ok_or_else(|| ExpandError::Missing("HOME".to_owned()));
+        }
+        _ if ["command:", "config:"].iter().any(|head| inside.starts_with(head)) => {
+            return Err(ExpandError::Editor(inside.to_owned()));
+        }
+        _ => {}
+    }
+    // A folder of several (`${workspaceFolder:NAME}`) is the only one here.
+    let inside = if inside.starts_with("workspaceFolder:") { "workspaceFolder" } else { inside };
+    let inside = inside.strip_prefix("env:").unwrap_or(inside);
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !valid {
+        return Err(ExpandError::BadName(name.to_owned()));
+    }
+    match (variables(name), default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(ExpandError::Missing(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(text: &str) -> String {
+        let variables = |name: &str| match name {
+            "A" => Some("alpha".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "HOME" => Some("/home/me".to_owned()),
+            "INPUT_GITHUB_TOKEN" => Some("from the environment".to_owned()),
+            "input:github-token" | "input:other" => Some("asked for".to_owned()),
+            _ => None,
+        };
+        expand(text, &variables).map_or_else(|error| format!("error: {error}"), Cow::into_owned)
+    }
+
+    #[test]
+    fn variables_and_defaults() {
+        for (text, want) in [
+            ("plain $ text $A", "plain $ text $A"),
+            ("${A}", "alpha"),
+            ("<${A}-${A}>", "<alpha-alpha>"),
+            ("${env:A}", "alpha"),
+            ("${B:-beta}", "beta"),
+            ("${B:-}", ""),
+            ("${B:-a:-b}", "a:-b"),
+            ("${A:-beta}", "alpha"),
+            ("${EMPTY}", ""),
+            ("${EMPTY:-filled}", "filled"),
+            ("$${A} ${A}", "${A} alpha"),
+            ("${userHome}${/}x${pathSeparator}", "/home/me/x/"),
+            ("${input:github-token}", "from the environment"),
+            ("${input:other}", "asked for"),
+        ] {
+            assert_eq!(expanded(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_read_well() {
+        for (text, want) in [
+            (
+                "${B}",
+                "error: the environment variable B is not set; set it, or give a default with ${B:-…}",
+            ),
+            ("a ${A", "error: \"${\" without a closing \"}\"; write \"$${\" for a literal \"${\""),
+            (
+                "${a b}",
+                "error: \"a b\" is not the name of an environment variable; expected letters, digits and _",
+            ),
+            (
+                "${input:key}",
+                "error: ${input:key} has no value: set the environment variable INPUT_KEY, or start \"marquetry serve\" in a terminal to be asked",
+            ),
+            (
+                "${command:pick}",
+                "error: ${command:pick} is known to an editor alone; write the value, or use ${VAR}",
+            ),
+        ] {
+            assert_eq!(expanded(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_workspace_is_where_the_file_lies_or_above_a_dotted_folder() {
+        for (file, want) in [
+            ("/w/mcp.json", "/w"),
+            ("/w/.mcp.json", "/w"),
+            ("/w/.vscode/mcp.json", "/w"),
+            ("/home/me/.cursor/mcp.json", "/home/me"),
+        ] {
+            assert_eq!(workspace_of(Path::new(file)), Path::new(want), "{file}");
+        }
+    }
+}

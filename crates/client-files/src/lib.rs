@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+
+mod env_file;
+mod error;
+pub mod expand;
+mod file;
+mod json;
+pub mod transport;
+
+pub use crate::{
+    error::{ConfigError, Place, dotted},
+    expand::Variables,
+    file::{ClientFile, ClientServer, Input, PickOption, ReadOptions, not_started},
+    transport::Transport,
+};

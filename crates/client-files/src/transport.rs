@@ -1,0 +1,271 @@
+//! How a server is reached.
+
+use std::{fmt, path::PathBuf};
+
+use indexmap::IndexMap;
+
+use crate::expand::{ExpandError, Variables, expand};
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A child process that speaks MCP over its standard input and output.
+    Stdio {
+        /// The program, by path or found on `PATH`.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables over those that it inherits.
+        env: IndexMap<String, String>,
+        /// Its working directory; this process's when absent.
+        cwd: Option<PathBuf>,
+    },
+    /// A server that speaks Streamable HTTP.
+    Http {
+        /// Its endpoint, `http:` or `https:`.
+        url: String,
+        /// Headers sent with every request.
+        headers: IndexMap<String, String>,
+        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). What it speaks is found out in any case.
+        is_sse: bool,
+    },
+    /// Cannot be started here: its entry is malformed, an environment variable is not set, or only other clients know the transport.
+    /// The server fails alone.
+    Unusable {
+        /// `stdio`, `http`, `sse`, `unsupported` or `invalid`.
+        kind: &'static str,
+        /// What is missing or not supported.
+        problem: String,
+    },
+    /// This source does not say how: another source does, or the server is not started.
+    NotGiven,
+}
+
+impl Transport {
+    /// `stdio`, `http`, `sse`, `unsupported`, or `none`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { is_sse: false, .. } => "http",
+            Self::Http { is_sse: true, .. } => "sse",
+            Self::Unusable { kind, .. } => kind,
+            Self::NotGiven => "none",
+        }
+    }
+
+    /// The same kind of transport, marked as one that cannot be used here.
+    #[must_use]
+    pub fn unusable(&self, problem: String) -> Self {
+        Self::Unusable { kind: self.kind(), problem }
+    }
+
+    /// Replaces the variables in every string.
+    ///
+    /// # Errors
+    ///
+    /// A variable has no value, or is written wrongly; with the path of the key.
+    pub fn expand(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
+        let one = |path: &[&str], text: &mut String| match expand(text, variables) {
+            Ok(expanded) => {
+                *text = expanded.into_owned();
+                Ok(())
+            }
+            Err(error) => {
+                let path = path.iter().map(|&part| part.to_owned()).collect();
+                Err(TransportError::Expand { path, error })
+            }
+        };
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                one(&["command"], command)?;
+                args.iter_mut().try_for_each(|arg| one(&["args"], arg))?;
+                env.iter_mut().try_for_each(|(name, value)| one(&["env", name], value))?;
+                if let Some(cwd) = cwd
+                    && let Some(text) = cwd.to_str()
+                {
+                    let mut text = text.to_owned();
+                    one(&["cwd"], &mut text)?;
+                    *cwd = text.into();
+                }
+            }
+            Self::Http { url, headers, .. } => {
+                one(&["url"], url)?;
+                headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
+            }
+            Self::Unusable { .. } | Self::NotGiven => {}
+        }
+        Ok(())
+    }
+
+    /// Checks URL and headers, once the variables are replaced.
+    ///
+    /// # Errors
+    ///
+    /// They can never work; with the path of the key.
+    pub fn check(&self) -> Result<(), TransportError> {
+        let Self::Http { url, headers, .. } = self else { return Ok(()) };
+        let wrong = |path: Vec<String>, problem: &str| {
+            Err(TransportError::Wrong { path, problem: problem.to_owned() })
+        };
+        let uri = url.parse::<http::Uri>().ok();
+        let valid = uri.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if !valid {
+            let problem = "expected a URL that begins with http:// or https://";
+            return wrong(vec!["url".to_owned()], problem);
+        }
+        for (name, value) in headers {
+            let problem = if name.parse::<http::HeaderName>().is_err() {
+                "not a header's name"
+            } else if value.parse::<http::HeaderValue>().is_err() {
+                // The value may be secret.
+                "the value has a character that headers cannot have"
+            } else {
+                continue;
+            };
+            return wrong(vec!["headers".to_owned(), name.clone()], problem);
+        }
+        Ok(())
+    }
+}
+
+/// Why a transport cannot be used, with the path of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// A variable has no value, or is written wrongly.
+    Expand {
+        /// The path of the key.
+        path: Vec<String>,
+        /// What is wrong with the variable.
+        error: ExpandError,
+    },
+    /// The keys make no transport.
+    Wrong {
+        /// The path of the key.
+        path: Vec<String>,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
+}
+
+impl TransportError {
+    /// The path of the key.
+    #[must_use]
+    pub fn path(&self) -> &[String] {
+        match self {
+            Self::Expand { path, .. } | Self::Wrong { path, .. } => path,
+        }
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expand { error, .. } => error.fmt(f),
+            Self::Wrong { problem, .. } => f.write_str(problem),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {}
+
+/// Why some keys make no transport.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportFault {
+    /// The keys contradict each other, or one is missing.
+    #[error("{0}")]
+    Keys(String),
+    /// It may be one that this server does not know.
+    #[error("unknown type {0:?}; expected \"stdio\", \"http\", \"streamable-http\" or \"sse\"")]
+    Unknown(String),
+}
+
+impl From<&str> for TransportFault {
+    fn from(problem: &str) -> Self {
+        Self::Keys(problem.to_owned())
+    }
+}
+
+/// The keys of a transport before it is known which one they make.
+#[derive(Clone, Debug, Default)]
+pub struct TransportParts {
+    /// The name of the transport, such as `stdio` or `http`.
+    pub kind: Option<String>,
+    /// The program.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Option<Vec<String>>,
+    /// Its environment variables.
+    pub env: Option<IndexMap<String, String>>,
+    /// Its working directory.
+    pub cwd: Option<PathBuf>,
+    /// The endpoint.
+    pub url: Option<String>,
+    /// Headers of every request.
+    pub headers: Option<IndexMap<String, String>>,
+}
+
+impl TransportParts {
+    /// Whether no key is given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { kind, command, args, env, cwd, url, headers } = self;
+        let lists = args.is_none() && env.is_none() && headers.is_none();
+        lists && kind.is_none() && command.is_none() && cwd.is_none() && url.is_none()
+    }
+
+    /// The transport that the keys make together.
+    ///
+    /// # Errors
+    ///
+    /// A key is missing or too much, or the kind is unknown.
+    pub fn build(self) -> Result<Transport, TransportFault> {
+        let kind = match self.kind.as_deref() {
+            None if self.command.is_some() && self.url.is_some() => {
+                return Err("both \"command\" and \"url\" are given; expected one of them".into());
+            }
+            None if self.command.is_some() => "stdio",
+            None if self.url.is_some() => "http",
+            None => return Err("expected \"command\" (a program) or \"url\" (a server)".into()),
+            Some("stdio" | "local") => "stdio",
+            Some("sse") => "sse",
+            Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => "http",
+            Some(other) => return Err(TransportFault::Unknown(other.to_owned())),
+        };
+        let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
+            Some((key, _)) => Err(TransportFault::Keys(format!(
+                "{key:?} has no meaning for a server of type {kind:?}"
+            ))),
+            None => Ok(()),
+        };
+        if kind == "stdio" {
+            surplus(&[("url", self.url.is_some()), ("headers", self.headers.is_some())])?;
+            let command = self.command.filter(|command| !command.trim().is_empty());
+            return Ok(Transport::Stdio {
+                command: command.ok_or("type \"stdio\" needs \"command\", a program to start")?,
+                args: self.args.unwrap_or_default(),
+                env: self.env.unwrap_or_default(),
+                cwd: self.cwd,
+            });
+        }
+        surplus(&[
+            ("command", self.command.is_some()),
+            ("args", self.args.is_some()),
+            ("env", self.env.is_some()),
+            ("cwd", self.cwd.is_some()),
+        ])?;
+        let url = self.url.ok_or_else(|| {
+            TransportFault::Keys(format!("type {kind:?} needs \"url\", the server's endpoint"))
+        })?;
+        Ok(Transport::Http {
+            url,
+            headers: self.headers.unwrap_or_default(),
+            is_sse: kind == "sse",
+        })
+    }
+}

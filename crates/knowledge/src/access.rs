@@ -1,0 +1,87 @@
+//! What one caller may do.
+
+use marquetry_context_blocks::Am7Uri;
+use marquetry_protocol::server::Principal;
+use marquetry_rag::{Caller, RecordError};
+
+use crate::{failure::Failure, knowledge::Knowledge};
+
+/// A database on behalf of one caller. Records that the caller may not read do not exist for it.
+#[derive(Clone)]
+pub struct Access {
+    /// The database.
+    pub knowledge: Knowledge,
+    /// The caller.
+    pub caller: Caller,
+}
+
+impl Access {
+    /// A database on behalf of a caller.
+    #[must_use]
+    pub fn new(knowledge: Knowledge, caller: Caller) -> Self {
+        Self { knowledge, caller }
+    }
+
+    /// A database on behalf of the principal of a request; without one, of the local user.
+    pub(crate) async fn of(
+        knowledge: Knowledge,
+        principal: Option<&Principal>,
+    ) -> Result<Self, Failure> {
+        let caller = match principal {
+            None => knowledge.local().await?,
+            Some(principal) => {
+                let name = &principal.subject;
+                let id = user_id(principal, &knowledge.organization);
+                let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
+                // A subject may be anything; what cannot be a name leaves the id.
+                match knowledge.user(&id, &name[..end], false).await {
+                    Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
+                        knowledge.user(&id, &id, false).await?
+                    }
+                    known => known?,
+                }
+            }
+        };
+        let job = knowledge.job.of(&caller.user);
+        Ok(Self { knowledge: Knowledge { job, ..knowledge }, caller })
+    }
+}
+
+/// The object id of a principal's user. The user of a configured token has the token's name as id; the id of a user whom an issuer
+/// vouches for is a hash, as two issuers may use one name.
+pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
+    let can_be_id = |id: &str| {
+        let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);
+        uri.build().is_ok_and(|uri| uri.id() == Some(id))
+    };
+    match &principal.issuer {
+        None if can_be_id(&principal.subject) => principal.subject.clone(),
+        _ => format!("user-{}", &blake3::hash(principal.id().as_bytes()).to_hex()[..32]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_principals_never_share_an_id() {
+        let id = |issuer: Option<&str>, subject: &str| {
+            user_id(&Principal::new(issuer.map(str::to_owned), subject), "default")
+        };
+        assert_eq!(id(None, "ci"), "ci");
+        let login = Some("https://login.example");
+        let ids = [
+            id(None, "ci"),
+            id(None, "../ci"),
+            id(None, "c/i"),
+            id(login, "ci"),
+            id(login, "local"),
+            id(Some("https://other.example"), "ci"),
+        ];
+        for (place, one) in ids.iter().enumerate() {
+            assert!(ids.iter().skip(place + 1).all(|other| other != one), "{ids:?}");
+            assert!(one != Knowledge::LOCAL_USER);
+        }
+    }
+}

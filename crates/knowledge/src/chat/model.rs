@@ -1,0 +1,64 @@
+//! The models of the configured provider.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use marquetry_llm::{ChatError, ChatModel, EndpointFailure, ModelConfig, RemoteModel};
+
+use crate::failure::{ErrorCode, Failure};
+
+/// Models of the one provider that is configured, by their names.
+pub(super) struct Models {
+    config: Option<ModelConfig>,
+    /// Those in use; each keeps connections open.
+    ready: Mutex<BTreeMap<String, Arc<dyn ChatModel>>>,
+}
+
+/// Records may name any model; connections are kept for so many.
+const MOST_READY: usize = 16;
+
+impl Models {
+    pub(super) fn new(config: Option<ModelConfig>) -> Self {
+        Self { config, ready: Mutex::default() }
+    }
+
+    /// The configured model, or another of the same provider.
+    pub(super) fn get(&self, name: Option<&str>) -> Result<Arc<dyn ChatModel>, Failure> {
+        let Some(config) = &self.config else {
+            return Err(Failure::new(
+                ErrorCode::Unavailable,
+                "chat is off: no model is configured. Set provider and model in [knowledge.chat], for example \
+                 provider = \"ollama\", model = \"qwen3:4b\"",
+            ));
+        };
+        let name = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(&config.model);
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = ready.get(name) {
+            return Ok(model.clone());
+        }
+        let mut config = config.clone();
+        config.model = name.to_owned();
+        let model: Arc<dyn ChatModel> = Arc::new(RemoteModel::new(config).map_err(failure)?);
+        if ready.len() == MOST_READY {
+            ready.clear();
+        }
+        ready.insert(name.to_owned(), model.clone());
+        Ok(model)
+    }
+}
+
+/// Why a model gave no answer.
+pub(super) fn failure(error: ChatError) -> Failure {
+    let code = match &error {
+        ChatError::Config(_)
+        | ChatError::Provider(
+            EndpointFailure::Refused { .. }
+            | EndpointFailure::Redirected { .. }
+            | EndpointFailure::Unauthorized { .. },
+        ) => ErrorCode::Internal,
+        _ => ErrorCode::Unavailable,
+    };
+    Failure::new(code, format!("the model gave no answer: {error}"))
+}

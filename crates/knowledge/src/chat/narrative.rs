@@ -1,0 +1,120 @@
+//! How a message of a chat reads where it is searched: who says it, and what.
+
+use std::collections::BTreeMap;
+
+use marquetry_rag::Record;
+
+use super::history::{Role, Said};
+use crate::characters::{full_name, introduction, text_of};
+
+/// The two who speak in a chat; whoever is no character is called by the role.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Speakers {
+    /// Who the model is.
+    pub(super) system: Option<Record>,
+    /// Who the user is.
+    pub(super) user: Option<Record>,
+}
+
+impl Speakers {
+    fn of(&self, role: Role) -> Option<&Record> {
+        match role {
+            Role::User => self.user.as_ref(),
+            Role::Assistant => self.system.as_ref(),
+        }
+    }
+
+    /// `Alice (32 years old, elf, female)`; without a character `user` or `assistant`.
+    pub(super) fn name(&self, role: Role) -> String {
+        self.of(role)
+            .map(introduction)
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| role.name().to_owned())
+    }
+
+    /// `Alice (32 years old, elf, female): Hello there`
+    pub(super) fn narrative(&self, said: &Said) -> String {
+        format!("{}: {}", self.name(said.role), said.content)
+    }
+
+    /// What templates may say of the two: `system.name`, `user.age` and so on.
+    pub(super) fn values(&self) -> BTreeMap<String, String> {
+        let mut values = BTreeMap::new();
+        for (prefix, record) in [("system", &self.system), ("user", &self.user)] {
+            let Some(record) = record else { continue };
+            let mut set = |name: &str, value: String| {
+                if !value.is_empty() {
+                    values.insert(format!("{prefix}.{name}"), value);
+                }
+            };
+            set("name", full_name(record));
+            for name in [
+                "firstName",
+                "middleName",
+                "lastName",
+                "gender",
+                "age",
+                "race",
+                "description",
+                "narrative",
+            ] {
+                set(name, text_of(record, name));
+            }
+        }
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn character(attributes: Value) -> Record {
+        let mut record = Record::new("olio.charPerson", "a character");
+        record.attributes = attributes.as_object().cloned().unwrap_or_default();
+        record
+    }
+
+    /// seed: 003/ChatVectorReferenceTest.testGetNarrativeForVectorIncludesCharacterDetails
+    #[test]
+    fn a_character_speaks_with_name_age_race_and_gender() {
+        let speakers = Speakers {
+            system: Some(character(json!({"firstName": "Bob"}))),
+            user: Some(character(
+                json!({"firstName": "Alice", "lastName": "Low", "age": 32, "race": ["elf", "human"], "gender": "female"}),
+            )),
+        };
+        assert_eq!(
+            speakers.narrative(&Said::by_user("Hello there")),
+            "Alice Low (32 years old, elf/human, female): Hello there"
+        );
+        assert_eq!(speakers.narrative(&Said::by_model("Hi", "m")), "Bob: Hi");
+    }
+
+    /// seed: 003/ChatVectorReferenceTest.testGetNarrativeForVectorNullCharacterGraceful
+    #[test]
+    fn without_a_character_the_role_speaks() {
+        let nobody = Speakers::default();
+        assert_eq!(nobody.narrative(&Said::by_user("No characters")), "user: No characters");
+        assert_eq!(nobody.narrative(&Said::by_model("None", "m")), "assistant: None");
+        let nameless =
+            Speakers { user: Some(Record::new("olio.charPerson", "")), ..Speakers::default() };
+        assert_eq!(nameless.narrative(&Said::by_user("Who am I?")), "user: Who am I?");
+    }
+
+    #[test]
+    fn templates_may_name_both() {
+        let speakers = Speakers {
+            user: Some(character(json!({"firstName": "Alice", "age": 32}))),
+            ..Speakers::default()
+        };
+        let values: Vec<_> = speakers.values().into_iter().collect();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            values,
+            [pair("user.age", "32"), pair("user.firstName", "Alice"), pair("user.name", "Alice")]
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings, as a configuration file has them. A program may also fill them by hand.
+
+mod chat;
+mod embedding;
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use marquetry_context_blocks::Am7Uri;
+use marquetry_rag::ChunkOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+
+pub(crate) use self::embedding::EmbeddingChoice;
+pub use self::{
+    chat::ChatConfig,
+    embedding::{EmbeddingConfig, EmbeddingProvider},
+};
+
+/// Looks up the values of environment variables that settings name, such as `api_key_env`.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+#[non_exhaustive]
+pub struct InvalidSetting {
+    /// The key in its section.
+    pub key: &'static str,
+    /// The problem, and what to do.
+    pub problem: String,
+}
+
+impl InvalidSetting {
+    fn new(key: &'static str, problem: impl Into<String>) -> Self {
+        Self { key, problem: problem.into() }
+    }
+}
+
+/// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct KnowledgeConfig {
+    /// Whether knowledge is available. If not, no tool `am7_*` is listed and no database is opened.
+    pub enabled: bool,
+    /// Database: a file, which is created when the first record is stored, or `postgres://USER:PASSWORD@HOST/DATABASE`. PostgreSQL must be 15 or
+    /// newer with pgvector 0.8 or newer; another machine is reached by TLS (`?sslrootcert=FILE` replaces Mozilla's roots). Without it,
+    /// `marquetry/knowledge.db` below `$XDG_DATA_HOME` or `~/.local/share`.
+    #[schemars(example = &"knowledge.db")]
+    pub database: Option<String>,
+    /// Organization: the first part of the URIs of records. Agents work in this one only.
+    #[serde(deserialize_with = "organization")]
+    pub organization: String,
+    /// Largest content of one record, in bytes.
+    pub max_content_bytes: NonZeroU64,
+    /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long again for other work to end.
+    pub max_work_ms: NonZeroU64,
+    /// Time that embedding all passages of one document may take, in milliseconds.
+    pub max_embed_ms: NonZeroU64,
+    /// Longest passage, in bytes of its text. Longer ones are cut between words.
+    pub max_passage_bytes: NonZeroUsize,
+    /// Model that computes the vectors of texts. A database belongs to the model that filled it.
+    pub embedding: EmbeddingConfig,
+    /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
+    /// same provider, its temperature and its prompts. Without `provider` and `model` there is no chat.
+    pub chat: ChatConfig,
+}
+
+impl Default for KnowledgeConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            database: None,
+            organization: "default".to_owned(),
+            max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+            max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),
+            max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
+            max_passage_bytes: ChunkOptions::default().max_bytes,
+            embedding: EmbeddingConfig::default(),
+            chat: ChatConfig::default(),
+        }
+    }
+}
+
+fn organization<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    // A URI would hold them in another spelling.
+    if name.contains(|one: char| one == '/' || one.is_whitespace() || one.is_control()) {
+        return Err(D::Error::custom(format!("{name:?} holds a slash or white space")));
+    }
+    let uri = Am7Uri::builder().organization(&name).object_type("data.data").id("id").build();
+    uri.map(|_| name.clone()).map_err(|error| {
+        D::Error::custom(format!("{name:?} cannot be the first part of a URI: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_organization_can_stand_in_a_uri() {
+        let read = |name: &str| {
+            toml::from_str::<KnowledgeConfig>(&format!("organization = '{name}'")).map(|_| ())
+        };
+        read("acme").unwrap();
+        for bad in ["", "..", "a b/../c", "a b/c", "a b", "a/media", "<x>"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

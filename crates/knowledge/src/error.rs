@@ -1,0 +1,60 @@
+//! Errors of opening a database.
+
+use std::{io, path::PathBuf};
+
+use marquetry_rag::{PipelineError, RecordStoreError, StoreError};
+
+/// Why a database could not be opened. Each message names the setting of [`KnowledgeConfig`](crate::config::KnowledgeConfig) that
+/// decides it, as `marquetry.toml` has it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KnowledgeError {
+    /// No place is known.
+    #[error("knowledge.database: {0}")]
+    Nowhere(String),
+    /// The crate was built without its feature `postgres`.
+    #[error("knowledge.database: this program was built without PostgreSQL (feature `postgres`)")]
+    NoPostgres,
+    /// The folder of a new database could not be created.
+    #[error("knowledge.database: {path:?} cannot be made: {error}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// The vectors in the database belong to another embedding model.
+    #[error(
+        "knowledge.database: it has vectors of {stored:?}, and knowledge.embedding says {wanted:?}: name that model again, or another database, or \
+         throw the vectors away and index anew with `marquetry index --reset PATH…` (records stay; those that are no files are found again once they are vectorized)"
+    )]
+    OtherModel {
+        /// The model that filled the database.
+        stored: String,
+        /// The configured model.
+        wanted: String,
+    },
+    /// The store of passages failed.
+    #[error("knowledge.database: {0}")]
+    Store(StoreError),
+    /// The store of records failed.
+    #[error("knowledge.database: {0}")]
+    Records(#[from] RecordStoreError),
+    /// The embedding model cannot be used.
+    #[error("{0}")]
+    Embedding(String),
+    /// The model and the store do not fit together.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+}
+
+impl From<StoreError> for KnowledgeError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::OtherModel { stored, wanted } => {
+                Self::OtherModel { stored: stored.identity, wanted: wanted.identity }
+            }
+            error => Self::Store(error),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Types of records that this crate knows by name; seed 003, parts 4 and 13.
+
+/// A chat.
+pub(crate) const CHAT: &str = "olio.llm.chatRequest";
+/// Which model answers in a chat, and as which character.
+pub(crate) const CHAT_CONFIG: &str = "olio.llm.chatConfig";
+/// A character that speaks in a chat.
+pub(crate) const CHARACTER: &str = "olio.charPerson";
+/// A passage of a document.
+pub(crate) const CHUNK: &str = "common.vectorModelStore";
+/// A document or medium.
+pub(crate) const DATA: &str = "data.data";
+/// A note, whose text is an attribute.
+pub(crate) const NOTE: &str = "data.note";
+/// A prompt.
+pub(crate) const PROMPT_CONFIG: &str = "olio.llm.promptConfig";

@@ -1,0 +1,172 @@
+//! Opening databases.
+
+use std::{io, path::Path, sync::Arc};
+
+use marquetry_rag::{
+    EmbedError, Embedder, LibsqlOptions, LibsqlRecords, LibsqlRecordsOptions, LibsqlStore,
+    MemoryRecords, MemoryStore, Pipeline, Prefixed, RecordLimits, Records, RemoteEmbedder,
+    StaticModel,
+};
+
+use crate::{
+    config::{EmbeddingChoice, KnowledgeConfig},
+    error::KnowledgeError,
+    options::KnowledgeOptions,
+    place::Place,
+};
+
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Change,
+    /// The same, and vectors of another model are thrown away.
+    Reset,
+    Read,
+}
+
+/// Opens the database that the options name.
+pub(crate) async fn open(
+    options: &KnowledgeOptions,
+    wanted: Use,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let embedder = embedder(options).await?;
+    let limits = limits(&options.config);
+    let place = options.place.as_ref();
+    match place.map_err(|reason| KnowledgeError::Nowhere(reason.clone()))? {
+        Place::Memory => memory(embedder, limits),
+        Place::File(path) => file(path, embedder, limits, wanted).await,
+        Place::Postgres(url) => postgres(url, embedder, limits, wanted).await,
+    }
+}
+
+/// The model that the options name.
+async fn embedder(options: &KnowledgeOptions) -> Result<Arc<dyn Embedder>, KnowledgeError> {
+    let config = &options.config.embedding;
+    let choice = config
+        .choice(options.variables())
+        .map_err(|invalid| KnowledgeError::Embedding(format!("knowledge.embedding.{invalid}")))?;
+    let failed = |error: EmbedError| KnowledgeError::Embedding(error.to_string());
+    let model: Arc<dyn Embedder> = match choice {
+        EmbeddingChoice::BuiltIn => {
+            // It is made ready at the first call, which takes a while.
+            let ready = tokio::task::spawn_blocking(StaticModel::built_in).await;
+            Arc::new(ready.map_err(|error| KnowledgeError::Embedding(error.to_string()))?)
+        }
+        #[cfg(feature = "transformer")]
+        EmbeddingChoice::Transformer(folder) => {
+            let options = marquetry_rag::TransformerOptions::new(folder);
+            let failed =
+                |error| KnowledgeError::Embedding(format!("knowledge.embedding.folder: {error}"));
+            Arc::new(marquetry_rag::Transformer::open(options).await.map_err(failed)?)
+        }
+        EmbeddingChoice::Remote(options) => {
+            Arc::new(RemoteEmbedder::open(*options).await.map_err(failed)?)
+        }
+    };
+    let [query, passage] =
+        [&config.query_prefix, &config.passage_prefix].map(|it| it.as_deref().unwrap_or(""));
+    Ok(match (query, passage) {
+        ("", "") => model,
+        (query, passage) => Arc::new(Prefixed::new(model, query, passage)),
+    })
+}
+
+/// A database in a PostgreSQL.
+#[cfg(feature = "postgres")]
+async fn postgres(
+    url: &str,
+    embedder: Arc<dyn Embedder>,
+    limits: RecordLimits,
+    wanted: Use,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let mut options = marquetry_rag::PostgresOptions::default();
+    options.reset = wanted == Use::Reset;
+    let model = embedder.model().clone();
+    let chunks = marquetry_rag::PostgresStore::open_with(url, model, options).await?;
+    let max_content_bytes = limits.max_content_bytes as u64;
+    let records =
+        marquetry_rag::PostgresRecords::with_pool(chunks.pool().clone(), max_content_bytes).await?;
+    let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(
+    _: &str,
+    _: Arc<dyn Embedder>,
+    _: RecordLimits,
+    _: Use,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    Err(KnowledgeError::NoPostgres)
+}
+
+/// An empty database with the built-in model, in this process.
+pub(crate) fn in_memory() -> Result<(Records, Pipeline), KnowledgeError> {
+    memory(Arc::new(StaticModel::built_in()), RecordLimits::default())
+}
+
+/// An empty database in this process.
+fn memory(
+    embedder: Arc<dyn Embedder>,
+    limits: RecordLimits,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let chunks = MemoryStore::new(embedder.model().clone());
+    let records = Records::with_limits(Arc::new(MemoryRecords::default()), limits);
+    Ok((records, Pipeline::new(Arc::new(chunks), embedder)?))
+}
+
+/// The records of a file that is there, only to be read, beside chunks that nobody finds.
+pub(crate) async fn records_alone(
+    path: &Path,
+    config: &KnowledgeConfig,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let mut options = LibsqlRecordsOptions::default();
+    options.read_only = true;
+    let records = LibsqlRecords::open_with(path, options).await?;
+    let (_, pipeline) = in_memory()?;
+    let limits = limits(config);
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
+}
+
+fn limits(config: &KnowledgeConfig) -> RecordLimits {
+    let mut limits = RecordLimits::default();
+    limits.max_content_bytes =
+        usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
+    limits
+}
+
+/// A database in a file.
+async fn file(
+    path: &Path,
+    embedder: Arc<dyn Embedder>,
+    limits: RecordLimits,
+    wanted: Use,
+) -> Result<(Records, Pipeline), KnowledgeError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|_| wanted != Use::Read) {
+        make_private(folder)
+            .map_err(|error| KnowledgeError::Folder { path: folder.to_owned(), error })?;
+    }
+    let read_only = wanted == Use::Read;
+    let mut options = LibsqlOptions::default();
+    // A file that is named by mistake stays what it is.
+    (options.only_ours, options.read_only) = (true, read_only);
+    options.reset = wanted == Use::Reset;
+    let model = embedder.model().clone();
+    let chunks = LibsqlStore::open_with(path, model, options).await?;
+    let mut options = LibsqlRecordsOptions::default();
+    options.read_only = read_only;
+    options.max_content_bytes = limits.max_content_bytes as u64;
+    let records = LibsqlRecords::open_with(path, options).await?;
+    let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
+    Ok((Records::with_limits(Arc::new(records), limits), pipeline))
+}
+
+/// Makes a folder that only its owner looks into; one that is there stays as it is.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}

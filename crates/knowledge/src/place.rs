@@ -1,0 +1,72 @@
+//! Where records and passages are stored.
+
+use std::path::PathBuf;
+
+/// Where records and passages are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this process. They are gone when it ends.
+    Memory,
+    /// In a file, which is created when the first record is stored.
+    File(PathBuf),
+    /// In the PostgreSQL database with this URL.
+    Postgres(String),
+}
+
+impl Place {
+    /// Reads a place as settings write it: a path, or a `postgres://` URL.
+    ///
+    /// # Errors
+    ///
+    /// The text is empty, or a URI of another kind.
+    pub fn parse(database: &str) -> Result<Self, String> {
+        let is_server =
+            ["postgres://", "postgresql://"].iter().any(|scheme| database.starts_with(scheme));
+        if is_server {
+            return Ok(Self::Postgres(database.to_owned()));
+        }
+        if database.is_empty() {
+            return Err("the name of the database is empty".to_owned());
+        }
+        if let Some(scheme) = scheme(database) {
+            return Err(format!(
+                "no database is reached by {scheme:?}: give a path, if need be one that begins with ./, or a postgres:// URL"
+            ));
+        }
+        Ok(Self::File(database.into()))
+    }
+}
+
+/// The scheme of text that is written as a URI (RFC 3986, section 3.1). One letter is a drive.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    let is_scheme = scheme.len() > 1
+        && scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.chars().all(|one| one.is_ascii_alphanumeric() || "+-.".contains(one));
+    is_scheme.then_some(scheme)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_file_or_a_server() {
+        let file = |path: &str| Ok(Place::File(path.into()));
+        assert_eq!(Place::parse("k.db"), file("k.db"));
+        assert_eq!(Place::parse("./sqlite:k.db"), file("./sqlite:k.db"));
+        assert_eq!(Place::parse("C:k.db"), file("C:k.db"));
+        assert_eq!(Place::parse("").unwrap_err(), "the name of the database is empty");
+        for database in ["sqlite:k.db", "file:k.db?mode=memory", "mysql+x://me:secret@host/k"] {
+            let error = Place::parse(database).unwrap_err();
+            let scheme = &database[..database.find(':').unwrap()];
+            assert!(
+                error.starts_with(&format!("no database is reached by {scheme:?}: ")),
+                "{error}"
+            );
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let server = "postgres://me@127.0.0.1/k";
+        assert_eq!(Place::parse(server), Ok(Place::Postgres(server.to_owned())));
+    }
+}

@@ -1,0 +1,351 @@
+//! Prompts: `chat_system_prompt`, and one for each `olio.llm.promptConfig` record.
+
+mod template;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use marquetry_protocol::types::{
+    CompleteArgument, Completion, Content, GetPromptResult, JsonObject, Prompt, PromptArgument,
+    PromptMessage, Role,
+};
+use marquetry_rag::{Record, RecordFilter};
+use serde_json::{Value, json};
+
+use self::template::Template;
+use crate::{
+    access::Access,
+    characters::introduction,
+    failure::{ErrorCode, Failure},
+    kinds::{CHARACTER, PROMPT_CONFIG},
+};
+
+/// The prompt that exists without any record.
+pub const CHAT_SYSTEM_PROMPT: &str = "chat_system_prompt";
+
+const SYSTEM_TEMPLATE: &str = "You are ${character}. Speak in a ${tone} tone. Stay who you are, answer what is asked, and say so when you do not \
+know something.";
+const DEFAULT_TONE: &str = "neutral";
+const TONES: [&str; 8] = [
+    "casual",
+    "concise",
+    "encouraging",
+    "formal",
+    "friendly",
+    "humorous",
+    "neutral",
+    "professional",
+];
+/// How many promptConfigs are listed; the others are found by their object ids.
+const MOST_PROMPTS: usize = 500;
+/// How many suggestions a completion has (specification, "Completion": at most 100).
+const MOST_SUGGESTIONS: usize = 100;
+
+/// Values for places in templates, by name.
+type Values = BTreeMap<String, String>;
+
+/// Lists the prompts that a caller may use; `access` is `None` while there are no records. A record whose name is `taken` by another
+/// prompt is listed under its object id.
+///
+/// # Errors
+///
+/// The records cannot be read.
+pub async fn list(
+    access: Option<&Access>,
+    taken: impl Fn(&str) -> bool,
+) -> Result<Vec<Prompt>, Failure> {
+    let mut prompts = vec![chat_system_prompt()];
+    let Some(access) = access else { return Ok(prompts) };
+    let mut names = BTreeSet::from([CHAT_SYSTEM_PROMPT.to_owned()]);
+    for record in configs(access, None).await? {
+        let mut name = record.name.clone();
+        if name.is_empty() || taken(&name) || !names.insert(name.clone()) {
+            name.clone_from(&record.object_id);
+            if taken(&name) || !names.insert(name.clone()) {
+                continue;
+            }
+        }
+        prompts.push(described(&record, name));
+    }
+    Ok(prompts)
+}
+
+/// Fills in a prompt; `None` if no prompt here has this name.
+///
+/// # Errors
+///
+/// An argument is missing or no text (`invalid_params`), or the records cannot be read.
+pub async fn get(
+    access: Option<&Access>,
+    name: &str,
+    arguments: Option<&JsonObject>,
+) -> Result<Option<GetPromptResult>, Failure> {
+    if name == CHAT_SYSTEM_PROMPT {
+        return filled_system_prompt(access, values(arguments)?).await.map(Some);
+    }
+    let Some(access) = access else { return Ok(None) };
+    let Some(record) = config(access, name).await? else { return Ok(None) };
+    let mut values = values(arguments)?;
+    for argument in declared(&record) {
+        if let Some(default) = argument["default"].as_str()
+            && let Some(name) = argument["name"].as_str()
+        {
+            values.entry(name.to_owned()).or_insert_with(|| default.to_owned());
+        }
+    }
+    check_complete(&record, &values)?;
+    let mut messages = Vec::new();
+    for (part, role) in
+        [("system", Role::User), ("user", Role::User), ("assistant", Role::Assistant)]
+    {
+        if let Some(text) = text_of(&record, part) {
+            messages.push(PromptMessage { role, content: Content::text(filled(&text, &values)?) });
+        }
+    }
+    let description = record.attributes.get("description").and_then(Value::as_str);
+    let meta = json!({"uri": record.uri()});
+    Ok(Some(GetPromptResult {
+        description: description.map(str::to_owned),
+        messages,
+        meta: meta.as_object().cloned(),
+    }))
+}
+
+/// Completes an argument of a prompt; `None` if no prompt here has this name.
+///
+/// # Errors
+///
+/// The records cannot be read.
+pub async fn complete(
+    access: Option<&Access>,
+    name: &str,
+    argument: &CompleteArgument,
+) -> Result<Option<Completion>, Failure> {
+    let known: Vec<String> = if name == CHAT_SYSTEM_PROMPT {
+        match (argument.name.as_str(), access) {
+            ("tone", _) => TONES.map(str::to_owned).into(),
+            ("character", Some(access)) => {
+                let mut names = vec!["assistant".to_owned()];
+                let mut filter = RecordFilter::new(&access.caller.organization);
+                filter.types = vec![CHARACTER.to_owned()];
+                filter.limit = Some(MOST_PROMPTS);
+                let characters = access.knowledge.records.list(&access.caller, &filter).await?;
+                names.extend(characters.records.into_iter().map(|record| record.name));
+                names
+            }
+            ("character", None) => vec!["assistant".to_owned()],
+            _ => Vec::new(),
+        }
+    } else {
+        let Some(access) = access else { return Ok(None) };
+        let Some(record) = config(access, name).await? else { return Ok(None) };
+        let of_argument = |declared: &&Value| declared["name"] == argument.name;
+        let found = declared(&record).find(of_argument);
+        let values = found.and_then(|found| found["values"].as_array()).into_iter().flatten();
+        values.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let begun = argument.value.to_lowercase();
+    let mut fitting: Vec<String> = known
+        .into_iter()
+        .filter(|value| !value.is_empty() && value.to_lowercase().starts_with(&begun))
+        .collect();
+    fitting.sort();
+    fitting.dedup();
+    let total = fitting.len();
+    fitting.truncate(MOST_SUGGESTIONS);
+    Ok(Some(Completion {
+        has_more: Some(total > fitting.len()),
+        total: Some(total as u64),
+        values: fitting,
+    }))
+}
+
+/// The system prompt of a promptConfig.
+pub(crate) fn system_of(record: &Record, values: &Values) -> Result<String, Failure> {
+    check_complete(record, values).map_err(|failure| Failure {
+        message: format!(
+            "{}; give it in promptArguments, or a chatConfig with characters",
+            failure.message
+        ),
+        ..failure
+    })?;
+    text_of(record, "system").map_or_else(|| Ok(String::new()), |text| filled(&text, values))
+}
+
+/// A template with its values.
+pub(crate) fn filled(template: &str, values: &Values) -> Result<String, Failure> {
+    Template::parse(template).fill(values).map_err(|missing| missing_arguments(&missing))
+}
+
+fn missing_arguments(missing: &[String]) -> Failure {
+    let names: Vec<String> = missing.iter().map(|name| format!("{name:?}")).collect();
+    Failure::invalid(format!("missing argument {}", names.join(", ")))
+}
+
+/// That no place of any part of a prompt is left empty, with all missing names in one error.
+fn check_complete(record: &Record, values: &Values) -> Result<(), Failure> {
+    let missing: Vec<String> =
+        names_of(record).into_iter().filter(|name| !values.contains_key(name)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(missing_arguments(&missing)) }
+}
+
+fn chat_system_prompt() -> Prompt {
+    let argument = |name: &str, description: &str, required| PromptArgument {
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        required,
+        ..PromptArgument::default()
+    };
+    Prompt {
+        name: CHAT_SYSTEM_PROMPT.to_owned(),
+        title: Some("System prompt of a chat".to_owned()),
+        description: Some("What a model is told first, so that it speaks as somebody.".to_owned()),
+        arguments: vec![
+            argument(
+                "character",
+                "Who it is: a word such as \"assistant\", or the name or am7:// URI of a character",
+                true,
+            ),
+            argument(
+                "tone",
+                "How it speaks, such as \"professional\"; \"neutral\" if not said",
+                false,
+            ),
+        ],
+        ..Prompt::default()
+    }
+}
+
+async fn filled_system_prompt(
+    access: Option<&Access>,
+    mut values: Values,
+) -> Result<GetPromptResult, Failure> {
+    values.entry("tone".to_owned()).or_insert_with(|| DEFAULT_TONE.to_owned());
+    if let (Some(access), Some(named)) = (access, values.get_mut("character"))
+        && let Some(record) = character(access, named).await?
+    {
+        *named = introduction(&record);
+        if let Some(description) = record.attributes.get("description").and_then(Value::as_str) {
+            named.push_str(": ");
+            named.push_str(description.trim().trim_end_matches('.'));
+        }
+    }
+    let text = filled(SYSTEM_TEMPLATE, &values)?;
+    let message = PromptMessage { role: Role::User, content: Content::text(text) };
+    Ok(GetPromptResult {
+        description: chat_system_prompt().description,
+        messages: vec![message],
+        meta: None,
+    })
+}
+
+/// The character that somebody names by URI or name, if there is one.
+async fn character(access: &Access, named: &str) -> Result<Option<Record>, Failure> {
+    let Access { knowledge, caller } = access;
+    if named.starts_with("am7://") {
+        let record = knowledge.records.get(caller, named).await?;
+        if record.kind == CHARACTER {
+            return Ok(Some(record));
+        }
+        return Err(Failure::invalid(format!(
+            "character: {named} is a {}, and should be a {CHARACTER}",
+            record.kind
+        )));
+    }
+    let mut filter = RecordFilter::new(&caller.organization);
+    filter.types = vec![CHARACTER.to_owned()];
+    filter.name = Some(named.to_owned());
+    filter.limit = Some(1);
+    Ok(knowledge.records.list(caller, &filter).await?.records.pop())
+}
+
+/// The promptConfigs of a caller, the first of them; those of one name if one is given.
+async fn configs(access: &Access, name: Option<&str>) -> Result<Vec<Record>, Failure> {
+    let mut filter = RecordFilter::new(&access.caller.organization);
+    filter.types = vec![PROMPT_CONFIG.to_owned()];
+    filter.name = name.map(str::to_owned);
+    filter.limit = Some(MOST_PROMPTS);
+    Ok(access.knowledge.records.list(&access.caller, &filter).await?.records)
+}
+
+/// The promptConfig of this name, or else of this object id.
+async fn config(access: &Access, name: &str) -> Result<Option<Record>, Failure> {
+    if let Some(record) = configs(access, Some(name)).await?.into_iter().next() {
+        return Ok(Some(record));
+    }
+    let caller = &access.caller;
+    let builder = marquetry_context_blocks::Am7Uri::builder().organization(&caller.organization);
+    let Ok(uri) = builder.object_type(PROMPT_CONFIG).id(name).build() else { return Ok(None) };
+    match access.knowledge.records.get(caller, &uri.to_string()).await.map_err(Failure::from) {
+        Ok(record) => Ok(Some(record)),
+        Err(Failure { code: ErrorCode::NotFound | ErrorCode::InvalidParams, .. }) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A promptConfig as it is listed: its arguments are the places in its texts.
+fn described(record: &Record, name: String) -> Prompt {
+    let arguments = names_of(record).into_iter().map(|name| {
+        let known = declared(record).find(|argument| argument["name"] == name.as_str());
+        PromptArgument {
+            description: known.and_then(|known| known["description"].as_str()).map(str::to_owned),
+            required: known.is_none_or(|known| !known["default"].is_string()),
+            name,
+            ..PromptArgument::default()
+        }
+    });
+    Prompt {
+        title: Some(record.name.clone()).filter(|title| *title != name),
+        description: record
+            .attributes
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        arguments: arguments.collect(),
+        name,
+        ..Prompt::default()
+    }
+}
+
+/// What a promptConfig says of its arguments: `[{"name", "description", "default", "values"}]`.
+fn declared(record: &Record) -> impl Iterator<Item = &Value> {
+    record.attributes.get("arguments").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The names of the places in a promptConfig.
+fn names_of(record: &Record) -> Vec<String> {
+    let mut names = Vec::new();
+    for part in ["system", "user", "assistant"] {
+        let Some(text) = text_of(record, part) else { continue };
+        for name in Template::parse(&text).names() {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// A part of a promptConfig: its lines.
+fn text_of(record: &Record, part: &str) -> Option<String> {
+    let text = match record.attributes.get(part)? {
+        Value::String(text) => text.clone(),
+        Value::Array(lines) => {
+            lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// The arguments of a request, which are texts (specification, "Prompts").
+fn values(arguments: Option<&JsonObject>) -> Result<Values, Failure> {
+    let arguments = arguments.into_iter().flatten();
+    arguments
+        .map(|(name, value)| match value {
+            Value::String(text) => Ok((name.clone(), text.clone())),
+            _ => Err(Failure::invalid(format!("argument {name:?} is not a text"))),
+        })
+        .collect()
+}

@@ -1,0 +1,143 @@
+//! Prompts with records behind them.
+
+use std::sync::Arc;
+
+use marquetry_rag::{
+    Caller, EmbeddingModel, MemoryRecords, MemoryStore, NewRecord, Pipeline, Records, StaticModel,
+};
+
+use super::*;
+use crate::{knowledge::Knowledge, work::Job};
+
+fn world() -> Knowledge {
+    let store = MemoryStore::new(EmbeddingModel::default());
+    let pipeline = Pipeline::new(Arc::new(store), Arc::new(StaticModel::built_in())).unwrap();
+    let records = Records::new(Arc::new(MemoryRecords::new()));
+    let job = Job::new(&Default::default(), "local");
+    Knowledge { records, pipeline, organization: "default".to_owned(), is_read_only: false, job }
+}
+
+fn access(knowledge: &Knowledge, user: &str) -> Access {
+    Access { knowledge: knowledge.clone(), caller: Caller::new("default", user).unwrap() }
+}
+
+fn text(result: &GetPromptResult) -> Vec<String> {
+    let texts = result.messages.iter().map(|message| match &message.content {
+        Content::Text { text, .. } => format!("{:?}: {text}", message.role),
+        other => panic!("{other:?}"),
+    });
+    texts.collect()
+}
+
+fn arguments(value: Value) -> Option<JsonObject> {
+    value.as_object().cloned()
+}
+
+#[tokio::test]
+async fn the_system_prompt_of_a_chat_is_always_there() {
+    assert_eq!(list(None, |_| false).await.unwrap().len(), 1);
+    let given = arguments(json!({"character": "assistant", "tone": "professional"}));
+    let prompt = get(None, CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap().unwrap();
+    assert!(
+        text(&prompt)[0].starts_with("User: You are assistant. Speak in a professional tone."),
+        "{prompt:?}"
+    );
+    let failure = get(None, CHAT_SYSTEM_PROMPT, None).await.unwrap_err();
+    assert_eq!(
+        (failure.code, failure.message.as_str()),
+        (ErrorCode::InvalidParams, "missing argument \"character\"")
+    );
+    let number = arguments(json!({"character": 7}));
+    assert_eq!(
+        get(None, CHAT_SYSTEM_PROMPT, number.as_ref()).await.unwrap_err().code,
+        ErrorCode::InvalidParams
+    );
+    assert!(get(None, "other", None).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_character_is_introduced_to_those_who_may_read_it() {
+    let knowledge = world();
+    let alice = access(&knowledge, "alice");
+    let bea = NewRecord::new(CHARACTER, "Bea")
+        .attribute("age", 30)
+        .attribute("description", "Keeps bees.");
+    let bea = knowledge.records.create(&alice.caller, bea).await.unwrap().uri().unwrap();
+    for named in ["Bea", bea.as_str()] {
+        let given = arguments(json!({"character": named}));
+        let prompt = get(Some(&alice), CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap().unwrap();
+        assert!(
+            text(&prompt)[0]
+                .contains("You are Bea (30 years old): Keeps bees. Speak in a neutral tone."),
+            "{prompt:?}"
+        );
+    }
+    let bob = access(&knowledge, "bob");
+    let given = arguments(json!({"character": "Bea"}));
+    let prompt = get(Some(&bob), CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap().unwrap();
+    assert!(text(&prompt)[0].contains("You are Bea. "), "{prompt:?}");
+    let given = arguments(json!({"character": bea}));
+    assert_eq!(
+        get(Some(&bob), CHAT_SYSTEM_PROMPT, given.as_ref()).await.unwrap_err().code,
+        ErrorCode::NotFound
+    );
+}
+
+#[tokio::test]
+async fn records_are_prompts() {
+    let knowledge = world();
+    let alice = access(&knowledge, "alice");
+    let new = |name: &str, id: &str| {
+        NewRecord::new(PROMPT_CONFIG, name)
+            .object_id(id)
+            .attribute("description", "Greets.")
+            .attribute("system", json!(["You are ${who}.", "Greet {{whom}}."]))
+            .attribute("user", json!(["Hello, I am ${whom}."]))
+            .attribute("assistant", json!(["Welcome."]))
+            .attribute("arguments", json!([{"name": "whom", "description": "Who is greeted", "default": "Ann", "values": ["Ann", "Ada", "Bob"]}]))
+    };
+    for (name, id) in
+        [("greet", "g-1"), ("greet", "g-2"), ("taken", "t-1"), (CHAT_SYSTEM_PROMPT, "c-1")]
+    {
+        knowledge.records.create(&alice.caller, new(name, id)).await.unwrap();
+    }
+    let prompts = list(Some(&alice), |name| name == "taken").await.unwrap();
+    let mut names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["c-1", CHAT_SYSTEM_PROMPT, "g-2", "greet", "t-1"]);
+    let greet = prompts.iter().find(|prompt| prompt.name == "greet").unwrap();
+    let required: Vec<(&str, bool)> =
+        greet.arguments.iter().map(|one| (one.name.as_str(), one.required)).collect();
+    assert_eq!(required, [("who", true), ("whom", false)]);
+
+    let given = arguments(json!({"who": "${whom}"}));
+    for name in ["greet", "g-2"] {
+        let prompt = get(Some(&alice), name, given.as_ref()).await.unwrap().unwrap();
+        assert_eq!(
+            text(&prompt),
+            ["User: You are ${whom}.\nGreet Ann.", "User: Hello, I am Ann.", "Assistant: Welcome."],
+            "what a value says is no template"
+        );
+    }
+    let failure = get(Some(&alice), "greet", None).await.unwrap_err();
+    assert_eq!(failure.message, "missing argument \"who\"");
+
+    let bob = access(&knowledge, "bob");
+    assert_eq!(list(Some(&bob), |_| false).await.unwrap().len(), 1);
+    assert!(get(Some(&bob), "greet", given.as_ref()).await.unwrap().is_none());
+    assert!(get(Some(&bob), "g-1", given.as_ref()).await.unwrap().is_none());
+
+    let argument = |name: &str, value: &str| CompleteArgument {
+        name: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let completed = complete(Some(&alice), "greet", &argument("whom", "a")).await.unwrap().unwrap();
+    assert_eq!(completed.values, ["Ada", "Ann"]);
+    assert!(complete(Some(&bob), "greet", &argument("whom", "a")).await.unwrap().is_none());
+    let tones =
+        complete(None, CHAT_SYSTEM_PROMPT, &argument("tone", "Pro")).await.unwrap().unwrap();
+    assert_eq!(tones.values, ["professional"]);
+    let characters =
+        complete(None, CHAT_SYSTEM_PROMPT, &argument("character", "")).await.unwrap().unwrap();
+    assert_eq!(characters.values, ["assistant"]);
+}

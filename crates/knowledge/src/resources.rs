@@ -1,0 +1,381 @@
+//! Records and passages as resources of MCP.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_context_blocks::Am7Uri;
+use marquetry_protocol::types::{
+    CompleteParams, CompleteReference, CompleteResult, Completion, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
+};
+use marquetry_rag::{ChunkId, ModelType, Record, RecordFilter, ResourceView};
+use serde_json::{Value, json};
+
+use crate::{
+    access::Access,
+    failure::{ErrorCode, Failure},
+    kinds::CHUNK,
+    search::Question,
+};
+
+/// How the URIs of knowledge are made; seed 003, part 4.
+const TEMPLATES: [(&str, &str, &str, &str); 3] = [
+    (OBJECT, "AM7 Object", "Any record by type and ID, as JSON.", "application/json"),
+    (
+        SEARCH,
+        "Vector Search",
+        "Passages of the documents that are kept here, by words and meaning, as JSON.",
+        "application/json",
+    ),
+    (MEDIA, "Media Resource", "What a record holds: a document, a picture, sound.", "*/*"),
+];
+
+const OBJECT: &str = "am7://{org}/{type}/{id}";
+const SEARCH: &str = "am7://{org}/vector/search?q={query}&type={type}&limit={limit}";
+const MEDIA: &str = "am7://{org}/media/{type}/{id}";
+
+/// Member of a resource's `_meta` that holds name, type and revision of its record.
+pub const RECORD_META: &str = "marquetry/record";
+
+/// The templates, as lists show them.
+pub fn templates() -> impl Iterator<Item = ResourceTemplate> {
+    TEMPLATES.into_iter().map(|(uri, name, description, mime_type)| ResourceTemplate {
+        uri_template: uri.to_owned(),
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        mime_type: Some(mime_type.to_owned()),
+        ..ResourceTemplate::default()
+    })
+}
+
+/// Whether a completion is about one of these templates.
+#[must_use]
+pub fn is_completed_here(params: &CompleteParams) -> bool {
+    let CompleteReference::Resource { uri } = &params.reference else { return false };
+    TEMPLATES.iter().any(|(ours, ..)| ours == uri)
+}
+
+impl Access {
+    /// A page of records in some form, each with its size, and after which URI the next one begins. It ends before it
+    /// has more than so many bytes, but for a single record, and is read in parts, since each record may be large.
+    pub(crate) async fn listed<T>(
+        &self,
+        mut filter: RecordFilter,
+        max_bytes: usize,
+        form: impl Fn(Record) -> Option<(T, usize)>,
+    ) -> Result<(Vec<T>, Option<String>), Failure> {
+        const PART: usize = 50;
+        // Where nothing is counted, a part is a page: each asks anew for whom the caller stands.
+        let part = match max_bytes {
+            usize::MAX => self.knowledge.records.limits().max_page,
+            _ => PART,
+        };
+        let mut room = filter.limit.unwrap_or(PART);
+        let (mut all, mut bytes, mut last) = (Vec::new(), 0_usize, None);
+        loop {
+            filter.limit = Some(room.min(part));
+            let page = self.knowledge.records.list(&self.caller, &filter).await?;
+            room -= room.min(part);
+            for record in page.records {
+                let uri = record.uri();
+                if let Some((one, size)) = form(record) {
+                    bytes = bytes.saturating_add(size);
+                    if bytes > max_bytes && !all.is_empty() {
+                        return Ok((all, last));
+                    }
+                    all.push(one);
+                }
+                last = uri;
+            }
+            if room == 0 || page.next.is_none() {
+                return Ok((all, page.next));
+            }
+            filter.after = page.next;
+        }
+    }
+
+    /// Lists a page of records as resources, and the cursor of the next page: the URI after which it begins.
+    ///
+    /// # Errors
+    ///
+    /// A type is unknown, or the records cannot be read.
+    pub async fn resources(
+        &self,
+        types: &[String],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Resource>, Option<String>), Failure> {
+        let mut filter = self.filter();
+        filter.types = types.to_vec();
+        filter.after = after.map(str::to_owned);
+        filter.limit = Some(limit);
+        // As resources they are small.
+        self.listed(filter, usize::MAX, |record| Some((resource(&record)?, 0))).await
+    }
+
+    /// Lists a page of all records as resources, and the cursor of the next page. Documents and notes come first; groups, tags and users last.
+    ///
+    /// # Errors
+    ///
+    /// The cursor is not one of this list, or the records cannot be read.
+    pub async fn all_resources(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Resource>, Option<String>), Failure> {
+        let foreign = || Failure::invalid("cursor is not one that this list gave");
+        let (mut part, mut after) = match cursor {
+            None => (0, None),
+            Some(cursor) => {
+                let (part, after) = cursor.split_once(':').ok_or_else(foreign)?;
+                let part = part.parse().ok().filter(|part| *part < PARTS).ok_or_else(foreign)?;
+                (part, Some(after.to_owned()).filter(|after| !after.is_empty()))
+            }
+        };
+        let mut all = Vec::new();
+        loop {
+            let types = types_of(part);
+            let room = limit - all.len();
+            let (resources, next) = self.resources(&types, after.as_deref(), room).await?;
+            all.extend(resources);
+            if let Some(next) = next {
+                return Ok((all, Some(format!("{part}:{next}"))));
+            }
+            part += 1;
+            after = None;
+            if part == PARTS || all.len() >= limit {
+                return Ok((all, (part < PARTS).then(|| format!("{part}:"))));
+            }
+        }
+    }
+
+    /// Reads an `am7://` URI: a record, its content, a passage or a search.
+    ///
+    /// # Errors
+    ///
+    /// The URI names nothing that the caller may read, or the content has more than `max_bytes`.
+    pub async fn read(&self, uri: &str, max_bytes: usize) -> Result<ReadResourceResult, Failure> {
+        let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
+        if parsed.organization() != self.caller.organization {
+            return Err(not_found(uri));
+        }
+        let contents = if parsed.is_vector_search() {
+            vec![self.read_search(uri, &parsed).await?]
+        } else if parsed.object_type() == Some(CHUNK) && !parsed.is_media() {
+            vec![self.read_chunk(uri, parsed.id().unwrap_or_default()).await?]
+        } else {
+            let record = self.knowledge.records.get(&self.caller, uri).await?;
+            let is_media = parsed.is_media();
+            let mut contents = Vec::new();
+            if !is_media {
+                contents.push(record_contents(&record));
+            }
+            if is_media || !record.is_media() {
+                contents.extend(self.read_bytes(&record, max_bytes).await?);
+            }
+            contents
+        };
+        if contents.is_empty() {
+            return Err(Failure::new(ErrorCode::NotFound, format!("{uri} has no content")));
+        }
+        Ok(ReadResourceResult { contents, meta: None })
+    }
+
+    async fn read_search(&self, uri: &str, parsed: &Am7Uri) -> Result<ResourceContents, Failure> {
+        let value = |name| parsed.query_param(name).filter(|value| !value.is_empty());
+        let limit = value("limit").map(|limit| limit.parse::<usize>()).transpose();
+        let question = Question {
+            query: value("q").unwrap_or_default().into_owned(),
+            types: value("type").map(|kind| kind.into_owned()).into_iter().collect(),
+            limit: limit.map_err(|_| Failure::invalid("limit must be a whole number"))?,
+            ..Question::default()
+        };
+        let results = self.search(&question).await?;
+        let text = json!({"query": question.query, "results": results}).to_string();
+        Ok(ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some("application/json".to_owned()),
+            text: Some(text),
+            ..ResourceContents::default()
+        })
+    }
+
+    /// A passage, if the caller may read what it is from.
+    async fn read_chunk(&self, uri: &str, id: &str) -> Result<ResourceContents, Failure> {
+        let id: ChunkId = id.parse().map_err(|_| not_found(uri))?;
+        let chunk = self.knowledge.pipeline.store().chunk(id).await?;
+        let (document, chunk) = chunk.ok_or_else(|| not_found(uri))?;
+        if !self.may_see(&document).await? {
+            return Err(not_found(uri));
+        }
+        let meta = json!({
+            "name": chunk_name(chunk.index, chunk.count),
+            "sourceUri": chunk.document,
+            "sourceType": document.kind,
+            "chunk": chunk.index,
+            "chunkCount": chunk.count,
+        });
+        Ok(ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some("text/plain".to_owned()),
+            text: Some(chunk.content),
+            meta: json!({RECORD_META: meta}).as_object().cloned(),
+            ..ResourceContents::default()
+        })
+    }
+
+    /// What a record holds, if it holds anything.
+    async fn read_bytes(
+        &self,
+        record: &Record,
+        max_bytes: usize,
+    ) -> Result<Option<ResourceContents>, Failure> {
+        let uri = record.uri().unwrap_or_default();
+        let Some(content) = self.knowledge.records.content(&self.caller, &uri).await? else {
+            return Ok(None);
+        };
+        if content.len() > max_bytes {
+            let message = format!(
+                "{uri} holds {} bytes, more than limits.max_resource_bytes ({max_bytes}); am7_vectorize and am7_vector_search find passages of what it says",
+                content.len()
+            );
+            return Err(Failure::new(ErrorCode::LimitExceeded, message));
+        }
+        let media_type = record.media_type.clone();
+        let contents = ResourceContents {
+            uri: record.media_uri().unwrap_or(uri),
+            mime_type: media_type.or_else(|| Some("application/octet-stream".to_owned())),
+            meta: record_meta(record),
+            ..ResourceContents::default()
+        };
+        Ok(Some(match String::from_utf8(content) {
+            Ok(text) => ResourceContents { text: Some(text), ..contents },
+            Err(error) => {
+                ResourceContents { blob: Some(STANDARD.encode(error.as_bytes())), ..contents }
+            }
+        }))
+    }
+
+    /// What is to be watched: a record that the caller may read, by its one and only spelling.
+    pub(crate) async fn watched(&self, uri: &str) -> Result<Record, Failure> {
+        let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
+        if parsed.is_vector_search() || parsed.object_type() == Some(CHUNK) {
+            return Err(Failure::invalid("searches and passages cannot be subscribed to"));
+        }
+        let record = self.knowledge.records.get(&self.caller, uri).await?;
+        let known = if parsed.is_media() { record.media_uri() } else { record.uri() };
+        match known {
+            Some(known) if known == uri => Ok(record),
+            known => {
+                Err(Failure::invalid(format!("subscribe to it as {}", known.unwrap_or_default())))
+            }
+        }
+    }
+
+    /// Completes an argument of a template.
+    ///
+    /// # Errors
+    ///
+    /// The records cannot be read.
+    pub async fn complete(&self, params: &CompleteParams) -> Result<CompleteResult, Failure> {
+        const MOST: usize = 100;
+        let typed = params.argument.value.as_str();
+        let mut values: Vec<String> = match params.argument.name.as_str() {
+            "org" => vec![self.caller.organization.clone()],
+            "type" => ModelType::ALL.iter().map(|model| model.name.to_owned()).collect(),
+            "id" => {
+                let arguments = params.context.as_ref().map(|context| &context.arguments);
+                let kind = arguments.and_then(|arguments| arguments.get("type"));
+                self.ids(kind.map(String::as_str), typed, MOST + 1).await?
+            }
+            _ => Vec::new(),
+        };
+        values.retain(|value| value.starts_with(typed));
+        let has_more = values.len() > MOST;
+        values.truncate(MOST);
+        let total = (!has_more).then_some(values.len() as u64);
+        let completion = Completion { values, total, has_more: Some(has_more) };
+        Ok(CompleteResult { completion })
+    }
+
+    /// Ids of records of a type that begin like this.
+    async fn ids(
+        &self,
+        kind: Option<&str>,
+        typed: &str,
+        most: usize,
+    ) -> Result<Vec<String>, Failure> {
+        let mut filter = self.filter();
+        if let Some(kind) = kind {
+            filter.types = vec![kind.to_owned()];
+        }
+        filter.limit = Some(self.knowledge.records.limits().max_page);
+        let mut ids = Vec::new();
+        // What begins alike stands together in a list of one type, but not in one of many.
+        const PAGES: usize = 20;
+        for _ in 0..PAGES {
+            let page = self.knowledge.records.list(&self.caller, &filter).await?;
+            let found = page.records.into_iter().map(|record| record.object_id);
+            ids.extend(found.filter(|id| id.starts_with(typed)));
+            filter.after = page.next;
+            if ids.len() >= most || filter.after.is_none() {
+                break;
+            }
+        }
+        ids.truncate(most);
+        Ok(ids)
+    }
+}
+
+/// How many parts a list of all records has.
+const PARTS: usize = 3;
+
+/// The types of a part: what is looked for comes first, and what only brings order into it last.
+fn types_of(part: usize) -> Vec<String> {
+    let part_of = |kind: &str| match kind {
+        "data.data" | "data.note" => 0,
+        "auth.group" | "common.tag" | "system.user" => 2,
+        _ => 1,
+    };
+    let types = ModelType::ALL.iter().map(|model| model.name);
+    types.filter(|kind| part_of(kind) == part).map(str::to_owned).collect()
+}
+
+/// A record as lists show it.
+fn resource(record: &Record) -> Option<Resource> {
+    let view = ResourceView::of(record)?;
+    let text = |name| record.attributes.get(name).and_then(Value::as_str);
+    Some(Resource {
+        uri: view.uri,
+        name: view.name,
+        description: text("description").map(str::to_owned),
+        mime_type: Some(view.mime_type),
+        size: record.attributes.get("size").and_then(Value::as_u64),
+        meta: record_meta(record),
+        ..Resource::default()
+    })
+}
+
+/// The record itself as JSON.
+fn record_contents(record: &Record) -> ResourceContents {
+    ResourceContents {
+        uri: record.uri().unwrap_or_default(),
+        mime_type: Some("application/json".to_owned()),
+        text: Some(Value::Object(record.to_fields()).to_string()),
+        meta: record_meta(record),
+        ..ResourceContents::default()
+    }
+}
+
+fn record_meta(record: &Record) -> Option<serde_json::Map<String, Value>> {
+    let meta = json!({"name": record.name, "type": record.kind, "revision": record.revision});
+    json!({RECORD_META: meta}).as_object().cloned()
+}
+
+/// What a passage is called; seed 003, part 13.
+pub(crate) fn chunk_name(index: u32, count: u32) -> String {
+    format!("chunk-{index}-of-{count}")
+}
+
+fn not_found(uri: &str) -> Failure {
+    let uri = &uri[..uri.floor_char_boundary(200)];
+    Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"))
+}

@@ -1,0 +1,209 @@
+//! The requests of MCP clients, served from one database.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use marquetry_context_blocks::Am7Uri;
+use marquetry_protocol::server::{ChangeListener, Principal, RequestContext};
+use marquetry_rag::{Caller, RecordChange};
+use tokio::sync::{OnceCell, broadcast::error::RecvError};
+
+use crate::{
+    access::{Access, user_id},
+    failure::{ErrorCode, Failure},
+    kinds::PROMPT_CONFIG,
+    knowledge::Knowledge,
+    options::KnowledgeOptions,
+    place::Place,
+    watch::Watched,
+    work::Job,
+};
+
+/// Serves the requests of MCP clients from one database.
+///
+/// The database is opened when the first record is stored, or at the first read if it exists. A service that nobody gives anything to
+/// leaves no file behind.
+pub struct KnowledgeService {
+    options: KnowledgeOptions,
+    opened: OnceCell<Knowledge>,
+    listener: Arc<dyn ChangeListener>,
+    watched: Arc<Watched>,
+}
+
+impl KnowledgeService {
+    /// A service over the database of these options. `listener` hears which records and lists change; `Arc::new(())` ignores it.
+    #[must_use]
+    pub fn new(options: KnowledgeOptions, listener: Arc<dyn ChangeListener>) -> Self {
+        Self { options, opened: OnceCell::new(), listener, watched: Arc::default() }
+    }
+
+    /// The length of the longest passage, in bytes.
+    pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
+        self.options.config.max_passage_bytes
+    }
+
+    /// The job of a request that needs no record.
+    pub(crate) fn job(&self, cx: &RequestContext) -> Job {
+        let organization = &self.options.config.organization;
+        let id = cx
+            .principal()
+            .map_or(Knowledge::LOCAL_USER.to_owned(), |principal| user_id(principal, organization));
+        // The same name as in requests that need records, so that both count together.
+        let caller = Caller::new(organization, &id).map_or(id, |caller| caller.user);
+        Job::new(&self.options.config, &caller)
+    }
+
+    /// Whether the settings switch knowledge on.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.options.config.enabled
+    }
+
+    /// The first part of the URIs of all records here.
+    pub(crate) fn organization(&self) -> &str {
+        &self.options.config.organization
+    }
+
+    /// Opens the database on behalf of a request's caller; creates it if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened.
+    pub async fn open(&self, cx: &RequestContext) -> Result<Access, Failure> {
+        self.open_for(cx.principal().map(AsRef::as_ref)).await
+    }
+
+    /// Opens the database on behalf of a request's caller if it exists.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened.
+    pub async fn if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
+        self.if_there_for(cx.principal().map(AsRef::as_ref)).await
+    }
+
+    /// As [`Self::open`], on behalf of a principal.
+    async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
+        let knowledge = self.opened().await?.clone();
+        Access::of(knowledge, principal).await
+    }
+
+    /// As [`Self::if_there`], on behalf of a principal; without one, of the local user.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened.
+    pub async fn if_there_for(
+        &self,
+        principal: Option<&Principal>,
+    ) -> Result<Option<Access>, Failure> {
+        if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
+    }
+
+    /// As [`Self::if_there`], for listing records alone: does not wait for an embedding model that cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened.
+    pub async fn records_if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
+        if !self.is_there() {
+            return Ok(None);
+        }
+        let principal = cx.principal().map(AsRef::as_ref);
+        let is_file = matches!(self.options.place, Ok(Place::File(_)));
+        if self.opened.initialized() || !is_file {
+            return self.open_for(principal).await.map(Some);
+        }
+        let knowledge = Knowledge::open_records(&self.options).await?;
+        Access::of(knowledge, principal).await.map(Some)
+    }
+
+    fn is_there(&self) -> bool {
+        self.options.config.enabled
+            && (self.opened.initialized()
+                || match &self.options.place {
+                    Ok(Place::File(path)) => path.exists(),
+                    Ok(Place::Postgres(_)) => true,
+                    Ok(Place::Memory) | Err(_) => false,
+                })
+    }
+
+    /// Watches a record until [`Self::unwatch`]: the listener hears of its changes, also those of other processes.
+    ///
+    /// # Errors
+    ///
+    /// The caller cannot read the record.
+    pub async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
+        let not_found = || Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"));
+        let access = self.if_there(cx).await?.ok_or_else(not_found)?;
+        let record = access.watched(uri).await?;
+        let store = access.knowledge.records.store().clone();
+        self.watched.add(uri, &record, store, self.listener.clone());
+        Ok(())
+    }
+
+    /// Ends one [`Self::watch`] of this URI.
+    pub fn unwatch(&self, uri: &str) {
+        self.watched.remove(uri);
+    }
+
+    /// Moves the write-ahead log into the database file, if the database was opened.
+    pub async fn close(&self) {
+        if let Some(knowledge) = self.opened.get() {
+            knowledge.close().await;
+        }
+    }
+
+    async fn opened(&self) -> Result<&Knowledge, Failure> {
+        let open = async {
+            let knowledge = Knowledge::open(&self.options).await?;
+            let (listener, watched) = (self.listener.clone(), self.watched.clone());
+            tokio::spawn(announce(knowledge.records.subscribe(), listener, watched));
+            Ok(knowledge)
+        };
+        self.opened.get_or_try_init(|| open).await
+    }
+}
+
+/// Tells the listener of changes until the records are closed.
+async fn announce(
+    mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
+    listener: Arc<dyn ChangeListener>,
+    watched: Arc<Watched>,
+) {
+    loop {
+        match events.recv().await {
+            Ok(event) => {
+                let is_there = event.change != RecordChange::Deleted;
+                let tell = |uri: &str| {
+                    watched.note(uri, is_there.then_some(event.revision));
+                    listener.resource_updated(uri);
+                };
+                tell(&event.uri);
+                if let Ok(uri) = Am7Uri::parse(&event.uri) {
+                    if let Some(media) = media_uri(&uri) {
+                        tell(&media);
+                    }
+                    if uri.object_type() == Some(PROMPT_CONFIG) {
+                        listener.prompts_changed();
+                    }
+                }
+                if event.change != RecordChange::Updated {
+                    listener.resources_changed();
+                }
+            }
+            // It is not known any more which records have changed.
+            Err(RecvError::Lagged(_)) => {
+                listener.resources_changed();
+                listener.prompts_changed();
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// The URI of the bytes of a record.
+fn media_uri(uri: &Am7Uri) -> Option<String> {
+    let builder =
+        Am7Uri::builder().organization(uri.organization()).object_type(uri.object_type()?);
+    Some(builder.id(uri.id()?).media().build().ok()?.to_string())
+}

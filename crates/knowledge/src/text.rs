@@ -1,0 +1,56 @@
+//! The text of records.
+
+use marquetry_rag::{Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract};
+use serde_json::Value;
+
+use crate::{
+    failure::Failure,
+    work::{Job, worked},
+};
+
+/// What a record says: what is extracted from its bytes, or else what its attributes hold.
+///
+/// # Errors
+///
+/// Its bytes are no document, or it says nothing.
+pub(crate) async fn text_of(
+    job: &Job,
+    record: &Record,
+    content: Option<Vec<u8>>,
+) -> Result<Extracted, Failure> {
+    let uri = record.uri();
+    let Some(content) = content.filter(|content| !content.is_empty()) else {
+        let text = attributes(record);
+        if text.trim().is_empty() {
+            let what = uri.unwrap_or_else(|| record.kind.clone());
+            return Err(Failure::invalid(format!(
+                "{what} has no content, and no text among its attributes"
+            )));
+        }
+        return Ok(Note { name: Some(record.name.clone()), text, uri }.extract());
+    };
+    // Of a file that was indexed the text is kept, which is none of the format that its name says.
+    let is_text_of_file = record.attributes.contains_key(FILE_MEDIA_TYPE);
+    let file_name = record.attributes.get("fileName").and_then(Value::as_str);
+    let file_name = file_name.unwrap_or(&record.name);
+    let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
+    let media_type = record.media_type.clone();
+    let time = job.time();
+    let work = move |stop: &Stop| {
+        let mut hint = Hint::file(&file_name);
+        hint.media_type = media_type.as_deref();
+        hint.source_uri = uri.as_deref();
+        (hint.limits.max_time, hint.stop) = (time, Some(stop));
+        Ok(extract(&content, &hint)?)
+    };
+    worked(job, "reading the document", work).await
+}
+
+/// The attributes that hold text, one after the other.
+fn attributes(record: &Record) -> String {
+    let texts = ["text", "content", "description", "narrative"]
+        .iter()
+        .filter_map(|name| record.attributes.get(*name)?.as_str())
+        .filter(|text| !text.trim().is_empty());
+    texts.collect::<Vec<_>>().join("\n\n")
+}

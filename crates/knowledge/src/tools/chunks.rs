@@ -1,0 +1,214 @@
+//! Cutting texts into passages, to be looked at.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use marquetry_protocol::server::{RequestContext, Toolbox};
+use marquetry_rag::{
+    Chunk, ChunkOptions, Embedder, Extracted, Hint, StaticModel, Stop, Strategy,
+    chunk_extracted_until, extract,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
+use crate::{
+    failure::Failure,
+    text::text_of,
+    vectorize::Chunking,
+    work::{Job, worked},
+};
+
+/// What `am7_chunk_content` takes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ChunkArguments {
+    uri: Option<String>,
+    /// A text, instead of uri.
+    content: Option<String>,
+    /// "SENTENCE" unless said.
+    chunk_type: Option<ChunkType>,
+    /// Sentences or words a passage: 5 unless said.
+    #[schemars(range(min = 1))]
+    chunk_size: Option<i64>,
+    /// How many of them it repeats.
+    overlap: Option<usize>,
+    /// 512 unless said.
+    max_tokens: Option<NonZeroUsize>,
+    /// Without it, what uri names is made findable by these passages.
+    #[serde(default)]
+    preview: bool,
+    /// The nextIndex of an earlier answer.
+    #[serde(default)]
+    from: usize,
+}
+
+/// What `am7_chunk_content` answers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Chunked {
+    /// The passages in their order.
+    chunks: Vec<ChunkView>,
+    /// How many there are.
+    total_chunks: usize,
+    /// Give it as from, with preview, to see more; there are more than one answer may show (limits.max_own_answer_bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_index: Option<usize>,
+    /// What they are made of.
+    chunk_type: ChunkType,
+    /// Of how many, at most.
+    chunk_size: usize,
+    /// Whether searches find them now.
+    stored: bool,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct ChunkView {
+    /// Its place, from 0.
+    index: usize,
+    /// What it says.
+    content: String,
+    metadata: ChunkMetadata,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ChunkMetadata {
+    /// The number of the chapter that it is in, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chapter: Option<usize>,
+    /// The title of that chapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chapter_title: Option<String>,
+    /// The page that it begins on, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    /// How many sentences it has; 0 if it is made of words.
+    sentence_count: usize,
+    /// How many words it has.
+    word_count: usize,
+    /// Where it begins in the text, in bytes.
+    start: usize,
+    /// Where it ends there.
+    end: usize,
+    /// What it is from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_uri: Option<String>,
+}
+
+impl KnowledgeTools {
+    pub(super) fn add_chunks(&self, toolbox: Toolbox) -> Toolbox {
+        self.add(toolbox, (CHUNK, DESCRIPTION), |tools, arguments, cx| async move {
+            Answer(tools.chunk(arguments, &cx).await)
+        })
+    }
+
+    async fn chunk(
+        &self,
+        arguments: ChunkArguments,
+        cx: &RequestContext,
+    ) -> Result<Chunked, Failure> {
+        let chunking = Chunking {
+            strategy: arguments.chunk_type.map(Strategy::from),
+            size: arguments.chunk_size,
+            overlap: arguments.overlap,
+            max_tokens: arguments.max_tokens,
+        };
+        let options = chunking.options(self.service.max_passage_bytes())?;
+        match (arguments.uri, arguments.content) {
+            (Some(uri), None) => {
+                let access = self.read(cx, &uri).await?;
+                let record = access.knowledge.records.get(&access.caller, &uri).await?;
+                if !arguments.preview {
+                    access.check_writable(&record).await?;
+                }
+                let uri = record.uri().unwrap_or_default();
+                let content = access.knowledge.records.content(&access.caller, &uri).await?;
+                let extracted = text_of(&access.knowledge.job, &record, content).await?;
+                let embedder = access.knowledge.pipeline.embedder().clone();
+                let count = move |text: &str| embedder.count_tokens(text);
+                let job = &access.knowledge.job;
+                let mut chunked = self
+                    .cut(job, extracted.clone(), options, Some(uri), arguments.from, count)
+                    .await?;
+                if !arguments.preview {
+                    access.knowledge.vectorize(&record, extracted, options).await?;
+                    chunked.stored = true;
+                }
+                Ok(chunked)
+            }
+            (None, Some(content)) => {
+                let embedder: Arc<dyn Embedder> = match self.service.if_there(cx).await {
+                    Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
+                    // What counts where nothing else is configured; near enough where it is, or cannot be reached.
+                    Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
+                };
+                let job = self.service.job(cx);
+                let time = job.time();
+                let work = move |stop: &Stop| {
+                    let mut hint = Hint::media_type("text/plain");
+                    (hint.limits.max_time, hint.stop) = (time, Some(stop));
+                    Ok(extract(content.as_bytes(), &hint)?)
+                };
+                let extracted = worked(&job, "reading the text", work).await?;
+                let count = move |text: &str| embedder.count_tokens(text);
+                self.cut(&job, extracted, options, None, arguments.from, count).await
+            }
+            _ => Err(Failure::invalid("give either uri or content")),
+        }
+    }
+
+    async fn cut(
+        &self,
+        job: &Job,
+        extracted: Extracted,
+        options: ChunkOptions,
+        source_uri: Option<String>,
+        from: usize,
+        count_tokens: impl Fn(&str) -> usize + Send + 'static,
+    ) -> Result<Chunked, Failure> {
+        /// What a passage takes beside its text, roughly.
+        const EACH: usize = 256;
+        // An answer has each passage twice: as data, and as text.
+        let most = self.limits.max_answer_bytes.get() / 2;
+        let work = move |stop: &Stop| {
+            let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
+            let total = chunks.len();
+            let mut bytes = 0;
+            let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(place, chunk)| {
+                let title = chunk.chapter.as_ref().map_or(0, |chapter| chapter.title.len());
+                bytes += chunk.content.len() + title + EACH;
+                *place == 0 || bytes <= most
+            });
+            let view = |(_, chunk)| ChunkView::of(chunk, source_uri.clone());
+            Ok((fitting.map(view).collect::<Vec<_>>(), total))
+        };
+        let (chunks, total_chunks) = worked(job, "cutting the text", work).await?;
+        let next = from.saturating_add(chunks.len());
+        Ok(Chunked {
+            total_chunks,
+            next_index: (next < total_chunks).then_some(next),
+            chunks,
+            chunk_type: ChunkType::of(options.strategy),
+            chunk_size: options.size.get(),
+            stored: false,
+        })
+    }
+}
+
+impl ChunkView {
+    fn of(chunk: Chunk, source_uri: Option<String>) -> Self {
+        let metadata = ChunkMetadata {
+            chapter: chunk.chapter.as_ref().map(|chapter| chapter.number),
+            chapter_title: chunk.chapter.map(|chapter| chapter.title),
+            page: chunk.page,
+            sentence_count: chunk.sentences,
+            word_count: chunk.words,
+            start: chunk.span.start,
+            end: chunk.span.end,
+            source_uri,
+        };
+        Self { index: chunk.index, content: chunk.content, metadata }
+    }
+}
+
+const DESCRIPTION: &str = "Shows the passages that a text is cut into, with their places in it.";

@@ -1,0 +1,257 @@
+//! The text of a document.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use marquetry_protocol::{
+    server::{Json, RequestContext, ToolOutput, Toolbox},
+    types::{CallToolResult, Content},
+};
+use marquetry_rag::Extracted;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{EXTRACT, KnowledgeTools, answer::failed};
+use crate::{failure::Failure, text::text_of};
+
+/// What the text looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum ExtractFormat {
+    #[default]
+    Text,
+    Markdown,
+    Structured,
+}
+
+/// What `am7_extract_content` takes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ExtractArguments {
+    uri: String,
+    /// "structured" has the places of pages and headings.
+    #[serde(default)]
+    format: ExtractFormat,
+    /// The nextStart of an earlier answer.
+    #[serde(default)]
+    start: usize,
+}
+
+/// What `am7_extract_content` answers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Extraction {
+    /// The text.
+    content: String,
+    /// Where it is from.
+    source_uri: String,
+    /// What the document is.
+    mime_type: String,
+    /// How many pages it has, where it has pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_count: Option<u32>,
+    /// How many characters the text has.
+    character_count: usize,
+    /// Give it as start to read on; the text is longer than one answer may be (limits.max_own_answer_bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_start: Option<usize>,
+    /// Its title, encoding, author and the like, and what was lost on the way.
+    extraction_metadata: BTreeMap<String, Value>,
+    /// Where pages begin and end in the text, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages: Option<Vec<PageView>>,
+    /// Where headings stand in the text, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headings: Option<Vec<HeadingView>>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct PageView {
+    number: u32,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct HeadingView {
+    level: u8,
+    title: String,
+    start: usize,
+    end: usize,
+}
+
+/// The text for the model, and all of it for programs.
+struct ExtractAnswer(Result<Extraction, Failure>);
+
+impl ToolOutput for ExtractAnswer {
+    fn output_schema() -> Option<Value> {
+        Json::<Extraction>::output_schema()
+    }
+
+    fn into_result(self) -> CallToolResult {
+        match self.0 {
+            Ok(extraction) if extraction.pages.is_none() => {
+                CallToolResult {
+                    content: std::iter::once(Content::text(extraction.content.clone()))
+                        .chain(extraction.next_start.map(|next| {
+                            Content::text(format!("(The text goes on: start = {next})"))
+                        }))
+                        .collect(),
+                    structured_content: Some(json!(extraction)),
+                    ..CallToolResult::default()
+                }
+            }
+            Ok(extraction) => Json(extraction).into_result(),
+            Err(failure) => failed(&failure),
+        }
+    }
+}
+
+impl KnowledgeTools {
+    pub(super) fn add_extract(&self, toolbox: Toolbox) -> Toolbox {
+        self.add(toolbox, (EXTRACT, DESCRIPTION), |tools, arguments, cx| async move {
+            ExtractAnswer(tools.extract(&arguments, &cx).await)
+        })
+    }
+
+    async fn extract(
+        &self,
+        arguments: &ExtractArguments,
+        cx: &RequestContext,
+    ) -> Result<Extraction, Failure> {
+        let access = self.read(cx, &arguments.uri).await?;
+        let record = access.knowledge.records.get(&access.caller, &arguments.uri).await?;
+        let uri = record.uri().unwrap_or_default();
+        let content = access.knowledge.records.content(&access.caller, &uri).await?;
+        let extracted = text_of(&access.knowledge.job, &record, content).await?;
+        let mut extraction = Extraction::of(extracted, uri, arguments.format);
+        // An answer has the text twice: as data, and as text.
+        extraction.keep(arguments.start, self.limits.max_answer_bytes.get() / 2)?;
+        Ok(extraction)
+    }
+}
+
+impl Extraction {
+    /// Keeps so many bytes of the text from a place on, with the pages and headings that are in them.
+    fn keep(&mut self, start: usize, most: usize) -> Result<(), Failure> {
+        let length = self.content.len();
+        if start > length || !self.content.is_char_boundary(start) {
+            let message = format!("start is {start}, which is no nextStart of this text");
+            return Err(Failure::invalid(message));
+        }
+        let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));
+        // The places of pages and headings count as well.
+        let (mut pages, mut headings) = (self.pages.take(), self.headings.take());
+        let shown = |from: usize, to: usize, end: usize| from < end && (to > start || start == 0);
+        loop {
+            if let Some(pages) = &mut pages {
+                pages.retain(|page| shown(page.start, page.end, end));
+            }
+            if let Some(headings) = &mut headings {
+                headings.retain(|heading| shown(heading.start, heading.end, end));
+            }
+            let places = serde_json::to_vec(&(&pages, &headings)).map_or(0, |json| json.len());
+            let text = end - start;
+            if places + text <= most.max(64) || text <= 64 {
+                break;
+            }
+            // As much less text as there is too much, or half of it.
+            let less = (places + text).saturating_sub(most).min(text / 2).max(1);
+            end = self.content.floor_char_boundary(end - less);
+        }
+        if end < length {
+            self.next_start = Some(end);
+        }
+        if start > 0 || end < length {
+            self.content = self.content[start..end].to_owned();
+        }
+        (self.pages, self.headings) = (pages, headings);
+        Ok(())
+    }
+
+    fn of(extracted: Extracted, source_uri: String, format: ExtractFormat) -> Self {
+        let mut metadata: BTreeMap<String, Value> =
+            extracted.metadata.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let known = [("title", &extracted.title), ("encoding", &extracted.encoding)];
+        for (name, value) in known {
+            if let Some(value) = value {
+                metadata.insert(name.to_owned(), json!(value));
+            }
+        }
+        if !extracted.problems.is_empty() {
+            let problems: Vec<String> =
+                extracted.problems.iter().map(ToString::to_string).collect();
+            metadata.insert("problems".to_owned(), json!(problems));
+        }
+        let is_structured = format == ExtractFormat::Structured;
+        let pages = extracted.pages.iter().map(|page| PageView {
+            number: page.number,
+            start: page.span.start,
+            end: page.span.end,
+        });
+        let headings = extracted.headings.iter().map(|heading| HeadingView {
+            level: heading.level,
+            title: heading.title.clone(),
+            start: heading.span.start,
+            end: heading.span.end,
+        });
+        let (pages, headings) =
+            (is_structured.then(|| pages.collect()), is_structured.then(|| headings.collect()));
+        let content = match format {
+            ExtractFormat::Markdown => markdown(&extracted),
+            _ => extracted.content,
+        };
+        Self {
+            character_count: content.chars().count(),
+            content,
+            source_uri,
+            mime_type: extracted.mime_type,
+            page_count: extracted.page_count,
+            next_start: None,
+            extraction_metadata: metadata,
+            pages,
+            headings,
+        }
+    }
+}
+
+/// The text with its headings marked as Markdown has them.
+fn markdown(extracted: &Extracted) -> String {
+    let mut text = String::with_capacity(extracted.content.len() + 8 * extracted.headings.len());
+    let mut from = 0;
+    for heading in &extracted.headings {
+        // One that stands within another, or is marked already, stays as it is.
+        let is_marked = extracted.content[heading.span.clone()].starts_with('#');
+        if heading.span.start < from || is_marked {
+            continue;
+        }
+        text.push_str(&extracted.content[from..heading.span.start]);
+        let level = usize::from(heading.level.clamp(1, 6));
+        _ = write!(text, "{} ", "#".repeat(level));
+        from = heading.span.start;
+    }
+    text.push_str(&extracted.content[from..]);
+    text
+}
+
+const DESCRIPTION: &str = "Gives the text of a document: what a reader of it sees.";
+
+#[cfg(test)]
+mod tests {
+    use marquetry_rag::{Hint, extract};
+
+    use super::*;
+
+    #[test]
+    fn headings_are_marked_once() {
+        let html =
+            extract(b"<h1>Bread</h1><p>Flour.</p><h2>Water</h2>", &Hint::file("a.html")).unwrap();
+        let marked = markdown(&html);
+        assert!(marked.starts_with("# Bread"), "{marked}");
+        assert!(marked.contains("\n## Water"), "{marked}");
+        let text = "# Bread\n\nFlour.";
+        let known = extract(text.as_bytes(), &Hint::file("a.md")).unwrap();
+        assert_eq!(markdown(&known), text);
+    }
+}

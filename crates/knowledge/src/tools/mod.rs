@@ -1,0 +1,206 @@
+//! The tools `am7_*`: records, and finding passages in them. Names and arguments are those of seed 003, parts 5 and 14.
+
+mod answer;
+mod chat;
+mod chunks;
+mod extract;
+mod objects;
+mod search;
+mod vectorize;
+
+use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
+
+use marquetry_protocol::{
+    server::{RequestContext, ToolOutput, Toolbox},
+    types::CallToolResult,
+};
+use marquetry_rag::Record;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use self::answer::Answer;
+pub use self::answer::{ERROR, error_code};
+use crate::{
+    access::Access,
+    chat::Chat,
+    failure::{ErrorCode, Failure},
+    service::KnowledgeService,
+};
+
+/// Tool: creates a record.
+pub const CREATE: &str = "am7_create_object";
+/// Tool: reads a record.
+pub const GET: &str = "am7_get_object";
+/// Tool: changes a record.
+pub const UPDATE: &str = "am7_update_object";
+/// Tool: removes a record.
+pub const DELETE: &str = "am7_delete_object";
+/// Tool: lists records.
+pub const LIST_OBJECTS: &str = "am7_list_objects";
+/// Tool: finds passages.
+pub const SEARCH: &str = "am7_vector_search";
+/// Tool: makes a record searchable.
+pub const VECTORIZE: &str = "am7_vectorize";
+/// Tool: returns the text of a document.
+pub const EXTRACT: &str = "am7_extract_content";
+/// Tool: cuts a text into passages.
+pub const CHUNK: &str = "am7_chunk_content";
+/// Tool: sends a message to a model.
+pub const CHAT: &str = "am7_chat";
+
+/// Limits of answers, in bytes. Errors and answers name the settings of the program `marquetry`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AnswerLimits {
+    /// Longest answer of a tool (`limits.max_own_answer_bytes`).
+    pub max_answer_bytes: NonZeroUsize,
+    /// Largest content that is shown with its record (`limits.read_artifact_max_bytes`).
+    pub max_shown_content_bytes: NonZeroUsize,
+    /// Largest content that `resources/read` returns (`limits.max_resource_bytes`).
+    pub max_resource_bytes: NonZeroUsize,
+}
+
+impl Default for AnswerLimits {
+    /// The defaults of the program `marquetry`.
+    fn default() -> Self {
+        let n = |bytes| NonZeroUsize::new(bytes).expect("every default below is more than zero");
+        Self {
+            max_answer_bytes: n(131_072),
+            max_shown_content_bytes: n(262_144),
+            max_resource_bytes: n(16 << 20),
+        }
+    }
+}
+
+/// The tools `am7_*` over one service.
+#[derive(Clone)]
+pub struct KnowledgeTools {
+    service: Arc<KnowledgeService>,
+    chat: Arc<Chat>,
+    limits: AnswerLimits,
+}
+
+impl KnowledgeTools {
+    /// The names of all tools.
+    pub const NAMES: [&str; 10] =
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT];
+
+    /// Tools over a service, and over the chats in it.
+    #[must_use]
+    pub fn new(service: Arc<KnowledgeService>, chat: Arc<Chat>, limits: AnswerLimits) -> Self {
+        Self { service, chat, limits }
+    }
+
+    /// Whether a successful call of this tool shows that the database works. Other tools may work on a text in their arguments.
+    #[must_use]
+    pub fn uses_store(name: &str) -> bool {
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
+    }
+
+    /// Adds all tools but [`CHAT`] to a toolbox.
+    #[must_use]
+    pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
+        let toolbox = self.add_objects(toolbox);
+        let toolbox = self.add_search(toolbox);
+        let toolbox = self.add_vectorize(toolbox);
+        let toolbox = self.add_extract(toolbox);
+        self.add_chunks(toolbox)
+    }
+
+    /// Whether there is a model to chat with.
+    #[must_use]
+    pub fn has_model(&self) -> bool {
+        self.chat.check_is_on().is_ok()
+    }
+
+    /// Adds a tool that does this work.
+    fn add<A, R, Fut>(
+        &self,
+        toolbox: Toolbox,
+        (name, description): (&str, &str),
+        work: fn(Self, A, RequestContext) -> Fut,
+    ) -> Toolbox
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: ToolOutput + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+    {
+        let tools = self.clone();
+        toolbox.tool(name, description, move |arguments: A, cx| {
+            let work = work(tools.clone(), arguments, cx);
+            async move { Ok::<_, Infallible>(work.await) }
+        })
+    }
+
+    /// Title and annotations (hints) of a tool, for lists; `None` if no tool here has this name.
+    #[must_use]
+    pub fn listing(name: &str) -> Option<(&'static str, Value)> {
+        // MCP has each hint default to the most dangerous value.
+        let reads = json!({"readOnlyHint": true, "openWorldHint": false});
+        let writes = |destroys: bool, again: bool| {
+            json!({
+                "readOnlyHint": false,
+                "destructiveHint": destroys,
+                "idempotentHint": again,
+                "openWorldHint": false,
+            })
+        };
+        Some(match name {
+            CREATE => ("Create a record", writes(false, false)),
+            GET => ("Get a record", reads),
+            UPDATE => ("Update a record", writes(true, true)),
+            DELETE => ("Delete a record", writes(true, true)),
+            LIST_OBJECTS => ("List records", reads),
+            SEARCH => ("Search passages", reads),
+            VECTORIZE => ("Make a record searchable", writes(false, true)),
+            EXTRACT => ("Extract a document's text", reads),
+            CHUNK => ("Cut a text into passages", writes(false, true)),
+            // The model may be anywhere.
+            CHAT => {
+                let hints = json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true});
+                ("Chat with a model", hints)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The result of a tool as it is sent: the items of a search have the member `metadata` of seed 003, part 14.
+    #[must_use]
+    pub fn finish(name: &str, result: CallToolResult) -> Value {
+        search::with_metadata(name, result)
+    }
+
+    async fn open(&self, cx: &RequestContext) -> Result<Access, Failure> {
+        self.service.open(cx).await
+    }
+
+    /// Opens the database for a record that a tool reads; without a database there is no record.
+    async fn read(&self, cx: &RequestContext, uri: &str) -> Result<Access, Failure> {
+        let nothing = || {
+            let uri = &uri[..uri.floor_char_boundary(200)];
+            Failure::new(ErrorCode::NotFound, format!("there is no record {uri}"))
+        };
+        self.service.if_there(cx).await?.ok_or_else(nothing)
+    }
+
+    /// The URI of a record that is named in one of the two spellings of seed 003.
+    fn uri(
+        &self,
+        uri: Option<&String>,
+        kind: Option<&String>,
+        object_id: Option<&String>,
+    ) -> Result<String, Failure> {
+        match (uri, kind, object_id) {
+            (Some(uri), None, None) => Ok(uri.clone()),
+            (None, Some(kind), Some(object_id)) => {
+                let record = Record::new(kind, "")
+                    .with_object_id(object_id)
+                    .with_organization(self.service.organization());
+                let problem = || Failure::invalid("type and objectId make no am7:// URI");
+                record.uri().ok_or_else(problem)
+            }
+            _ => Err(Failure::invalid("name the record by uri, or by type and objectId")),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Making records findable by what they say, and keeping what is found true.
+
+use std::num::NonZeroUsize;
+
+use marquetry_context_blocks::Am7Uri;
+use marquetry_rag::{
+    ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError,
+    Record, RecordError, RecordPatch, Stop, Strategy, is_current, record_document,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    access::Access,
+    failure::{ErrorCode, Failure},
+    kinds::{CHAT, DATA, NOTE},
+    knowledge::Knowledge,
+    text::text_of,
+    work::embedded,
+};
+
+/// Under which name it says how it was cut.
+const CHUNKING: &str = "chunking";
+
+/// What takes its time when a record becomes findable.
+const EMBEDDING: &str = "cutting and embedding the text";
+
+/// How a text is to be cut, as somebody says it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Chunking {
+    pub(crate) strategy: Option<Strategy>,
+    pub(crate) size: Option<i64>,
+    pub(crate) overlap: Option<usize>,
+    pub(crate) max_tokens: Option<NonZeroUsize>,
+}
+
+impl Chunking {
+    /// The same for the cutter; no passage has more bytes than this.
+    pub(crate) fn options(&self, max_bytes: NonZeroUsize) -> Result<ChunkOptions, Failure> {
+        let size = self.size.unwrap_or(ChunkOptions::default().size.get() as i64);
+        let mut options = ChunkOptions::new(self.strategy.unwrap_or_default(), size)?;
+        options.overlap = self.overlap.unwrap_or(0);
+        options.max_bytes = max_bytes;
+        // As `marquetry index` cuts, so that a document has as many chunks whoever cuts it.
+        options.max_tokens = Some(self.max_tokens.unwrap_or(ChunkOptions::USUAL_TOKENS));
+        Ok(options)
+    }
+}
+
+impl Knowledge {
+    /// Makes a record findable by its text, in the place of what it was found by, and says how many chunks it has.
+    pub(crate) async fn vectorize(
+        &self,
+        record: &Record,
+        extracted: Extracted,
+        options: ChunkOptions,
+    ) -> Result<u64, Failure> {
+        let old = self.document_of(record).await?;
+        let mut document = self.document_for(record, old);
+        document.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
+        document.metadata.insert(CHUNKING.to_owned(), json!(options));
+        document.media_type = Some(extracted.mime_type.clone());
+        document.content_hash = None;
+        let prepare = async |stop: Stop| {
+            Ok(self.pipeline.prepare_until(&document, true, &extracted, &options, &stop).await?)
+        };
+        let chunks = embedded(&self.job, EMBEDDING, prepare).await?;
+        Ok(self.pipeline.store().replace(document, chunks).await?)
+    }
+
+    /// The document that a record is found by, if it is.
+    pub(crate) async fn document_of(&self, record: &Record) -> Result<Option<Document>, Failure> {
+        Ok(self.pipeline.store().document(&record.uri().unwrap_or_default()).await?)
+    }
+
+    /// Removes what a record is found by.
+    pub(crate) async fn forget(&self, uri: &str) -> Result<u64, Failure> {
+        Ok(self.pipeline.store().delete(&Filter::scope(uri)).await?)
+    }
+
+    /// Whether a document is made of another state of its record.
+    pub(crate) fn is_stale(document: &Document, record: &Record) -> bool {
+        !is_current(document, record)
+    }
+
+    /// Whether a document was left behind already before the last change of its record, so that its chunks may hold
+    /// what the record no longer says.
+    fn is_older(document: &Document, record: &Record) -> bool {
+        let made_of = document.metadata.get(Document::RECORD_REVISION).and_then(Value::as_u64);
+        document.vector_model != Document::CHAT_HISTORY
+            && made_of.is_some_and(|made_of| made_of.checked_add(1) != Some(record.revision))
+    }
+
+    /// Makes what a record is found by follow a change of it.
+    async fn follow(&self, record: &Record, says_other: bool) -> Result<(), Failure> {
+        match self.document_of(record).await? {
+            None => Ok(()),
+            Some(old) if says_other || Self::is_older(&old, record) => self.renew(record).await,
+            Some(old) => self.relabel(record, old).await,
+        }
+    }
+
+    /// Makes the document of a record anew, which another state of the record has left behind: a process that died
+    /// between the two, or another that changed the record at the same time.
+    pub(crate) async fn renew(&self, record: &Record) -> Result<(), Failure> {
+        let Some(old) = self.document_of(record).await? else { return Ok(()) };
+        let options = old
+            .metadata
+            .get(CHUNKING)
+            .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
+        let options = self.bounded(options.unwrap_or_default());
+        let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
+        match text_of(&self.job, record, content).await {
+            Ok(extracted) => self.recut(record, extracted, options).await,
+            // It says nothing any more.
+            Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
+                self.forget(&old.uri).await?;
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The same way to cut, within today's bounds: a text may have been cut under other settings.
+    fn bounded(&self, mut options: ChunkOptions) -> ChunkOptions {
+        options.max_bytes = options.max_bytes.min(self.job.max_passage_bytes());
+        options.max_tokens.get_or_insert(ChunkOptions::USUAL_TOKENS);
+        options
+    }
+
+    /// Cuts what a record says by now, in the place of the chunks that it has. Where they say the same, they stay with
+    /// all that only their maker knows: their pages and chapters, and the hash of the file that they are from.
+    async fn recut(
+        &self,
+        record: &Record,
+        extracted: Extracted,
+        options: ChunkOptions,
+    ) -> Result<(), Failure> {
+        let media_type = extracted.mime_type.clone();
+        let uri = record.uri().unwrap_or_default();
+        let Some(before) = self.document_of(record).await? else { return Ok(()) };
+        let mut named = self.document_for(record, Some(before));
+        named.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
+        let prepare = async |stop: Stop| {
+            let prepare = async |options| {
+                self.pipeline.prepare_until(&named, true, &extracted, &options, &stop).await
+            };
+            match prepare(options).await {
+                Err(PipelineError::Chunk(
+                    problem @ (ChunkError::Time(_) | ChunkError::Stopped),
+                )) => Err(problem.into()),
+                // What fitted the text that it had may not fit this one.
+                Err(PipelineError::Chunk(problem)) => {
+                    tracing::debug!(uri, %problem, "a text is cut by default");
+                    let options = self.bounded(ChunkOptions::default());
+                    Ok((prepare(options).await?, options))
+                }
+                prepared => Ok((prepared?, options)),
+            }
+        };
+        let (mut chunks, options) = embedded(&self.job, EMBEDDING, prepare).await?;
+        // Another may have done it in the meantime, and better: `index` knows the file itself.
+        let Some(old) = self.document_of(record).await? else { return Ok(()) };
+        if !Self::is_stale(&old, record) {
+            return Ok(());
+        }
+        let store = self.pipeline.store();
+        let kept = store.embedded(&old.uri).await?;
+        let says_same = kept.len() == chunks.len()
+            && kept.iter().zip(&chunks).all(|(old, new)| old.content == new.content);
+        let mut document = self.document_for(record, Some(old));
+        if says_same {
+            let vectors = chunks.into_iter().map(|chunk| chunk.vector);
+            chunks = kept;
+            for (chunk, vector) in chunks.iter_mut().zip(vectors) {
+                chunk.vector = vector;
+            }
+        } else {
+            document.title = named.title;
+            document.metadata.insert(CHUNKING.to_owned(), json!(options));
+            document.media_type = Some(media_type);
+            document.content_hash = None;
+        }
+        store.replace(document, chunks).await?;
+        Ok(())
+    }
+
+    /// Makes the document of a record say what the record says by now, with the chunks that it has.
+    async fn relabel(&self, record: &Record, old: Document) -> Result<(), Failure> {
+        let names = |document: &Document| {
+            (document.title.clone(), document.name.clone(), document.metadata.clone())
+        };
+        let before = names(&old);
+        let document = self.document_for(record, Some(old));
+        // Nothing is embedded anew unless one of these changes.
+        if names(&document) == before {
+            self.pipeline.relabel(document).await?;
+        } else {
+            let relabel = async |_: Stop| Ok(self.pipeline.relabel(document).await?);
+            embedded(&self.job, "embedding the passages under their new names", relabel).await?;
+        }
+        Ok(())
+    }
+
+    /// The document of a record, which keeps what only its maker knows.
+    fn document_for(&self, record: &Record, old: Option<Document>) -> Document {
+        let mut document = record_document(record);
+        if let Some(old) = old {
+            document.vector_model = old.vector_model;
+            document.media_type = old.media_type;
+            document.content_hash = old.content_hash;
+            // A title that the text itself says; another is the name that the record had.
+            if old.title.is_some() && old.title != old.name {
+                document.title = old.title;
+            }
+            // Where a record lies is what the record says.
+            for (name, value) in old.metadata.into_iter().filter(|(name, _)| name != "group") {
+                document.metadata.entry(name).or_insert(value);
+            }
+        }
+        document
+    }
+}
+
+/// The attribute that says how many bytes a `data.data` holds.
+const SIZE: &str = "size";
+
+impl Access {
+    /// Creates a record. A `data.data` record gets the size of its content as attribute `size`.
+    ///
+    /// # Errors
+    ///
+    /// The record is not valid, or cannot be stored.
+    pub async fn create(&self, mut new: NewRecord) -> Result<Record, Failure> {
+        if let (Some(content), DATA) = (&new.content, &*new.kind) {
+            new.attributes.entry(SIZE).or_insert(content.len().into());
+        }
+        Ok(self.knowledge.records.create(&self.caller, new).await?)
+    }
+
+    /// The change that gives a record this text: as what a note says, or as the content of anything else.
+    pub(crate) fn with_text(patch: &mut RecordPatch, record: &Record, text: String) {
+        if record.kind == NOTE {
+            patch.attributes.insert("text".to_owned(), text.into());
+            return;
+        }
+        // What were other bytes until now is text from now on.
+        if patch.media_type.is_none() && (record.is_media() || record.media_type.is_none()) {
+            patch.media_type = Some(Some("text/plain".to_owned()));
+        }
+        patch.content = ContentChange::Set(text.into_bytes());
+    }
+
+    /// Changes a record, and leaves what it is found by as it was: a search leaves it out until it is made findable
+    /// anew, or does that itself.
+    pub(crate) async fn change(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
+        Ok(self.knowledge.records.update(&self.caller, uri, sized(uri, patch)).await?)
+    }
+
+    /// Changes a record and renews its passages. A search in between leaves the record out.
+    ///
+    /// # Errors
+    ///
+    /// The record cannot be changed; or it is changed and its passages could not be renewed, which the message then says.
+    pub async fn update(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
+        let has_other_messages = patch.attributes.contains_key("messages");
+        let says_other = patch.content != ContentChange::Keep
+            || !patch.attributes.is_empty()
+            || patch.media_type.is_some();
+        let record = self.change(uri, patch).await?;
+        // What a chat says are its messages.
+        let says_other = says_other && (record.kind != CHAT || has_other_messages);
+        match self.knowledge.follow(&record, says_other).await {
+            Ok(()) => Ok(record),
+            Err(failure) => Err(failure.after(&format!(
+                "{} is changed (revision {}), but no search finds what it says now; the next that would find it tries again",
+                record.uri().unwrap_or_default(),
+                record.revision
+            ))),
+        }
+    }
+
+    /// Removes a record with its passages, and returns it with their number.
+    ///
+    /// # Errors
+    ///
+    /// The record cannot be removed; or it is removed and its passages are not, which the message then says.
+    pub async fn delete(&self, uri: &str, revision: Option<u64>) -> Result<(Record, u64), Failure> {
+        let record = self.knowledge.records.delete(&self.caller, uri, revision).await?;
+        let uri = record.uri().unwrap_or_default();
+        match self.knowledge.forget(&uri).await {
+            Ok(chunks) => Ok((record, chunks)),
+            Err(failure) => Err(failure.after(&format!(
+                "{uri} is removed, and no search gives its passages any more, but they are still kept"
+            ))),
+        }
+    }
+
+    /// That the caller may change a record.
+    pub(crate) async fn check_writable(&self, record: &Record) -> Result<(), Failure> {
+        if self.knowledge.records.may_write(&self.caller, record).await? {
+            return Ok(());
+        }
+        let target = record.uri().unwrap_or_default();
+        Err(RecordError::Forbidden { action: "change", target }.into())
+    }
+}
+
+/// A change that says how large a new content is, where that is said at all.
+fn sized(uri: &str, mut patch: RecordPatch) -> RecordPatch {
+    let is_data = Am7Uri::parse(uri).is_ok_and(|uri| uri.object_type() == Some(DATA));
+    if is_data && !patch.attributes.contains_key(SIZE) {
+        let size = match &patch.content {
+            ContentChange::Set(content) => Some(content.len().into()),
+            ContentChange::Remove => Some(Value::Null),
+            ContentChange::Keep => None,
+        };
+        patch.attributes.extend(size.map(|size| (SIZE.to_owned(), size)));
+    }
+    patch
+}

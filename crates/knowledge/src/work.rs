@@ -1,0 +1,346 @@
+//! Work that takes a processor for long: reading documents, cutting and embedding texts.
+//!
+//! There are a few places for it, shared by all callers. A place that becomes free goes to the caller who has the fewest,
+//! and one caller never has them all. Work ends at its deadline, and when its caller goes.
+
+use std::{
+    collections::HashMap,
+    num::NonZeroUsize,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use marquetry_rag::Stop;
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{
+    config::KnowledgeConfig,
+    failure::{ErrorCode, Failure},
+};
+
+/// In whose name work is done, and how long it may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    caller: Arc<str>,
+    /// For reading a document, and for cutting it: `knowledge.max_work_ms`.
+    time: Duration,
+    /// For embedding it as well: `knowledge.max_embed_ms`.
+    embed_time: Duration,
+    /// How much of a passage is shown: `knowledge.max_passage_bytes`.
+    max_passage_bytes: NonZeroUsize,
+}
+
+impl Job {
+    pub(crate) fn new(config: &KnowledgeConfig, caller: &str) -> Self {
+        Self {
+            caller: caller.into(),
+            time: Duration::from_millis(config.max_work_ms.get()),
+            embed_time: Duration::from_millis(config.max_embed_ms.get()),
+            max_passage_bytes: config.max_passage_bytes,
+        }
+    }
+
+    /// The same in the name of somebody else.
+    pub(crate) fn of(&self, caller: &str) -> Self {
+        Self { caller: caller.into(), ..self.clone() }
+    }
+
+    /// How much of a passage is shown, in bytes.
+    pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
+        self.max_passage_bytes
+    }
+
+    /// How long reading one document may take.
+    pub(crate) fn time(&self) -> Duration {
+        self.time
+    }
+}
+
+/// The places of this process: some for each processor, since not all of the work computes.
+static PLACES: LazyLock<Places> = LazyLock::new(|| {
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    Places::new((2 * processors).max(4))
+});
+
+/// Does work on a thread where it holds nobody up. A caller that goes while it waits takes no place; one that goes
+/// later stops the work, which gives its place back once it sees that.
+///
+/// # Errors
+///
+/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::Internal`] if it
+/// panics.
+pub(crate) async fn worked<T: Send + 'static>(
+    job: &Job,
+    what: &str,
+    work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    PLACES.work(job, what, work).await
+}
+
+/// Waits for work that embeds as well, with a place held for it. It is dropped when its time is over.
+///
+/// # Errors
+///
+/// The work's own, [`ErrorCode::Busy`] if there is no place for too long, and [`ErrorCode::LimitExceeded`] if it
+/// takes too long.
+pub(crate) async fn embedded<T>(
+    job: &Job,
+    what: &str,
+    work: impl AsyncFnOnce(Stop) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let _place = PLACES.take(job, what).await?;
+    let stop = Stop::within(job.time);
+    let done = timeout(job.embed_time, work(stop)).await;
+    done.unwrap_or_else(|_| {
+        let ms = job.embed_time.as_millis();
+        let message = format!("{what} takes longer than knowledge.max_embed_ms ({ms})");
+        Err(Failure::new(ErrorCode::LimitExceeded, message))
+    })
+}
+
+/// Places for work, and who waits for one.
+#[derive(Clone)]
+struct Places(Arc<Mutex<State>>);
+
+struct State {
+    /// How many there are.
+    count: usize,
+    taken: usize,
+    /// How many each caller has; those with none are not here.
+    held: HashMap<Arc<str>, usize>,
+    /// In the order in which they came.
+    waiting: Vec<Waiter>,
+}
+
+struct Waiter {
+    caller: Arc<str>,
+    send: oneshot::Sender<Place>,
+}
+
+/// A place that is taken, until it is dropped.
+struct Place {
+    places: Places,
+    caller: Arc<str>,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        let held = HashMap::new();
+        Self(Arc::new(Mutex::new(State { count, taken: 0, held, waiting: Vec::new() })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn take(&self, job: &Job, what: &str) -> Result<Place, Failure> {
+        let (send, receive) = oneshot::channel();
+        self.state().waiting.push(Waiter { caller: job.caller.clone(), send });
+        self.give();
+        match timeout(job.time, receive).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => {
+                let seconds = job.time.as_secs_f64();
+                let message = format!(
+                    "{what} was not begun for {seconds} seconds: other documents are being worked on"
+                );
+                Err(Failure::new(ErrorCode::Busy, message))
+            }
+        }
+    }
+
+    /// Gives what is free to those who wait.
+    fn give(&self) {
+        loop {
+            let next = self.state().next();
+            let Some(Waiter { caller, send }) = next else { return };
+            // What is not taken any more is dropped here, and so becomes free again.
+            drop(send.send(Place { places: self.clone(), caller }));
+        }
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        job: &Job,
+        what: &str,
+        work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let place = self.take(job, what).await?;
+        let stop = Stop::within(job.time);
+        let caller = stop.on_drop();
+        let work = move || {
+            let _place = place;
+            work(&stop)
+        };
+        let failed = || Failure::new(ErrorCode::Internal, format!("{what} failed"));
+        let done = tokio::task::spawn_blocking(work).await.map_err(|_| failed())?;
+        caller.disarm();
+        done
+    }
+}
+
+impl State {
+    /// Takes a place for the one among those who wait who has the fewest, and of several for the one who came first.
+    fn next(&mut self) -> Option<Waiter> {
+        self.waiting.retain(|waiter| !waiter.send.is_closed());
+        if self.taken == self.count {
+            return None;
+        }
+        // One is left to others, so that nobody has to wait for all the work of one caller.
+        let most = self.count.saturating_sub(1).max(1);
+        let held = |waiter: &Waiter| self.held.get(&waiter.caller).copied().unwrap_or(0);
+        let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| held(waiter) < most);
+        let (place, _) = waiting.min_by_key(|(_, waiter)| held(waiter))?;
+        let waiter = self.waiting.remove(place);
+        self.taken += 1;
+        *self.held.entry(waiter.caller.clone()).or_default() += 1;
+        Some(waiter)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        {
+            let mut state = self.places.state();
+            state.taken -= 1;
+            if let Some(held) = state.held.get_mut(&self.caller) {
+                *held -= 1;
+                if *held == 0 {
+                    state.held.remove(&self.caller);
+                }
+            }
+        }
+        self.places.give();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            atomic::{AtomicUsize, Ordering::SeqCst},
+            mpsc,
+        },
+        time::Instant,
+    };
+
+    use super::*;
+
+    fn job(caller: &str) -> Job {
+        Job::new(&KnowledgeConfig::default(), caller)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn so_many_work_at_a_time_even_if_nobody_waits_for_them() {
+        static NOW: AtomicUsize = AtomicUsize::new(0);
+        static MOST: AtomicUsize = AtomicUsize::new(0);
+        let work = |_: &Stop| {
+            MOST.fetch_max(NOW.fetch_add(1, SeqCst) + 1, SeqCst);
+            std::thread::sleep(Duration::from_millis(5));
+            NOW.fetch_sub(1, SeqCst);
+            Ok(())
+        };
+        let places = Places::new(3);
+        for round in 0..8 {
+            let one = {
+                let places = places.clone();
+                tokio::spawn(async move { places.work(&job("me"), "it", work).await })
+            };
+            // Half of them are given up while they work or wait.
+            if round % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                one.abort();
+            }
+        }
+        for _ in 0..4 {
+            places.work(&job("me"), "it", work).await.unwrap();
+        }
+        // On a busy machine no two need ever overlap; one place is left to others.
+        assert!((1..=2).contains(&MOST.load(SeqCst)), "{MOST:?}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure_and_gives_its_place_back() {
+        let places = Places::new(2);
+        for _ in 0..4 {
+            let work = |_: &Stop| -> Result<(), Failure> { panic!("on purpose") };
+            let failed = places.work(&job("me"), "reading", work).await.unwrap_err();
+            assert_eq!((failed.code, &*failed.message), (ErrorCode::Internal, "reading failed"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_free_place_goes_to_the_caller_who_has_the_fewest() {
+        let places = Places::new(3);
+        let take = async |caller: &str| places.take(&job(caller), "it").await.unwrap();
+        let (first, second) = (take("many").await, take("many").await);
+        let third = take("other").await;
+        let (tell, told) = mpsc::channel();
+        for caller in ["many", "many", "other", "new"] {
+            let (places, tell) = (places.clone(), tell.clone());
+            tokio::spawn(async move {
+                let place = places.take(&job(caller), "it").await.unwrap();
+                tell.send(caller).unwrap();
+                // It stays taken.
+                std::mem::forget(place);
+            });
+            // In this order.
+            tokio::task::yield_now().await;
+        }
+        let mut order = Vec::new();
+        for place in [first, second, third] {
+            drop(place);
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+            order.extend(told.try_recv());
+        }
+        assert_eq!(order, ["new", "many", "other"]);
+    }
+
+    #[tokio::test]
+    async fn one_caller_leaves_a_place_to_others() {
+        let places = Places::new(4);
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(places.take(&job("many"), "it").await.unwrap());
+        }
+        let impatient = Job { time: Duration::from_millis(5), ..job("many") };
+        let refused = places.take(&impatient, "reading").await.err().unwrap();
+        assert_eq!(refused.code, ErrorCode::Busy);
+        held.push(places.take(&job("other"), "it").await.unwrap());
+        drop(held);
+        let state = places.state();
+        assert_eq!((state.taken, state.held.len(), state.waiting.len()), (0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn work_whose_caller_goes_ends_and_gives_its_place_back() {
+        let places = Places::new(1);
+        let endless = |stop: &Stop| {
+            let started = Instant::now();
+            while stop.check().is_ok() {
+                assert!(started.elapsed() < Duration::from_secs(20), "nobody ends it");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let gone = {
+            let places = places.clone();
+            tokio::spawn(async move { places.work(&job("gone"), "it", endless).await })
+        };
+        while places.state().taken == 0 {
+            tokio::task::yield_now().await;
+        }
+        gone.abort();
+        places.work(&job("me"), "it", |_: &Stop| Ok(())).await.unwrap();
+        // And one whose time is over.
+        let short = Job { time: Duration::from_millis(20), ..job("me") };
+        let work = |stop: &Stop| loop {
+            stop.check().map_err(|stopped| Failure::invalid(stopped.to_string()))?;
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let over: Result<(), Failure> = places.work(&short, "it", work).await;
+        assert!(over.unwrap_err().message.contains("longer than 0.02 seconds"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What `marquetry check` says of knowledge.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use marquetry_knowledge::Place;
+
+use super::without_secrets;
+use crate::config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
+
+/// A setting that works and is dangerous.
+pub(super) fn warning(config: &Config) -> Option<String> {
+    config.knowledge.chat.warning().filter(|_| config.knowledge.enabled)
+}
+
+/// What would fail when the database is opened.
+pub(super) fn problem(config: &Config) -> Option<String> {
+    let Ok(Place::File(path)) = config.knowledge_place() else { return None };
+    let problem = check_database(&path).err().filter(|_| config.knowledge.enabled)?;
+    Some(format!("knowledge.database: {} {problem}", path.display()))
+}
+
+/// Where records and passages are stored, and which models are used. Nothing is opened.
+pub(super) fn summary(config: &Config) -> String {
+    if !config.knowledge.enabled {
+        return "knowledge  none\n".to_owned();
+    }
+    let place = match config.knowledge_place() {
+        Ok(Place::Memory) => "in memory".to_owned(),
+        Ok(Place::File(path)) if path.exists() => path.display().to_string(),
+        Ok(Place::File(path)) => format!("{}, not there yet", path.display()),
+        Ok(Place::Postgres(url)) => without_secrets(&url),
+        Err(problem) => format!("nowhere: {problem}"),
+    };
+    format!(
+        "knowledge  {place}\n  vectors  {}\n  chat     {}\n",
+        embedding(&config.knowledge.embedding),
+        chat(&config.knowledge.chat)
+    )
+}
+
+fn embedding(config: &EmbeddingConfig) -> String {
+    let provider = match config.provider {
+        EmbeddingProvider::BuiltIn => return "by the model in this program".to_owned(),
+        EmbeddingProvider::Transformer => {
+            let folder = config.folder.as_deref().unwrap_or_else(|| "".as_ref());
+            return format!("by the sentence transformer in {}", folder.display());
+        }
+        EmbeddingProvider::OpenAi => "openai",
+        EmbeddingProvider::Ollama => "ollama",
+        // The enum may grow.
+        _ => "another provider",
+    };
+    elsewhere(provider, config.model.as_deref(), config.base_url.as_deref())
+}
+
+fn chat(config: &ChatConfig) -> String {
+    let Some(provider) = config.provider else { return "none".to_owned() };
+    let provider = format!("{provider:?}").to_lowercase();
+    elsewhere(&provider, config.model.as_deref(), config.base_url.as_deref())
+}
+
+fn elsewhere(provider: &str, model: Option<&str>, base_url: Option<&str>) -> String {
+    let model = model.unwrap_or_default();
+    match base_url {
+        Some(url) => format!("{model} of {provider} at {}", without_secrets(url)),
+        None => format!("{model} of {provider}"),
+    }
+}
+
+/// Says why a file is no database, by its first bytes. One that is not there yet, or empty, can become one.
+fn check_database(path: &Path) -> Result<(), String> {
+    const HEADER: &[u8] = b"SQLite format 3\0";
+    let mut head = Vec::new();
+    let file =
+        File::open(path).and_then(|file| file.take(HEADER.len() as u64).read_to_end(&mut head));
+    match file {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("cannot be read: {error}")),
+        Ok(_) if head.is_empty() || head == HEADER => Ok(()),
+        Ok(_) => Err("is not a database".to_owned()),
+    }
+}
