@@ -18,8 +18,8 @@ pub enum ExtractError {
         /// The number found, or at least that many.
         found: u64,
     },
-    /// Reading took longer than [`Limits::max_time`](crate::Limits::max_time).
-    #[error("the limit max_time is {} seconds, the document takes longer", .0.as_secs_f64())]
+    /// It took longer than [`Limits::max_time`](crate::Limits::max_time).
+    #[error("the document takes longer than {} seconds to read", .0.as_secs_f64())]
     Time(Duration),
     /// The caller stopped the reading ([`Hint::stop`](crate::Hint::stop)).
     #[error("reading the document was stopped: its caller has gone")]

@@ -122,10 +122,14 @@ impl Catalog {
                 }
             }
             for resource in &listing.resources {
+                if is_reserved(&resource.uri) {
+                    let why = NameError::ReservedScheme;
+                    catalog.refuse(index, "resource", &resource.uri, why);
+                    continue;
+                }
                 let owner = |uri: &str| {
-                    let ours = is_reserved(uri).then(|| "this server".to_owned());
                     let theirs = catalog.resource_routes.get(uri);
-                    ours.or_else(|| theirs.map(|&upstream| quoted(&upstreams[upstream])))
+                    theirs.map(|&upstream| quoted(&upstreams[upstream]))
                 };
                 match free(resource.uri.clone(), owner) {
                     Ok(uri) => {
@@ -137,7 +141,7 @@ impl Catalog {
             }
             for template in &listing.templates {
                 if is_reserved(&template.uri_template) {
-                    let why = NameError::Taken("this server".to_owned());
+                    let why = NameError::ReservedScheme;
                     catalog.refuse(index, "resource template", &template.uri_template, why);
                     continue;
                 }
@@ -475,9 +479,9 @@ mod tests {
         assert_eq!(
             refused,
             [
-                "resource artifact://mine: name is already taken by this server",
-                "resource AM7:a: name is already taken by this server",
-                "resource template Artifact://{name}: name is already taken by this server",
+                "resource artifact://mine: the URI schemes artifact: and am7: are reserved for resources of this server",
+                "resource AM7:a: the URI schemes artifact: and am7: are reserved for resources of this server",
+                "resource template Artifact://{name}: the URI schemes artifact: and am7: are reserved for resources of this server",
                 "resource x:1: name is already taken by upstream 'a'",
             ]
         );

@@ -35,6 +35,9 @@ pub enum NameError {
     /// The named owner already offers it.
     #[error("name is already taken by {0}")]
     Taken(String),
+    /// Its URI has a scheme of the gateway's own resources.
+    #[error("the URI schemes artifact: and am7: are reserved for resources of this server")]
+    ReservedScheme,
 }
 
 impl Namer {

@@ -36,9 +36,11 @@ pub enum ProgramError {
     NoDirectory(PathBuf),
 }
 
-/// A whole command line where the program alone belongs is the usual mistake.
+/// Returns a hint at the usual mistakes: a whole command line, or a path for a shell.
 fn advice(program: &str) -> &'static str {
-    if program.trim().contains(' ') {
+    if program.starts_with("~/") {
+        "; no shell expands ~ here: write ${userHome} instead"
+    } else if program.trim().contains(' ') {
         "; \"command\" is the program alone, its arguments belong in \"args\""
     } else {
         ""
@@ -131,6 +133,12 @@ mod tests {
                 usual(),
                 here,
                 "program \"npx -y x\" not found in PATH; \"command\" is the program alone, its arguments belong in \"args\"".to_owned(),
+            ),
+            (
+                "~/bin/npx",
+                usual(),
+                here,
+                "program \"~/bin/npx\" not found; no shell expands ~ here: write ${userHome} instead".to_owned(),
             ),
             ("./npx", usual(), here, "program \"./npx\" not found".to_owned()),
             ("./text", usual(), here, "program \"./text\" is not an executable file".to_owned()),

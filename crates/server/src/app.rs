@@ -1,38 +1,50 @@
-//! The whole server as one value: started from a configuration, served over HTTP or a pair of pipes, shut down.
+//! The whole server as one value: built from a configuration, served over HTTP, pipes or a router, and shut down.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 
-use axum::{Extension, Router};
+use axum::{
+    Extension, Router,
+    body::Body,
+    extract::Request,
+    middleware::{Next, from_fn},
+    response::Response,
+};
+use http_body_util::BodyExt as _;
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
 };
 use marquetry_gateway::Gateway;
 use marquetry_protocol::server::{
-    Limits as ProtocolLimits, Server,
+    Limits as ProtocolLimits, RequestContext, Server, ToolOutput, Toolbox,
     http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint, ServeOptions},
     serve_pipe,
 };
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
+    time::{Instant, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
-    front::Front,
-    health::{Faults, Health},
-    http::{MESSAGES, OnLoopback, Site, router},
+    faults::Faults,
+    handler::GatewayHandler,
+    health::Health,
+    http::{MESSAGES, OnLoopback, Routes, metadata_routes, router},
     knowledge::Knowledge,
     rest::{McpV1, Rest},
-    tools::{Artifacts, BuiltIns, Diagrams},
+    tools::{Artifacts, BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
 };
 
-/// A running server: its upstreams are being started or are there, and it can be served on any number of transports. Cheap to clone;
-/// dropping the last clone ends the upstreams.
+/// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and routers.
+///
+/// [`App::shutdown`] ends it in good order. Without that, dropping the last clone and the last [`App::router`] ends the upstreams.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -40,7 +52,7 @@ use crate::{
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
 /// let serving = tokio::spawn({
 ///     let app = app.clone();
-///     async move { app.serve_http(listener).await }
+///     async move { app.serve(listener).await }
 /// });
 /// assert_eq!(app.health()["status"], "ok");
 /// app.shutdown().await;
@@ -59,24 +71,33 @@ struct Inner {
     knowledge: Knowledge,
     health: Arc<Health>,
     router: Router,
+    metadata: Router,
     serve_options: ServeOptions,
     stop: CancellationToken,
-    /// What serves now; shutting down waits for it.
+    /// Listeners and pipes that are served; shutting down waits for them.
     serving: TaskTracker,
+    /// Tool calls in flight.
+    calls: TaskTracker,
+    /// Requests that came through [`App::router`].
+    routed: TaskTracker,
 }
 
 impl Drop for Inner {
-    /// Without [`App::shutdown`] the upstreams end as well, only nobody waits for it.
+    /// Ends the upstreams without waiting for them; [`App::shutdown`] waits.
     fn drop(&mut self) {
         self.stop.cancel();
         self.gateway.abandon();
     }
 }
 
-/// Starts an [`App`].
+/// Builds and starts an [`App`].
 pub struct AppBuilder {
     config: Config,
     store: Option<Arc<dyn ArtifactStore>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    /// What [`AppBuilder::tool`] adds.
+    tools: Toolbox,
+    toolboxes: Vec<Toolbox>,
 }
 
 /// Why an [`App`] could not be started.
@@ -91,28 +112,86 @@ pub enum StartError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A server that nothing says how to reach; see [`Config::check`].
+    /// The configuration is incomplete or contradicts itself; see [`Config::check`].
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// `artifacts.store` is the directory store, and there is no `artifacts.directory`.
     #[error("artifacts.directory: the directory store needs a directory")]
     NoDirectory,
+    /// Two tools have one name: two that were added, or an added one and one of this server.
+    #[error("tool {name:?} cannot be added: another tool of this server has that name")]
+    ToolNameTaken {
+        /// The name.
+        name: String,
+    },
+    /// [`AppBuilder::authenticator`] was called, and the configuration has tokens or an issuer in `[auth]`.
+    #[error("an authenticator was added, and [auth] is configured too; use one of them")]
+    TwoAuthenticators,
 }
 
 impl App {
     /// Begins to build a server of this configuration.
     #[must_use]
     pub fn builder(config: Config) -> AppBuilder {
-        AppBuilder { config, store: None }
+        AppBuilder {
+            config,
+            store: None,
+            authenticator: None,
+            tools: Toolbox::new("marquetry", env!("CARGO_PKG_VERSION")),
+            toolboxes: Vec::new(),
+        }
     }
 
-    /// Serves `/mcp`, `/sse` with `/messages`, `/mcp/v1`, `/api/tools`, `/healthz`, `/livez`, `/readyz` and a page at `/` until
-    /// [`App::shutdown`].
+    /// Returns the routes that [`App::serve`] serves: `/mcp`, `/sse` with `/messages`, `/mcp/v1`, `/api/tools`, `/healthz`, `/livez`,
+    /// `/readyz` and a page at `/`. Nest them in an axum program of your own; no socket is bound.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let app = marquetry::App::builder(marquetry::Config::default()).start().await?;
+    /// let site: axum::Router = axum::Router::new().nest("/tools", app.router());
+    /// # Ok::<(), marquetry::StartError>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// Requests pass the checks of `Host`, `Origin` and authentication that `[server]` and `[auth]` configure. The limits of connections
+    /// in `[limits]` hold for [`App::serve`] alone, and so do those per address: here the callers without a principal count as one.
+    ///
+    /// End the embedding server with [`App::stopping`], or after [`App::shutdown`].
+    #[must_use]
+    pub fn router(&self) -> Router {
+        let app = self.clone();
+        // Each request holds the app, so that the upstreams live as long as the router.
+        self.inner.router.clone().layer(from_fn(move |request: Request, next: Next| {
+            let app = app.clone();
+            async move { app.routed(request, next).await }
+        }))
+    }
+
+    /// Answers a request, which counts as running until its response was sent or dropped.
+    async fn routed(&self, request: Request, next: Next) -> Response {
+        let running = self.inner.routed.token();
+        let response = next.run(request).await;
+        response.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                let _ = &running;
+                frame
+            }))
+        })
+    }
+
+    /// Returns the metadata of the protected resource (RFC 9728) at `/.well-known/oauth-protected-resource…`, which clients look for at
+    /// the root of the host. Merge it there if [`App::router`] is nested under a path and `[auth]` has an issuer. Empty without an issuer.
+    #[must_use]
+    pub fn metadata_router(&self) -> Router {
+        self.inner.metadata.clone()
+    }
+
+    /// Serves the routes of [`App::router`] on `listener` until [`App::shutdown`], within the limits of connections and times in `[limits]`.
     ///
     /// # Errors
     ///
     /// The listener fails; errors of one connection end that connection.
-    pub async fn serve_http(&self, listener: TcpListener) -> io::Result<()> {
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let options = self.inner.serve_options.clone();
         let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let router = self.inner.router.clone().layer(Extension(OnLoopback(is_loopback)));
@@ -136,24 +215,48 @@ impl App {
         self.inner.serving.track_future(serve).await
     }
 
-    /// Waits until the first start of every upstream is over, well or badly.
+    /// Waits until each upstream has started or failed for the first time.
     pub async fn ready(&self) {
         self.inner.gateway.settled().await;
     }
 
-    /// What `GET /healthz` answers those who may know everything.
+    /// Returns the whole report that `GET /healthz` gives to administrators.
     #[must_use]
     pub fn health(&self) -> serde_json::Value {
         self.inner.health.report()
     }
 
-    /// Stops serving: nothing new is accepted, calls under way may finish within `server.shutdown_grace_ms` and are cancelled after it, then the
-    /// upstreams end. No child process is left when this returns.
+    /// Returns the number of tool calls that are running.
+    #[must_use]
+    pub fn calls_in_flight(&self) -> usize {
+        self.inner.calls.len()
+    }
+
+    /// Completes when [`App::shutdown`] begins, as `axum::serve(…).with_graceful_shutdown` expects it.
+    pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.inner.stop.clone().cancelled_owned()
+    }
+
+    /// Stops the server. New connections are refused. Calls in flight may finish within `server.shutdown_grace_ms`; then they are
+    /// cancelled. At last the upstreams end; no child process is left when this returns.
+    ///
+    /// Requests of [`App::router`] get the same time, and fail when their upstream ends.
     pub async fn shutdown(&self) {
+        if !self.inner.stop.is_cancelled() {
+            tracing::info!(
+                calls = self.calls_in_flight(),
+                max_ms = self.inner.serve_options.shutdown_grace.as_millis() as u64,
+                upstreams = self.inner.gateway.upstreams().len(),
+                "shutting down: waits for calls in flight, then for upstreams to end"
+            );
+        }
+        let deadline = Instant::now() + self.inner.serve_options.shutdown_grace;
         self.inner.stop.cancel();
         self.inner.server.close_streams();
         self.inner.serving.close();
         self.inner.serving.wait().await;
+        self.inner.routed.close();
+        _ = timeout_at(deadline, self.inner.routed.wait()).await;
         self.inner.gateway.stop().await;
         self.inner.knowledge.close().await;
     }
@@ -167,22 +270,70 @@ impl AppBuilder {
         self
     }
 
-    /// Starts the server. It answers at once; upstreams come as they get ready.
+    /// Adds a tool beside those of this server and its upstreams; see [`Toolbox::tool`]. An earlier tool of that name is replaced.
+    ///
+    /// Its answers become artifacts by the settings in `[artifacts]`, as those of upstreams do.
+    ///
+    /// # Panics
+    ///
+    /// `A` is no object, or its schema is not valid.
+    #[must_use]
+    pub fn tool<A, F, Fut>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        call: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: ToolOutput> + Send + 'static,
+    {
+        self.tools = self.tools.tool(name, description, call);
+        self
+    }
+
+    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are not used, and its tasks run as ordinary
+    /// calls.
+    #[must_use]
+    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
+        self.toolboxes.push(toolbox);
+        self
+    }
+
+    /// Authenticates requests over HTTP with `authenticator`, instead of by the tokens in `[auth]`.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
+        self
+    }
+
+    /// Starts the server. It answers at once; the tools of an upstream are listed when it is ready.
     ///
     /// # Errors
     ///
-    /// The configuration is incomplete, or the artifact store cannot be opened.
+    /// See [`StartError`].
     pub async fn start(self) -> Result<App, StartError> {
-        let Self { config, store } = self;
+        let Self { config, store, authenticator, tools, mut toolboxes } = self;
         config.check()?;
-        let auth = config.resource_server()?.map(Arc::new);
-        if let Some(auth) = auth.clone() {
+        let resource_server = config.resource_server()?.map(Arc::new);
+        if authenticator.is_some() && resource_server.is_some() {
+            return Err(StartError::TwoAuthenticators);
+        }
+        if let Some(server) = resource_server.clone() {
             tokio::spawn(async move {
-                if let Err(problem) = auth.warm_up().await {
-                    tracing::warn!(problem, "issuer's keys cannot be had yet");
+                if let Err(problem) = server.warm_up().await {
+                    tracing::warn!(problem, "the issuer's keys could not be fetched yet");
                 }
             });
         }
+        let authenticator = authenticator
+            .or_else(|| resource_server.clone().map(|server| server as Arc<dyn Authenticator>));
+        toolboxes.push(tools);
+        let mut reserved = BuiltIns::names(&config);
+        let custom = CustomTools::new(toolboxes, &reserved)
+            .map_err(|name| StartError::ToolNameTaken { name })?;
+        reserved.extend(custom.tools().map(|tool| tool.name.as_str()));
         let store = match store {
             Some(store) => store,
             None => open_store(&config.artifacts)?,
@@ -192,7 +343,6 @@ impl AppBuilder {
         let capturer = capturer(store.clone(), &config);
         let changes = Arc::new(Changes::default());
         let knowledge = Knowledge::new(&config, changes.clone())?;
-        let reserved = BuiltIns::names(&config);
         let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone());
         let artifacts = Artifacts::new(
@@ -201,18 +351,22 @@ impl AppBuilder {
             config.limits.clone(),
             changes.clone(),
         );
-        let front = Front {
+        let calls = TaskTracker::new();
+        let handler = GatewayHandler {
+            calls: calls.clone(),
             gateway: gateway.clone(),
             built_ins: BuiltIns::new(&config, &diagrams, &artifacts, &knowledge)
                 .reporting_to(faults.clone()),
+            custom,
             artifacts,
             knowledge: knowledge.clone(),
             capturer,
+            capture_settings: config.artifacts.settings(),
             limits: config.limits.clone(),
         };
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
-        let server = Server::with_limits(front, protocol_limits(limits, grace));
+        let server = Server::with_limits(handler, protocol_limits(limits, grace));
         let server = knowledge.add_methods(server);
         let serve_options = ServeOptions {
             max_connections: limits.max_connections.get(),
@@ -229,26 +383,38 @@ impl AppBuilder {
             .and_origins(config.server.allowed_origins.clone());
         let options = HttpOptions {
             guard: guard.clone(),
-            authenticator: auth.clone().map(|auth| auth as Arc<dyn Authenticator>),
+            authenticator: authenticator.clone(),
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
         let transports = config.mcp_servers.values().map(|it| it.transport.kind()).collect();
         let health =
             Arc::new(Health::new(gateway.clone(), transports, store, faults, stop.clone()));
-        let router = router(Site {
+        let metadata = metadata_routes(resource_server);
+        let router = router(Routes {
             sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
             mcp: HttpEndpoint::new(server.clone(), options),
             guard,
-            auth,
+            authenticator,
+            metadata: metadata.clone(),
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
             rest: Arc::new(Rest { server: server.clone(), diagrams, limits: config.limits }),
         });
-        let serving = TaskTracker::new();
-        let inner =
-            Inner { server, gateway, knowledge, health, router, serve_options, stop, serving };
+        let inner = Inner {
+            server,
+            gateway,
+            knowledge,
+            health,
+            router,
+            metadata,
+            serve_options,
+            stop,
+            serving: TaskTracker::new(),
+            calls,
+            routed: TaskTracker::new(),
+        };
         Ok(App { inner: Arc::new(inner) })
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of lists and resources that clients are to be told of.
+//! Changes of lists and resources, collected for notifications to clients.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 use marquetry_protocol::server::{ChangeListener, Principal};
 use tokio::sync::Notify;
 
-/// Changes that clients have not been told of yet. However often something changes before that, they are told once.
+/// Changes without a notification yet. Repeated changes of one list or resource give one notification.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) tools: Notify,
@@ -17,7 +17,7 @@ pub(crate) struct Changes {
     pub(crate) resources: Notify,
     /// Resources of single principals, which others cannot see.
     pub(crate) own_resources: OwnResources,
-    /// Single resources that clients are subscribed to.
+    /// Single resources, for their subscribers.
     pub(crate) updated: Updated,
 }
 
@@ -63,7 +63,7 @@ impl OwnResources {
     }
 }
 
-/// Single resources that have changed.
+/// Single resources that have changed, by URI.
 #[derive(Debug, Default)]
 pub(crate) struct Updated {
     uris: Mutex<BTreeSet<String>>,

@@ -1,28 +1,22 @@
 //! `GET /healthz`, `/livez` and `/readyz`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use marquetry_artifacts::ArtifactStore;
-use marquetry_gateway::{Gateway, Rate, UpstreamState};
+use marquetry_gateway::{Gateway, UpstreamState};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The name of the artifact store among the faults.
-pub(crate) const ARTIFACTS: &str = "artifacts";
+use crate::faults::{ARTIFACTS, Faults};
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
 
-/// How long after a failed save no requests should be sent here. While none come, no save can succeed and end the
-/// fault, so a longer time would keep them away for ever.
+/// Time after a failed save during which `/readyz` says no. It ends by itself: without requests no save can succeed, and nothing else
+/// would end the fault.
 const UNREADY_TIME: Duration = Duration::from_secs(10);
 
-/// How the server is.
+/// Computes the state of the server from its upstreams, its artifact store and its faults.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
     /// The kind of each upstream's transport, in the order of the configuration.
@@ -33,12 +27,12 @@ pub(crate) struct Health {
     stop: CancellationToken,
 }
 
-/// The one word that everybody may know.
+/// The state that `/healthz` shows to every caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// Everything works.
     Ok,
-    /// Something does not work, and the rest does.
+    /// Some part fails; the rest works.
     Degraded,
     /// None of the upstreams works, or the server is shutting down.
     Down,
@@ -54,12 +48,12 @@ impl Status {
     }
 }
 
-/// Why requests should not be sent here now.
+/// Why `/readyz` tells load balancers to send no requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotReady {
-    /// Some upstreams have neither been started nor failed yet.
+    /// An upstream is still starting for the first time.
     Starting,
-    /// A part that requests need has failed within [`UNREADY_TIME`]; `/healthz` says which.
+    /// A part that requests need failed within [`UNREADY_TIME`]; `/healthz` says which.
     Failing,
     /// The server is shutting down.
     Stopping,
@@ -75,57 +69,6 @@ impl NotReady {
     }
 }
 
-/// Parts of the server that failed when they were last used, each with its problem.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {
-    problems: Mutex<BTreeMap<&'static str, Fault>>,
-    /// By part, so that a part which fails often does not silence another.
-    logged: Mutex<BTreeMap<&'static str, Rate>>,
-}
-
-#[derive(Debug)]
-struct Fault {
-    problem: String,
-    /// When the part failed last.
-    failed: Instant,
-}
-
-impl Faults {
-    /// Notes that a part fails, and logs it.
-    pub(crate) fn raise(&self, part: &'static str, problem: String) {
-        if let Some(suppressed) = self.admit(part) {
-            tracing::error!(part, problem, suppressed, "a part of the server fails");
-        }
-        self.problems().insert(part, Fault { problem, failed: Instant::now() });
-    }
-
-    /// Returns how many failures of a part were not logged since the last one that was, if this one may be.
-    fn admit(&self, part: &'static str) -> Option<u64> {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        logged.entry(part).or_insert_with(|| Rate::new(1)).admit()
-    }
-
-    /// Notes that a part works.
-    pub(crate) fn clear(&self, part: &'static str) {
-        if self.problems().remove(part).is_some() {
-            tracing::info!(part, "a part of the server works again");
-        }
-    }
-
-    /// Whether a part has failed within this time, and not worked since.
-    fn has_within(&self, part: &'static str, time: Duration) -> bool {
-        self.problems().get(part).is_some_and(|fault| fault.failed.elapsed() < time)
-    }
-
-    fn list(&self) -> Vec<(&'static str, String)> {
-        self.problems().iter().map(|(part, fault)| (*part, fault.problem.clone())).collect()
-    }
-
-    fn problems(&self) -> MutexGuard<'_, BTreeMap<&'static str, Fault>> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Health {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
@@ -137,7 +80,7 @@ impl Health {
         Self { gateway, transports, store, faults, stop }
     }
 
-    /// The one word.
+    /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
         let (mut started, mut failing) = (0, 0);
         for upstream in self.gateway.upstreams() {
@@ -165,7 +108,7 @@ impl Health {
         }
     }
 
-    /// Whether requests should be sent here.
+    /// Returns whether load balancers should send requests.
     pub(crate) fn readiness(&self) -> Result<(), NotReady> {
         if self.stop.is_cancelled() {
             Err(NotReady::Stopping)
@@ -178,9 +121,9 @@ impl Health {
         }
     }
 
-    /// Everything, for those who may know it.
+    /// Returns the details that `/healthz` shows to administrators.
     pub(crate) fn report(&self) -> Value {
-        /// Refused names shown of one upstream; a log line told each.
+        /// Refused names that are shown of one upstream. Each has been logged.
         const MOST_REFUSED: usize = 20;
         let catalog = self.gateway.catalog();
         let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
@@ -234,27 +177,8 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    #[test]
-    fn a_fault_lasts_until_its_part_works() {
-        let faults = Faults::default();
-        faults.raise("artifacts", "disk is full".to_owned());
-        faults.raise("artifacts", "disk is full".to_owned());
-        faults.clear("knowledge");
-        assert_eq!(faults.list(), [("artifacts", "disk is full".to_owned())]);
-        faults.clear("artifacts");
-        assert_eq!(faults.list(), []);
-    }
-
-    #[test]
-    fn a_part_that_fails_often_does_not_silence_another() {
-        let faults = Faults::default();
-        (0..100).for_each(|_| faults.raise("artifacts", "disk is full".to_owned()));
-        assert_eq!(faults.admit("artifacts"), None);
-        assert_eq!(faults.admit("knowledge"), Some(0));
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn requests_come_again_some_time_after_a_failed_save() {
+    async fn readiness_returns_some_time_after_a_failed_save() {
         let gateway = Gateway::start(Config::default().gateway_options(&[]), Arc::new(()));
         let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
         let faults = Arc::new(Faults::default());
@@ -268,7 +192,7 @@ mod tests {
         assert_eq!(health.readiness(), Err(NotReady::Failing));
         tokio::time::advance(UNREADY_TIME).await;
         assert_eq!(health.readiness(), Ok(()));
-        // Health tells it until a save succeeds.
+        // Health reports the fault until a save succeeds.
         assert_eq!(health.status(), Status::Degraded);
         assert_eq!(health.report()["faults"][0]["part"], ARTIFACTS);
         faults.raise(ARTIFACTS, "disk is full".to_owned());

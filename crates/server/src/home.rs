@@ -1,8 +1,8 @@
-//! `GET /`: says what this is and how to connect, to browsers as a page and to programs as JSON.
+//! The page at `/` that says what this server is and how to connect. Browsers get HTML, programs JSON.
 
 use axum::{
     body::Body,
-    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header},
 };
 use serde_json::json;
 
@@ -13,26 +13,54 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// Answers `GET /`. `endpoint` is the configured URL of the MCP endpoint; without one it is what the request's `Host` makes of it.
-pub(crate) fn answer(
-    headers: &HeaderMap,
-    endpoint: Option<&str>,
-    wants_token: bool,
-) -> Response<Body> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let endpoint = match endpoint {
-        Some(url) => url.to_owned(),
-        None => format!("http://{}/mcp", host.unwrap_or("127.0.0.1")),
-    };
-    if !is_browser(headers) {
-        let routes = json!({
-            "mcp": "/mcp", "sse": "/sse", "rest": "/mcp/v1/{method}", "tools": "/api/tools",
-            "health": "/healthz", "live": "/livez", "ready": "/readyz",
-        });
-        let body = json!({"name": "marquetry", "endpoint": endpoint, "token": wants_token, "routes": routes});
-        return json_response(StatusCode::OK, &body);
+/// What the page says of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// The URL of the MCP endpoint as configured. Without it the page takes the request's `Host`.
+    pub(crate) endpoint: Option<String>,
+    pub(crate) wants_token: bool,
+}
+
+impl Site {
+    fn endpoint(&self, headers: &HeaderMap, prefix: &str) -> String {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        match &self.endpoint {
+            Some(url) => url.clone(),
+            None => format!("http://{}{prefix}/mcp", host.unwrap_or("127.0.0.1")),
+        }
     }
-    let mut response = Response::new(Body::from(page(&endpoint, wants_token)));
+}
+
+/// Answers `GET /`: HTML to browsers, JSON to programs. `prefix` is the path under which the routes are nested.
+pub(crate) fn answer(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
+    if is_browser(headers) {
+        return page_response(headers, prefix, site);
+    }
+    let routes = json!({
+        "mcp": format!("{prefix}/mcp"),
+        "sse": format!("{prefix}/sse"),
+        "rest": format!("{prefix}/mcp/v1/{{method}}"),
+        "tools": format!("{prefix}/api/tools"),
+        "health": format!("{prefix}/healthz"),
+        "live": format!("{prefix}/livez"),
+        "ready": format!("{prefix}/readyz"),
+    });
+    let endpoint = site.endpoint(headers, prefix);
+    let body = json!({"name": "marquetry", "endpoint": endpoint, "token": site.wants_token, "routes": routes});
+    json_response(StatusCode::OK, &body)
+}
+
+/// Whether a request to the MCP endpoint comes from a person's browser. MCP clients that send GET ask for events.
+pub(crate) fn is_visit<B>(request: &Request<B>) -> bool {
+    request.method() == Method::GET
+        && is_browser(request.headers())
+        && !accepts(request.headers(), "text/event-stream")
+}
+
+/// The page for browsers.
+pub(crate) fn page_response(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
+    let page = page(&site.endpoint(headers, prefix), prefix, site.wants_token);
+    let mut response = Response::new(Body::from(page));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
@@ -41,16 +69,21 @@ pub(crate) fn answer(
     response
 }
 
-/// Whether HTML is asked for by name; `*/*` alone is what programs send.
+/// Whether `Accept` names HTML; programs send `*/*` alone.
 fn is_browser(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/html")
+}
+
+/// Whether `Accept` names a media type.
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accept.flat_map(|value| value.split(','));
     ranges.any(|range| {
-        range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html"))
+        range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(media_type))
     })
 }
 
-fn page(endpoint: &str, wants_token: bool) -> String {
+fn page(endpoint: &str, prefix: &str, wants_token: bool) -> String {
     let mut server = json!({"type": "http", "url": endpoint});
     if wants_token {
         server["headers"] = json!({"Authorization": "Bearer YOUR_TOKEN"});
@@ -58,7 +91,8 @@ fn page(endpoint: &str, wants_token: bool) -> String {
     let config = json!({"mcpServers": {"marquetry": server}});
     let config = escaped(&serde_json::to_string_pretty(&config).unwrap_or_default());
     let endpoint = escaped(endpoint);
-    let access = if wants_token { "It wants a bearer token." } else { "It wants no token." };
+    let prefix = escaped(prefix);
+    let access = if wants_token { "It needs a bearer token." } else { "It needs no token." };
     format!(
         "<!doctype html>
 <html lang=\"en\">
@@ -78,8 +112,8 @@ code {{ padding: .1rem .3rem }} pre {{ padding: .8rem; overflow-x: auto }}
 <pre>{config}</pre>
 <p>For a look by hand: <code>npx @modelcontextprotocol/inspector</code> with the transport <em>Streamable HTTP</em> and the endpoint above.</p>
 <ul>
-<li><a href=\"/healthz\">/healthz</a> says how the server and the servers behind it are, <a href=\"/livez\">/livez</a> and <a href=\"/readyz\">/readyz</a> tell machines.</li>
-<li><code>POST /mcp/v1/tools/list</code> and other methods answer plain HTTP; <a href=\"/api/tools\">/api/tools</a> lists the diagram tools.</li>
+<li><a href=\"{prefix}/healthz\">/healthz</a> shows the state of this server and of the servers behind it, <a href=\"{prefix}/livez\">/livez</a> and <a href=\"{prefix}/readyz\">/readyz</a> are for supervisors.</li>
+<li><code>POST /mcp/v1/tools/list</code> and other methods answer plain HTTP; <a href=\"{prefix}/api/tools\">/api/tools</a> lists the diagram tools.</li>
 </ul>
 </html>
 "
@@ -123,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_host_is_text_and_no_markup() {
-        let page = page("http://<script>alert(1)</script>/mcp", true);
+        let page = page("http://<script>alert(1)</script>/mcp", "", true);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("Bearer YOUR_TOKEN"), "{page}");
     }

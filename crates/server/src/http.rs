@@ -1,12 +1,12 @@
-//! Routes, and who may ask for them.
+//! The HTTP routes, with the checks that each request must pass.
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use axum::{
     Extension, Router,
     body::Body,
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header},
+    extract::{OriginalUri, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header},
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
@@ -14,7 +14,7 @@ use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
-    server::http::{Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
+    server::http::{Authenticator, Denial, HostGuard, HttpEndpoint, LegacySseEndpoint, Refusal},
 };
 use serde_json::json;
 use tracing::Instrument as _;
@@ -27,58 +27,67 @@ use crate::{
 
 const MCP: &str = "/mcp";
 
-/// Where clients of HTTP+SSE, the transport of 2024-11-05, open their stream.
+/// Stream of HTTP+SSE, the transport of 2024-11-05.
 const SSE: &str = "/sse";
 
-/// Where they send their messages.
+/// Messages of HTTP+SSE clients.
 pub(crate) const MESSAGES: &str = "/messages";
 
-/// What the routes lead to.
-pub(crate) struct Site {
+/// The endpoints behind the routes.
+pub(crate) struct Routes {
     pub(crate) mcp: HttpEndpoint,
     pub(crate) sse: LegacySseEndpoint,
     pub(crate) guard: HostGuard,
-    pub(crate) auth: Option<Arc<ResourceServer>>,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    /// See [`metadata_routes`].
+    pub(crate) metadata: Router,
     pub(crate) health: Arc<Health>,
     pub(crate) rest: Arc<Rest>,
     pub(crate) mcp_v1: Arc<McpV1>,
-    /// The URL of `/mcp` as the configuration names it.
+    /// The configured URL of `/mcp`.
     pub(crate) endpoint: Option<String>,
 }
 
-/// Whether only this machine reaches the listener that a request came by.
+/// Whether the listener of a request is on a loopback address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnLoopback(pub(crate) bool);
 
-/// What a request must pass before it reaches a route.
-struct Door {
+/// Refuses requests with foreign `Host` or `Origin` headers before they reach a route.
+struct RequestGuard {
     guard: HostGuard,
-    refusals: Rate,
+    /// Bounds the log of refusals.
+    logged: Rate,
 }
 
-/// `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, and metadata for clients
-/// that have to log in.
-pub(crate) fn router(site: Site) -> Router {
-    let Site { mcp, sse, guard, auth, health, rest, mcp_v1, endpoint } = site;
+/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, and
+/// of the metadata for clients that log in.
+pub(crate) fn router(routes: Routes) -> Router {
+    let Routes { mcp, sse, guard, authenticator, metadata, health, rest, mcp_v1, endpoint } =
+        routes;
     let messages = sse.clone();
-    let wants_token = auth.is_some();
-    let mut router = Router::new();
-    for path in metadata_paths(auth.as_deref()) {
-        let auth = auth.clone();
-        router = router.route(&path, get(async move || metadata(auth.as_deref())));
-    }
-    router
+    let site = home::Site { endpoint, wants_token: authenticator.is_some() };
+    let home_site = site.clone();
+    metadata
         .route(
             MCP,
-            any(move |request: Request| {
-                let mcp = mcp.clone();
-                async move { mcp.handle(request).await.map(Body::new) }
+            any(move |OriginalUri(original): OriginalUri, request: Request| {
+                let (mcp, site) = (mcp.clone(), site.clone());
+                async move {
+                    if home::is_visit(&request) {
+                        let prefix = mount_path(&original, request.uri());
+                        return home::page_response(request.headers(), prefix, &site);
+                    }
+                    mcp.handle(request).await.map(Body::new)
+                }
             }),
         )
         .route(
             SSE,
-            any(move |request: Request| {
-                let sse = sse.clone();
+            any(move |OriginalUri(original): OriginalUri, request: Request| {
+                let sse = match mount_path(&original, request.uri()) {
+                    "" => sse.clone(),
+                    prefix => sse.with_messages_path(format!("{prefix}{MESSAGES}")),
+                };
                 async move { sse.stream(&request).await.map(Body::new) }
             }),
         )
@@ -91,28 +100,38 @@ pub(crate) fn router(site: Site) -> Router {
         )
         .route(
             "/",
-            get(async move |headers: HeaderMap| {
-                home::answer(&headers, endpoint.as_deref(), wants_token)
+            get(async move |OriginalUri(original): OriginalUri, uri: Uri, headers: HeaderMap| {
+                home::answer(&headers, mount_path(&original, &uri), &home_site)
             }),
         )
-        .merge(health_routes(health, auth.clone()))
+        .merge(health_routes(health, authenticator.clone()))
         .merge(
             rest::routes(rest)
                 .merge(rest::mcp_v1_routes(mcp_v1))
-                .route_layer(from_fn_with_state(auth, authenticate)),
+                .route_layer(from_fn_with_state(authenticator, authenticate)),
         )
         .fallback(async |request: Request| refusal(request.uri().path(), &RestError::NotFound))
         .method_not_allowed_fallback(async |request: Request| {
             refusal(request.uri().path(), &RestError::MethodNotAllowed)
         })
-        .layer(from_fn_with_state(Arc::new(Door { guard, refusals: Rate::new(REFUSALS) }), check))
+        .layer(from_fn_with_state(
+            Arc::new(RequestGuard { guard, logged: Rate::new(MAX_LOGGED_REFUSALS) }),
+            check,
+        ))
+}
+
+/// Returns the path under which the router is nested, given the URI of a request and the rest of it that reaches the router. Empty at the
+/// root.
+fn mount_path<'a>(original: &'a Uri, rest: &Uri) -> &'a str {
+    let path = original.path();
+    path.strip_suffix(rest.path()).unwrap_or(path).trim_end_matches('/')
 }
 
 /// Refused requests that are logged in a second.
-const REFUSALS: u32 = 5;
+const MAX_LOGGED_REFUSALS: u32 = 5;
 
-/// `/healthz`, `/livez`, `/readyz`. All are open; only who may know more is told more.
-fn health_routes(health: Arc<Health>, auth: Option<Arc<ResourceServer>>) -> Router {
+/// `/healthz`, `/livez`, `/readyz`. All need no token; the details of `/healthz` do.
+fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticator>>) -> Router {
     let ready = health.clone();
     Router::new()
         .route("/livez", get(async || json_response(StatusCode::OK, &json!({"status": "alive"}))))
@@ -130,7 +149,7 @@ fn health_routes(health: Arc<Health>, auth: Option<Arc<ResourceServer>>) -> Rout
             "/healthz",
             get(async move |here: Option<Extension<OnLoopback>>, headers: HeaderMap| {
                 let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
-                match may_know_more(is_here, &headers, auth.as_deref()).await {
+                match may_see_details(is_here, &headers, authenticator.as_deref()).await {
                     Ok(true) => json_response(StatusCode::OK, &health.report()),
                     Ok(false) => {
                         let body = json!({"status": health.status().name()});
@@ -142,14 +161,15 @@ fn health_routes(health: Arc<Health>, auth: Option<Arc<ResourceServer>>) -> Rout
         )
 }
 
-/// Whether a request gets the whole of `/healthz`: with `[auth]` one with a token of the scope `admin`, without it one of this machine.
-async fn may_know_more(
+/// Returns whether a request may see the whole report of `/healthz`. With authentication it needs a token with the scope `admin`; without,
+/// it must come from this machine.
+async fn may_see_details(
     is_here: bool,
     headers: &HeaderMap,
-    auth: Option<&ResourceServer>,
+    authenticator: Option<&dyn Authenticator>,
 ) -> Result<bool, Denial> {
-    let Some(auth) = auth else {
-        // A proxy on this machine lets others in, by a name of theirs.
+    let Some(authenticator) = authenticator else {
+        // A proxy on this machine forwards requests of other machines.
         let is_named_here = HostGuard::loopback().check(headers).is_ok();
         let is_forwarded =
             ["forwarded", "x-forwarded-for"].iter().any(|name| headers.contains_key(*name));
@@ -158,37 +178,44 @@ async fn may_know_more(
     if !headers.contains_key(header::AUTHORIZATION) {
         return Ok(false);
     }
-    Ok(auth.check(headers).await?.has_scope(ADMIN))
+    Ok(authenticator.authenticate(headers).await?.has_scope(ADMIN))
 }
 
-/// A refusal in the form that the path's own errors have.
+/// Returns a refusal as an error body of the path: REST or `/mcp/v1`.
 fn refusal(path: &str, error: &RestError) -> Response<Body> {
     if rest::is_mcp_v1(path) { rest::mcp_v1_refusal(error) } else { error.response() }
 }
 
-/// Where clients look for what they need to log in (RFC 9728): with the path of the resource, and without.
-fn metadata_paths(auth: Option<&ResourceServer>) -> BTreeSet<String> {
-    let path = auth.and_then(ResourceServer::metadata_path);
-    let paths = path.into_iter().flat_map(|path| [path, ResourceServer::ROOT_METADATA_PATH]);
-    paths.map(str::to_owned).collect()
+/// Returns the routes of the protected resource metadata (RFC 9728): with the path of the resource, and without. Empty without an issuer.
+pub(crate) fn metadata_routes(server: Option<Arc<ResourceServer>>) -> Router {
+    let Some((server, path)) =
+        server.and_then(|server| Some((server.clone(), server.metadata_path()?.to_owned())))
+    else {
+        return Router::new();
+    };
+    let paths = BTreeSet::from([path, ResourceServer::ROOT_METADATA_PATH.to_owned()]);
+    paths.into_iter().fold(Router::new(), |router, path| {
+        let server = server.clone();
+        router.route(&path, get(async move || metadata(&server)))
+    })
 }
 
-fn metadata(auth: Option<&ResourceServer>) -> Response<Body> {
-    match auth.and_then(ResourceServer::metadata) {
+fn metadata(server: &ResourceServer) -> Response<Body> {
+    match server.metadata() {
         Some(metadata) => json_response(StatusCode::OK, &json!(metadata)),
         None => RestError::NotFound.response(),
     }
 }
 
-/// Authenticates by bearer token. The MCP endpoints do so for themselves.
+/// Authenticates requests for the REST routes. The MCP endpoints do so themselves.
 async fn authenticate(
-    State(auth): State<Option<Arc<ResourceServer>>>,
+    State(authenticator): State<Option<Arc<dyn Authenticator>>>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    let Some(auth) = auth else { return next.run(request).await };
+    let Some(authenticator) = authenticator else { return next.run(request).await };
     let headers = request.headers().clone();
-    match auth.check(&headers).await {
+    match authenticator.authenticate(&headers).await {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
@@ -197,7 +224,7 @@ async fn authenticate(
     }
 }
 
-/// The answer to a token that is not good.
+/// The answer to a request whose token was refused.
 fn denied(path: &str, denial: Denial) -> Response<Body> {
     let challenge = denial.www_authenticate();
     let mut response = refusal(path, &RestError::from(denial));
@@ -205,20 +232,26 @@ fn denied(path: &str, denial: Denial) -> Response<Body> {
     response
 }
 
-/// Refuses foreign hosts and pages, and tells browsers which pages may read the answers.
-async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response<Body> {
-    let guard = &door.guard;
-    if let Err(refusal) = guard.check_request(&request) {
+/// Checks `Host` and `Origin`, answers preflight requests, and adds the CORS headers.
+async fn check(
+    State(guard): State<Arc<RequestGuard>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    if let Err(refusal) = guard.guard.check_request(&request) {
         let error = match &refusal {
             Refusal::Origin(origin) => RestError::OriginNotAllowed(origin.clone()),
             Refusal::Host(host) => RestError::HostNotAllowed(host.clone()),
             _ => RestError::HostNotAllowed(String::new()),
         };
-        if let Some(suppressed) = door.refusals.admit() {
+        if let Some(suppressed) = guard.logged.admit() {
             let (.., advice) = error.parts();
             tracing::warn!(suppressed, "request refused: {advice}");
         }
         return refused(&request, &error);
+    }
+    if let Some(encoding) = content_encoding(request.headers()) {
+        return refused(&request, &RestError::BodyEncoded(encoding));
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let is_preflight = request.method() == Method::OPTIONS
@@ -245,7 +278,14 @@ async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     response
 }
 
-/// The answer to a request from a foreign host or page, in the form of its path: a JSON-RPC error where MCP is spoken.
+/// Returns the encoding of a compressed body, which no route reads.
+fn content_encoding(headers: &HeaderMap) -> Option<String> {
+    let encoding = String::from_utf8_lossy(headers.get(header::CONTENT_ENCODING)?.as_bytes());
+    let shown = &encoding[..encoding.floor_char_boundary(100)];
+    (!encoding.eq_ignore_ascii_case("identity")).then(|| shown.to_owned())
+}
+
+/// Returns the answer to a request that passes no check: a JSON-RPC error at MCP paths, else an error body of the path.
 fn refused(request: &Request, error: &RestError) -> Response<Body> {
     let path = request.uri().path();
     let mut response = if [MCP, SSE, MESSAGES].contains(&path) {
@@ -255,14 +295,14 @@ fn refused(request: &Request, error: &RestError) -> Response<Body> {
     } else {
         refusal(path, error)
     };
-    // Its body stays unread, and must not be taken for the next request.
+    // The body stays unread; the server must not parse it as the next request.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-// `tower_http::cors` has one list of methods for all paths, and takes every OPTIONS for such a question. Its span of a request
-// would be set up in as many lines as `check` has for it.
-/// The answer to a browser that asks before it sends. Nothing here uses cookies, so a page may send what headers it likes.
+// `tower_http::cors` has one list of methods for all paths, and takes every OPTIONS for a preflight request. Its span of a request would
+// need as many lines as `check` has for it.
+/// Answers a preflight request. No route uses cookies, so an allowed page may send any header.
 fn preflight(request: &Request) -> Response<Body> {
     const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
     let methods = if request.uri().path() == MCP { "GET, POST, DELETE" } else { "GET, POST" };

@@ -1,27 +1,4 @@
-//! The one MCP server that an agent connects to instead of its MCP servers.
-//!
-//! [`App`] is the whole server: the gateway to the upstream servers of its [`Config`], the capture of large and binary answers as artifacts,
-//! the diagram tools, REST and health. The program `marquetry` is [`cli::run`] and nothing else.
-//!
-//! ```
-//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! let config = marquetry::Config::from_toml("[server]\nlisten = '127.0.0.1:0'", "example")?;
-//! let listener = tokio::net::TcpListener::bind(config.server.listen).await?;
-//! let app = marquetry::App::builder(config).start().await?;
-//! let serving = tokio::spawn({
-//!     let app = app.clone();
-//!     async move { app.serve_http(listener).await }
-//! });
-//! app.shutdown().await;
-//! serving.await??;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # }).unwrap();
-//! ```
-//!
-//! # Limits
-//!
-//! Every bound is a key of `[limits]`, `[gateway]` or `[server]` with a stated default; `marquetry.example.toml` lists them all. Without
-//! `[auth]` the server lets everybody in who reaches it: it belongs on a loopback address then.
+#![doc = include_str!("../README.md")]
 #![cfg_attr(
     not(feature = "cli"),
     expect(dead_code, unused_imports, reason = "the command line alone uses some of it")
@@ -32,7 +9,8 @@ mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod config;
-mod front;
+mod faults;
+mod handler;
 mod health;
 mod home;
 mod http;
@@ -54,3 +32,6 @@ pub use crate::{
         ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
     },
 };
+
+/// The MCP crate, whose types tools and authenticators use.
+pub use marquetry_protocol as protocol;

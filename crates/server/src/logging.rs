@@ -1,4 +1,4 @@
-//! Logs and messages on standard error, as text or as JSON with one object a line.
+//! The log and other messages on standard error, as text or as JSON lines.
 
 use std::{
     io::{self, Write as _},
@@ -14,10 +14,10 @@ use tracing_subscriber::{
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Whether messages are JSON. Of the whole process, as standard error and the panic hook are.
+/// Whether messages are JSON. It is global, as standard error and the panic hook are.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// Makes everything JSON that is said from now on, panics included.
+/// Switches all later messages to JSON, panics included.
 pub(crate) fn use_json() {
     if JSON.swap(true, Ordering::Relaxed) {
         return;
@@ -34,7 +34,7 @@ pub(crate) fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
-/// Writes a JSON line like those of the log, whatever the level of the log is.
+/// Writes a JSON line like those of the log, at every log level.
 pub(crate) fn emit(level: &str, message: &str, fields: &[(&str, Value)]) {
     let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
     let mut line = json!({"timestamp": timestamp, "level": level, "message": message});
@@ -42,11 +42,11 @@ pub(crate) fn emit(level: &str, message: &str, fields: &[(&str, Value)]) {
         line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         line.insert("target".to_owned(), json!("marquetry"));
     }
-    // Nobody may be reading any more.
+    // The reader may have closed the pipe.
     _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Warns the user of something before the log is started, or in a command without a log.
+/// Prints a warning before the log is started, or in a command without a log.
 pub(crate) fn warn(message: &str) {
     if is_json() {
         emit("WARN", message, &[]);
@@ -55,7 +55,7 @@ pub(crate) fn warn(message: &str) {
     }
 }
 
-/// Starts logging for the whole process. Does nothing when a subscriber is set already, as in a test that has its own.
+/// Starts logging for the whole process. Does nothing if a subscriber is already set, as in tests.
 pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
     let targets: Targets =
         config.level.parse().map_err(|error| format!("log.level: {:?}: {error}", config.level))?;

@@ -1,4 +1,4 @@
-//! An artifact store whose failures show in health.
+//! An artifact store that reports failed saves to `/healthz`.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use marquetry_artifacts::{
 };
 use marquetry_gateway::Rate;
 
-use crate::health::{ARTIFACTS, Faults};
+use crate::faults::{ARTIFACTS, Faults};
 
-/// A store whose failed save is a fault in health until the next save succeeds.
+/// Raises a fault when a save fails, and clears it when a save succeeds.
 pub(crate) struct WatchedStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
@@ -30,10 +30,10 @@ impl DelegatingStore for WatchedStore {
     }
 
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-        let kept = self.inner.put(scope, artifact).await;
-        match &kept {
+        let saved = self.inner.put(scope, artifact).await;
+        match &saved {
             Ok(_) => self.faults.clear(ARTIFACTS),
-            // One artifact that is too large says nothing about the others.
+            // The store works: only this artifact is too large.
             Err(error @ StoreError::TooLarge { .. }) => {
                 if let Some(suppressed) = self.logged.admit() {
                     tracing::warn!(%error, suppressed, "artifact was not saved");
@@ -43,6 +43,6 @@ impl DelegatingStore for WatchedStore {
                 self.faults.raise(ARTIFACTS, format!("the last artifact was not saved: {error}"));
             }
         }
-        kept
+        saved
     }
 }

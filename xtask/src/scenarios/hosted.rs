@@ -60,7 +60,7 @@ impl Hosted {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let app = self.app.clone();
-        self.serving = Some(tokio::spawn(async move { app.serve_http(listener).await }));
+        self.serving = Some(tokio::spawn(async move { app.serve(listener).await }));
         self.address = Some(address);
         Ok(address)
     }

@@ -92,8 +92,12 @@ impl ResourceServer {
         }
         for (index, token) in options.static_tokens.iter().enumerate() {
             let before = &options.static_tokens[..index];
-            if before.iter().any(|other| other.name == token.name || other.is_like(token)) {
-                return Err(ResourceServerError::Twice(token.name.clone()));
+            if before.iter().any(|other| other.name == token.name) {
+                return Err(ResourceServerError::SameName(token.name.clone()));
+            }
+            if let Some(other) = before.iter().find(|other| other.is_like(token)) {
+                let names = (other.name.clone(), token.name.clone());
+                return Err(ResourceServerError::SameToken(names.0, names.1));
             }
         }
         let (mut metadata_url, mut metadata_path, mut issued) = (None, None, None);

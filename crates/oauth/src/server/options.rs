@@ -81,9 +81,12 @@ pub enum ResourceServerError {
     /// A scope that no header can hold.
     #[error("scope '{0}' has characters that no scope has")]
     Scope(String),
-    /// Two tokens are alike, or have one name.
-    #[error("there are two tokens '{0}'")]
-    Twice(String),
+    /// Two static tokens have one name.
+    #[error("there are two tokens with the name '{0}'")]
+    SameName(String),
+    /// Two static tokens are the same text, so that nobody could tell their holders apart.
+    #[error("'{0}' and '{1}' have the same token; give each holder one of its own")]
+    SameToken(String, String),
 }
 
 impl Default for ResourceServerOptions {

@@ -30,13 +30,13 @@ use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversatio
 #[derive(Clone)]
 pub struct LegacySseEndpoint {
     inner: Arc<Inner>,
+    /// Where messages go: the path that the stream names.
+    messages_path: Arc<str>,
 }
 
 struct Inner {
     server: Server,
     options: HttpOptions,
-    /// Where messages go: the path that the stream names.
-    messages_path: String,
     open: Mutex<HashMap<Arc<str>, Arc<Channel>>>,
 }
 
@@ -44,8 +44,14 @@ impl LegacySseEndpoint {
     /// The endpoints of `server`; messages are posted to `messages_path`, for example `/messages`.
     #[must_use]
     pub fn new(server: Server, options: HttpOptions, messages_path: impl Into<String>) -> Self {
-        let messages_path = messages_path.into();
-        Self { inner: Arc::new(Inner { server, options, messages_path, open: Mutex::default() }) }
+        let messages_path = messages_path.into().into();
+        Self { inner: Arc::new(Inner { server, options, open: Mutex::default() }), messages_path }
+    }
+
+    /// Returns the same endpoints, whose streams name another path for messages: that of a router nested under a path.
+    #[must_use]
+    pub fn with_messages_path(&self, messages_path: impl Into<String>) -> Self {
+        Self { inner: self.inner.clone(), messages_path: messages_path.into().into() }
     }
 
     /// Answers a request for a stream.
@@ -113,8 +119,7 @@ impl LegacySseEndpoint {
             endpoint.inner.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             stream.conversation.end();
         });
-        let first =
-            format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.inner.messages_path);
+        let first = format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.messages_path);
         let end = BodyEnd { _on_drop: Some(gone.drop_guard()), until_answered: false };
         let body = ResponseBody::events(None, messages, end).after(first).within(time_left);
         events(body.probing(client.connection.as_ref()))

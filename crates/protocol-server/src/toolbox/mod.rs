@@ -292,6 +292,16 @@ impl Toolbox {
         self.tools.iter().map(|typed| &typed.tool)
     }
 
+    /// The resources, as they are listed.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.iter().map(|listed| &listed.resource)
+    }
+
+    /// The prompts, as they are listed.
+    pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
+        self.prompts.iter().map(|listed| &listed.prompt)
+    }
+
     /// Calls a tool; none when there is none of that name.
     pub async fn call(
         &self,

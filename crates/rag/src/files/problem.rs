@@ -36,7 +36,7 @@ pub enum FileProblem {
     #[error("it has vanished")]
     Vanished,
     /// It takes longer than [`ExtractLimits::max_time`](crate::ExtractLimits::max_time) to read, by itself.
-    #[error("the limit max_time is {} seconds, the file takes longer", .0.as_secs_f64())]
+    #[error("it takes longer than {} seconds to read", .0.as_secs_f64())]
     Time(Duration),
     /// The extractor panicked.
     #[error("its reader gave up")]

@@ -3,27 +3,31 @@
 #[cfg(feature = "knowledge")]
 mod knowledge;
 
+use std::path::{Path, PathBuf};
+
 use indexmap::IndexMap;
 use marquetry_gateway::{Namer, program};
+use serde_json::{Value, json};
 
-use super::{Failure, ServeArgs, say, serve::base_url};
+use super::{ConfigArgs, Failure, ServeArgs, print, serve::base_url};
 use crate::{
     config::{AuthConfig, Config, Loaded, Prefix, Transport, UpstreamConfig},
     logging,
 };
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
-    let Loaded { config, file, warnings } = arguments.load()?;
-    for warning in warnings.iter().chain(&knowledge::warning(&config)) {
-        logging::warn(warning);
+    let Loaded { config, file, mut warnings } = arguments.load()?;
+    warnings.extend(knowledge::warning(&config));
+    let mut problems = problems(&config);
+    problems.extend(loops(&config, &sources(&arguments.config, file.as_deref())));
+    warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
+    if logging::is_json() {
+        print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
+    } else {
+        let file = file
+            .map_or("the defaults; there is no file".to_owned(), |file| file.display().to_string());
+        print(&format!("settings   {file}\n{}", summary(&config)))?;
     }
-    let problems = problems(&config);
-    for problem in &problems {
-        logging::warn(problem);
-    }
-    let file =
-        file.map_or("the defaults; there is no file".to_owned(), |file| file.display().to_string());
-    say(&format!("settings   {file}\n{}", summary(&config)))?;
     let unusable = config.mcp_servers.values().filter(|upstream| {
         !upstream.disabled && matches!(upstream.transport, Transport::Unusable { .. })
     });
@@ -34,12 +38,18 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// What would fail when the server is started here, one sentence each. Nothing is started, and nothing is written.
+/// Returns what would fail if the server were started here, one sentence each. Starts nothing and writes nothing.
 fn problems(config: &Config) -> Vec<String> {
     let mut problems = Vec::new();
     let mut prefixes: IndexMap<String, &str> = IndexMap::new();
     for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
-        if let Transport::Stdio { command, env, cwd, .. } = &upstream.transport {
+        if let Transport::Stdio { command, args, env, cwd } = &upstream.transport {
+            if let Some(index) = args.iter().position(|arg| arg.starts_with("~/")) {
+                let number = index + 1;
+                problems.push(format!(
+                    "server {name:?}: argument {number} begins with ~, which no shell expands here: write ${{userHome}} instead"
+                ));
+            }
             let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
             if let Err(error) = program::check(command, path, cwd.as_deref()) {
                 problems.push(format!("server {name:?}: {error}"));
@@ -54,7 +64,7 @@ fn problems(config: &Config) -> Vec<String> {
         }
         match prefixes.get(&head) {
             Some(first) => problems.push(format!(
-                "server {name:?}: its tools begin with {head:?}, as those of {first:?}, which keeps the names that both have; set \"prefix\""
+                "server {name:?}: its tools have the prefix {head:?} of server {first:?}, which keeps names that both have; set \"prefix\""
             )),
             None => _ = prefixes.insert(head, name),
         }
@@ -63,7 +73,109 @@ fn problems(config: &Config) -> Vec<String> {
     problems
 }
 
-/// What would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
+/// A file that names servers.
+struct Source {
+    path: PathBuf,
+    /// Names of its servers that run a program.
+    servers: Vec<String>,
+}
+
+/// Returns the files that the configuration comes from, each with the servers that it names itself.
+fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
+    let names = |config: Config| config.mcp_servers.into_keys().collect();
+    let settings = settings.and_then(|path| {
+        let servers = names(Config::from_toml_file(path).ok()?);
+        Some(Source { path: path.canonicalize().ok()?, servers })
+    });
+    let others = arguments.mcp_config.iter().filter_map(|path| {
+        let mut config = Config::default();
+        config.add_mcp_json_file(path).ok()?;
+        Some(Source { path: path.canonicalize().ok()?, servers: names(config) })
+    });
+    settings.into_iter().chain(others).collect()
+}
+
+/// Returns the servers that would start Marquetry with the file that names them, which starts them again, and so on.
+fn loops(config: &Config, sources: &[Source]) -> Vec<String> {
+    let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
+    let looping = servers.filter_map(|(name, upstream)| {
+        let Transport::Stdio { command, args, cwd, .. } = &upstream.transport else { return None };
+        let is_ours = Path::new(command).file_stem().is_some_and(|stem| stem == "marquetry")
+            || std::env::current_exe().is_ok_and(|program| program == Path::new(command));
+        if !is_ours {
+            return None;
+        }
+        let cwd = cwd.as_deref().unwrap_or_else(|| "".as_ref());
+        let read = files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok());
+        let read: Vec<PathBuf> = read.collect();
+        let source = sources.iter().find(|source| {
+            source.servers.contains(name) && read.contains(&source.path)
+        })?;
+        Some(format!(
+            "server {name:?} starts Marquetry with {}, the file that names it: it would start itself again and again; remove the server",
+            source.path.display()
+        ))
+    });
+    looping.collect()
+}
+
+/// Returns the files that arguments of Marquetry name with `--config` and `--mcp-config`.
+fn files_of(args: &[String]) -> impl Iterator<Item = &str> {
+    const OPTIONS: [&str; 2] = ["--config", "--mcp-config"];
+    let separate = args.windows(2).filter(|pair| OPTIONS.contains(&pair[0].as_str()));
+    let joined = args.iter().filter_map(|arg| {
+        let (option, file) = arg.split_once('=')?;
+        OPTIONS.contains(&option).then_some(file)
+    });
+    separate.map(|pair| pair[1].as_str()).chain(joined)
+}
+
+/// Returns the checked configuration as JSON, without secrets as in [`summary`].
+fn as_json(
+    config: &Config,
+    settings: Option<&Path>,
+    warnings: &[String],
+    problems: &[String],
+) -> Value {
+    let artifacts = config.artifacts.settings();
+    let servers = config.mcp_servers.iter().map(|(name, upstream)| {
+        let mut server = match &upstream.transport {
+            Transport::Stdio { command, args, env, .. } => json!({
+                "command": command, "arguments": args.len(), "environmentVariables": env.len(),
+            }),
+            Transport::Http { url, headers, .. } => {
+                json!({"url": without_secrets(url), "headers": headers.len()})
+            }
+            Transport::Unusable { problem, .. } => json!({"problem": problem}),
+            Transport::Elsewhere => json!({}),
+        };
+        server["name"] = json!(name);
+        server["transport"] = json!(upstream.transport.kind());
+        server["disabled"] = json!(upstream.disabled);
+        server
+    });
+    json!({
+        "settings": settings.map(|path| path.display().to_string()),
+        "listen": format!("{}/mcp", base_url(config.server.listen)),
+        "auth": {
+            "issuer": config.auth.issuer.as_deref().map(without_secrets),
+            "tokens": config.auth.token_count(),
+            "requiredScopes": config.auth.required_scopes,
+        },
+        "artifacts": {
+            "store": config.artifacts.store.as_str(),
+            "directory": config.artifacts.directory,
+            "saveThresholdBytes": artifacts.mcp_tool_response_save_threshold_bytes,
+            "maxShownBytes": artifacts.mcp_tool_llm_return_max_bytes,
+        },
+        "knowledge": knowledge::as_json(config),
+        "servers": servers.collect::<Vec<_>>(),
+        "warnings": warnings,
+        "problems": problems,
+    })
+}
+
+/// Describes what would be started. Arguments, variables and headers may be secret, so they are counted, not shown.
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();
@@ -91,7 +203,7 @@ fn summary(config: &Config) -> String {
     text
 }
 
-/// Who may come in.
+/// Describes who may call.
 fn auth(auth: &AuthConfig) -> String {
     let mut who = Vec::new();
     if let Some(issuer) = &auth.issuer {
@@ -158,6 +270,10 @@ mod knowledge {
     pub(super) fn summary(_: &Config) -> String {
         "knowledge  not built in\n".to_owned()
     }
+
+    pub(super) fn as_json(_: &Config) -> serde_json::Value {
+        serde_json::Value::Null
+    }
 }
 
 #[cfg(all(test, feature = "knowledge"))]
@@ -195,11 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fail_here_is_found() {
+    fn problems_name_the_server_and_the_mend() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("notes.txt");
         std::fs::write(&text, "not a database at all").unwrap();
         let toml = "[mcp_servers.gone]\ncommand = 'no-such-program'\n[mcp_servers.line]\ncommand = 'npx -y x'\n\
+                    [mcp_servers.home]\ncommand = 'sh'\nargs = ['~/x.py']\n\
                     [mcp_servers.off]\ncommand = 'no-such-program'\ndisabled = true\n\
                     [mcp_servers.'a b']\nurl = 'http://h/'\n[mcp_servers.'a_b']\nurl = 'http://h/'\n\
                     [mcp_servers.sh]\ncommand = 'sh'\n";
@@ -209,9 +326,53 @@ mod tests {
         expect_test::expect![[r#"
             server "gone": program "no-such-program" not found in PATH
             server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
-            server "a_b": its tools begin with "a_b__", as those of "a b", which keeps the names that both have; set "prefix"
+            server "home": argument 1 begins with ~, which no shell expands here: write ${userHome} instead
+            server "a_b": its tools have the prefix "a_b__" of server "a b", which keeps names that both have; set "prefix"
             knowledge.database: FILE is not a database"#]]
         .assert_eq(&found);
+    }
+
+    #[test]
+    fn a_server_that_starts_itself_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, other) = (folder.path().join("own.json"), folder.path().join("other.json"));
+        std::fs::write(&other, r#"{"mcpServers": {}}"#).unwrap();
+        let server = |args: &[&str]| json!({"command": "marquetry", "args": args});
+        let (own_path, other_path) = (own.to_str().unwrap(), other.to_str().unwrap());
+        let joined = format!("--mcp-config={own_path}");
+        let servers = json!({
+            "itself": server(&["stdio", "--mcp-config", own_path]),
+            "joined": server(&["stdio", &joined]),
+            "another": server(&["stdio", "--mcp-config", other_path]),
+            "defaults": server(&["stdio"]),
+        });
+        std::fs::write(&own, json!({"mcpServers": servers}).to_string()).unwrap();
+        let mut config = Config::default();
+        config.add_mcp_json_file(&own).unwrap();
+        let arguments = ConfigArgs {
+            config: None,
+            mcp_config: vec![own.clone(), other.clone()],
+            log: None,
+            log_format: None,
+        };
+        let found = loops(&config, &sources(&arguments, None)).join("\n");
+        let own_path = own.canonicalize().unwrap().display().to_string();
+        expect_test::expect![[r#"
+            server "itself" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server
+            server "joined" starts Marquetry with FILE, the file that names it: it would start itself again and again; remove the server"#]]
+        .assert_eq(&found.replace(&own_path, "FILE"));
+    }
+
+    #[test]
+    fn json_has_members_and_no_secrets() {
+        let text = "[mcp_servers.fs]\ncommand = 'npx'\nargs = ['--token=hush']\n[knowledge]\ndatabase = 'k.db'\n";
+        let config = Config::from_toml(text, "t").unwrap();
+        let json = as_json(&config, Some("m.toml".as_ref()), &[], &["p".to_owned()]);
+        assert_eq!(json["settings"], "m.toml");
+        assert_eq!(json["servers"][0]["arguments"], 1);
+        assert_eq!(json["knowledge"]["database"], "k.db");
+        assert_eq!(json["problems"], json!(["p"]));
+        assert!(!json.to_string().contains("hush"), "{json}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The child processes of a process, and the end of all of ours at once, when there is no time to ask them.
+//! Finds the child processes of this process and kills them.
 //!
-//! Who they are is read from `/proc`. Where there is none, the end of the runtime kills the children, and what they started may stay.
+//! They are read from `/proc`. On systems without it, the end of the runtime kills the children, and their descendants may survive.
 
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 
-/// The children of a process, as far as it can be seen.
+/// Returns the children of a process that `/proc` shows.
 #[cfg(target_os = "linux")]
 pub(super) fn of(process: Pid) -> Vec<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task"));
@@ -21,8 +21,8 @@ pub(super) fn of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Kills every child process and what it has started: each child leads a process group, and those of its descendants that have left it are
-/// found by their ancestry.
+/// Kills all child processes and their descendants. Each child leads a process group; descendants that have left it are found by their
+/// parents.
 #[cfg(target_os = "linux")]
 pub(super) fn kill() {
     let children = of(getpid());
@@ -32,7 +32,7 @@ pub(super) fn kill() {
         descendants.extend(of(process));
         at += 1;
     }
-    // That nobody is left is what we want.
+    // Errors mean that the process has ended already.
     for child in children {
         _ = kill_process_group(child, Signal::KILL);
     }

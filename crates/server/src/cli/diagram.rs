@@ -36,9 +36,9 @@ pub(super) fn decode(arguments: &DecodeArgs) -> Result<(), Failure> {
     print(&format!("{}\n", diagram.plantuml_code))
 }
 
-/// A file's name for messages, and its text.
+/// Reads a file; returns its name for messages and its text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
-    /// One more byte than a diagram may have shows that it has too many.
+    /// One byte over the limit shows that a diagram is too large.
     const MOST: u64 = Source::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
     let (name, read) = if file == Path::new("-") {
@@ -48,7 +48,16 @@ fn read(file: &Path) -> Result<(String, String), Failure> {
         let read = File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
         (file.display().to_string(), read)
     };
-    read.map_err(|error| Failure::new(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| {
+        // A diagram itself instead of its file; the names of files seldom have blanks.
+        let is_diagram = error.kind() == io::ErrorKind::NotFound && name.contains([' ', '\n']);
+        let hint = if is_diagram {
+            "; the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`"
+        } else {
+            ""
+        };
+        Failure::new(format!("{name} cannot be read: {error}{hint}"))
+    })?;
     if bytes.len() > Source::MAX_BYTES {
         let problem = format!("{name}: diagram is more than {} bytes", Source::MAX_BYTES);
         return Err(Failure::new(problem));

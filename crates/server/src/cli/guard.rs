@@ -1,11 +1,11 @@
-//! `marquetry guard`: stands between this server and a child process, and sees to it that nothing outlives the server.
+//! `marquetry guard`: supervises the program of an upstream, so that no process outlives the server.
 //!
-//! A process that is killed with SIGKILL cannot end what it has started, and a polite end of input is not understood by everybody. So each upstream
-//! is started by a small process of its own. It waits for two ends, that of the program and that of the server, and brings about what is left of
-//! the other side. What the program starts is adopted by it (`PR_SET_CHILD_SUBREAPER`), even in a session of its own, so that nothing is missed.
+//! A server that is killed with SIGKILL cannot end its children, and not every program ends when its input ends. So the server starts each
+//! upstream through a guard. The guard waits for the end of the program and for the end of the server, and ends the processes that are left.
+//! As subreaper (`PR_SET_CHILD_SUBREAPER`) it adopts everything that the program starts, other sessions included.
 //!
-//! What it cannot do: where the guard itself is killed, its process group goes with it, but not what has left that group; and where server and
-//! guard are killed at the same moment, a program is left that has lost its input.
+//! Limits: if the guard itself is killed, its process group is killed, but not processes that have left the group. If server and guard are
+//! killed at the same moment, the program survives with its input closed.
 
 use std::{io, os::fd::OwnedFd, time::Duration};
 
@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{Failure, GuardArgs, children};
 
-/// Runs the program until it or the server ends. The exit code is the program's, as a shell would tell it.
+/// Runs the program until it or the server ends. Returns the exit code of the program, as a shell does.
 pub(super) fn guard(arguments: &GuardArgs) -> Result<u8, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::new)?;
@@ -41,12 +41,12 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
     set_child_subreaper(Some(getpid())).map_err(Failure::new)?;
     let server = Pid::from_raw(arguments.server).ok_or_else(|| Failure::new("no such server"))?;
     let handle = pidfd_open(server, PidfdFlags::empty()).map_err(Failure::new)?;
-    // The number may have passed to somebody else before the handle was open, but then the server is our parent no more.
+    // The id may have been reused before the handle was opened; then the server is no longer our parent.
     if getppid() != Some(server) {
         return Err(Failure::new("the server has ended"));
     }
     let server_end = end_of(handle);
-    // The server signals the whole process group; these are for the program. A handler, unlike "ignore", is not inherited.
+    // The server signals the whole process group; only the program should end. Children inherit ignored signals, but no handlers.
     let for_the_program = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let _handlers: Vec<_> =
         for_the_program.map(signal).into_iter().collect::<Result<_, _>>().map_err(Failure::new)?;
@@ -67,14 +67,14 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
             Ok(code.and_then(|code| code.try_into().ok()).unwrap_or(1))
         }
         _ = server_end => {
-            // The program's input has ended with the server: the polite way to ask.
+            // The input of the program has ended with the server.
             ask_to_end(&mut child, Duration::from_millis(arguments.grace_ms)).await;
             Err(Failure::new("the server has ended"))
         }
     }
 }
 
-/// When the process of the handle has ended. A thread waits for it: the runtime's own way to wait for a handle is not safe code.
+/// Completes when the process of the handle has ended. A thread waits: Tokio can wait for a handle only with unsafe code.
 fn end_of(process: OwnedFd) -> oneshot::Receiver<()> {
     let (ended, end) = oneshot::channel();
     std::thread::spawn(move || {
@@ -84,7 +84,7 @@ fn end_of(process: OwnedFd) -> oneshot::Receiver<()> {
     end
 }
 
-/// Its input has ended; it has the grace to end by itself, and again after SIGTERM.
+/// Ends a program whose input was closed: waits for the grace, sends SIGTERM, and waits again.
 async fn ask_to_end(child: &mut Child, grace: Duration) {
     if tokio::time::timeout(grace, child.wait()).await.is_ok() {
         return;
@@ -95,7 +95,7 @@ async fn ask_to_end(child: &mut Child, grace: Duration) {
     _ = tokio::time::timeout(grace, child.wait()).await;
 }
 
-/// Input and output belong to the program alone: whether one of them is closed must be seen by the server.
+/// Closes input and output here: the server must see when the program closes its own.
 fn let_go_of_pipes() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -103,7 +103,7 @@ fn let_go_of_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Kills what is left. The children of who dies become ours, so this ends when there is nobody.
+/// Kills all remaining processes. Children of a killed process become ours, so this repeats until none is left.
 fn end_all() {
     loop {
         for child in children::of(getpid()) {

@@ -91,15 +91,15 @@ enum ChunkKind {
 pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
     let options = arguments.options()?;
     on_runtime(async {
-        let told = CancellationToken::new();
+        let stop = CancellationToken::new();
         let mut signals = EndSignals::new()?;
-        let mut work = std::pin::pin!(run(arguments, options, &told));
+        let mut work = std::pin::pin!(run(arguments, options, &stop));
         let signal = tokio::select! {
             done = &mut work => return done,
             signal = signals.next() => signal,
         };
-        told.cancel();
-        // What is finished is still kept. Each file has all its chunks or none, whenever this ends.
+        stop.cancel();
+        // Finished files stay indexed; each file has all its chunks or none.
         tokio::select! {
             done = work => done?,
             second = signals.next() => {
@@ -120,6 +120,14 @@ pub(super) fn index(arguments: &IndexArgs) -> Result<(), Failure> {
 }
 
 impl IndexArgs {
+    /// Whether every PATH is a path that does not exist.
+    fn names_nothing(&self) -> bool {
+        self.paths.iter().all(|path| {
+            !path.to_string_lossy().starts_with("file:")
+                && Path::new(path).symlink_metadata().is_err()
+        })
+    }
+
     fn options(&self) -> Result<FileOptions, Failure> {
         let at_fault = |message: String| Failure { code: 2, message };
         let strategy = match self.chunk {
@@ -160,11 +168,11 @@ impl IndexArgs {
 async fn run(
     arguments: &IndexArgs,
     options: FileOptions,
-    told: &CancellationToken,
+    stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let opened = told.run_until_cancelled(open(arguments, options)).await;
+    let opened = stop.run_until_cancelled(open(arguments, options)).await;
     let Some((knowledge, mut indexer)) = opened.transpose()? else { return Ok(()) };
-    let done = work(arguments, &mut indexer, told).await;
+    let done = work(arguments, &mut indexer, stop).await;
     knowledge.close().await;
     done
 }
@@ -172,12 +180,12 @@ async fn run(
 async fn work(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
-    told: &CancellationToken,
+    stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let report = once(arguments, indexer, true, told).await.map_err(|error| {
+    let report = once(arguments, indexer, true, stop).await.map_err(|error| {
         if error.is_of_database() {
             let error = error.to_string();
-            // Of the last files it is true, of those before it is not.
+            // The database has kept the files before the last batch.
             let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
             Failure::new(format!("{what}; the files before are indexed, and the next run goes on"))
         } else {
@@ -196,14 +204,14 @@ async fn work(
             _ => Err(Failure::new(format!("{count} files were not indexed"))),
         };
     }
-    // Who mistypes a path would wait for ever.
+    // A mistyped path would be watched for ever.
     if let Some(missing) =
         report.failures.iter().find(|one| matches!(one.problem, FileProblem::Missing))
     {
         let path = name(&missing.path);
         return Err(Failure::new(format!("{path} cannot be watched: {}", missing.problem)));
     }
-    watch(arguments, indexer, report, told).await
+    watch(arguments, indexer, report, stop).await
 }
 
 /// The database, and what indexes into it.
@@ -216,9 +224,10 @@ async fn open(
         .knowledge_place()
         .map_err(|problem| Failure::new(format!("knowledge.database: {problem}")))?;
     options.chunks.max_bytes = config.knowledge.max_passage_bytes;
+    options.limits.max_time = Duration::from_millis(config.knowledge.max_work_ms.get());
     let knowledge = match &place {
-        // Nothing is there to compare with, and nothing is to be made.
-        Place::File(path) if arguments.dry_run && !path.exists() => {
+        // A run that has nothing to store leaves no database behind.
+        Place::File(path) if !path.exists() && (arguments.dry_run || arguments.names_nothing()) => {
             Knowledge::in_memory(&config.knowledge_options())?
         }
         _ if arguments.reset => Knowledge::open_anew(&config.knowledge_options()).await?,
@@ -239,64 +248,71 @@ async fn open(
     Ok((knowledge, Indexer::new(pipeline, records, caller, options)))
 }
 
-/// Looks again and again, for at most a tenth of the time.
+/// Indexes again and again until it is stopped, and uses at most a tenth of the time for it.
 async fn watch(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     mut last: IndexReport,
-    told: &CancellationToken,
+    stop: &CancellationToken,
 ) -> Result<(), Failure> {
     if !arguments.knowledge.is_json() {
-        print("watching for changes; Ctrl-C ends it\n")?;
+        let hint = match arguments.prune {
+            true => "",
+            false => "; files that are deleted stay indexed without --prune",
+        };
+        print(&format!("watching for changes; Ctrl-C ends it{hint}\n"))?;
     }
-    let mut said = Said::of(&last);
+    let mut reported = Reported::of(&last);
     loop {
         let pause = tokio::time::sleep(Duration::from_secs(1).max(last.elapsed * 9));
-        if told.run_until_cancelled(pause).await.is_none() {
+        if stop.run_until_cancelled(pause).await.is_none() {
             return Ok(());
         }
-        last = match once(arguments, indexer, false, told).await {
+        last = match once(arguments, indexer, false, stop).await {
             Ok(report) => report,
-            // Somebody else writes just now; the files will still be changed the next time.
+            // Another process is writing. The next round finds the same changes.
             Err(error) if error.is_busy() => continue,
             Err(error) => return Err(error.into()),
         };
-        let now = Said::of(&last);
-        let is_news = last.indexed + last.changed + last.removed > 0 || now != said;
-        if is_news {
+        let now = Reported::of(&last);
+        if last.indexed + last.changed + last.removed > 0 || now != reported {
             if !arguments.knowledge.is_json() {
                 for refused in &last.failures {
-                    if !said.0.contains(&(refused.path.clone(), refused.problem.to_string())) {
+                    let failure = (refused.path.clone(), refused.problem.to_string());
+                    if !reported.failures.contains(&failure) {
                         complain(refused);
                     }
                 }
             }
             tell(arguments, &last)?;
         }
-        said = now;
+        reported = now;
     }
 }
 
-/// What needs not be said again.
+/// Failures and missing files of the last report, which are not printed again.
 #[derive(PartialEq)]
-struct Said(BTreeSet<(PathBuf, String)>, Vec<PathBuf>);
+struct Reported {
+    failures: BTreeSet<(PathBuf, String)>,
+    gone: Vec<PathBuf>,
+}
 
-impl Said {
+impl Reported {
     fn of(report: &IndexReport) -> Self {
         let failures = report.failures.iter();
         let failures = failures.map(|one| (one.path.clone(), one.problem.to_string())).collect();
-        Self(failures, report.gone.clone())
+        Self { failures, gone: report.gone.clone() }
     }
 }
 
-/// How many failures are named as they come; the summary says how many there are.
+/// Failures that are printed as they occur; the summary counts all of them.
 const MAX_NAMED: usize = 50;
 
 async fn once(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     says: bool,
-    told: &CancellationToken,
+    stop: &CancellationToken,
 ) -> Result<IndexReport, IndexError> {
     let bar = Bar::new(says && io::stderr().is_terminal());
     let says = says && !arguments.knowledge.is_json();
@@ -314,7 +330,7 @@ async fn once(
                 FileOutcome::Refused(problem) if problem.is_failure() => {
                     named += 1;
                     if named <= MAX_NAMED {
-                        bar.say(&format!("error: {}: {problem}", path.display()));
+                        bar.say(&failure(path, problem));
                     }
                     if named == MAX_NAMED {
                         bar.say(
@@ -333,24 +349,30 @@ async fn once(
         }
         _ => {}
     };
-    let report = indexer.run_until(&arguments.paths, events, told.cancelled()).await;
+    let report = indexer.run_until(&arguments.paths, events, stop.cancelled()).await;
     bar.end();
     report
 }
 
 fn complain(refused: &Refused) {
-    eprintln!(
-        "{}",
-        printable_line(&format!("error: {}: {}", refused.path.display(), refused.problem))
-    );
+    eprintln!("{}", printable_line(&failure(&refused.path, &refused.problem)));
 }
 
-/// A path that stays on its line.
+/// The error line of a file.
+fn failure(path: &Path, problem: &FileProblem) -> String {
+    let setting = match problem {
+        FileProblem::Time(_) => " (knowledge.max_work_ms)",
+        _ => "",
+    };
+    format!("error: {}: {problem}{setting}", path.display())
+}
+
+/// A path as one line of text.
 fn name(path: &Path) -> String {
     printable_line(&path.to_string_lossy())
 }
 
-/// What moves on a terminal while files are worked on. It shows how many there are before it moves.
+/// A progress bar on the terminal. The number of files is known before it moves.
 struct Bar {
     bar: ProgressBar,
     started: Instant,
@@ -378,7 +400,7 @@ impl Bar {
         self.bar.set_length(files);
     }
 
-    /// Files that have come since they were counted make the bar longer.
+    /// Counts a listed file. Files that were created after the count make the bar longer.
     fn found(&self) {
         self.found.set(self.found.get() + 1);
         if self.bar.length().is_none_or(|length| length < self.found.get()) {
@@ -415,7 +437,7 @@ impl Bar {
     }
 }
 
-/// Prints what became of all files.
+/// Prints the report of a run.
 fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failure> {
     if arguments.knowledge.is_json() {
         return print_json(&as_json(report, arguments));
@@ -452,7 +474,7 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
             "  {chunks} chunk{} of {bytes} in {seconds:.1} s",
             s(report.chunks)
         ));
-        // Of less than a second nobody wants to know.
+        // Rates of shorter runs say little.
         if seconds >= 1.0 {
             let rate = |count: u64| HumanCount((count as f64 / seconds) as u64);
             let (files, chunks) = (rate(written), rate(report.chunks));
@@ -480,7 +502,7 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
     text
 }
 
-/// What [`marquetry_rag::FileProblem::code`] means, after a number.
+/// Returns a skip reason, to be printed after its count.
 fn reason(code: &str, count: u64) -> &str {
     match code {
         "link" if count == 1 => "symbolic link",
@@ -534,7 +556,7 @@ mod tests {
             bar.found();
             bar.count(&FileOutcome::Unchanged);
         }
-        // One that has come since.
+        // A file that was created after the count.
         bar.found();
         bar.count(&FileOutcome::Indexed(1));
         assert_eq!((bar.bar.length(), bar.bar.position()), (Some(4), 4));

@@ -1,4 +1,4 @@
-//! What `index`, `search` and `records` have in common: the database, and in what form answers are.
+//! Shared by `index`, `search` and `records`: the database, the output format, and conversions of errors.
 
 use std::{
     io::{self, Read as _},
@@ -47,7 +47,7 @@ enum OutputFormat {
 }
 
 impl KnowledgeArgs {
-    /// Whether programs read the answer.
+    /// Returns whether the output is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.output.json || self.output.format == OutputFormat::Json
     }
@@ -58,10 +58,10 @@ impl KnowledgeArgs {
         if let Some(database) = &self.database {
             config.knowledge.database = Some(database.clone());
         }
-        Ok(config)
+        Ok(config.with_user_folders())
     }
 
-    /// Reads from a database that is there, which needs not be writable, and closes it however that ends.
+    /// Opens an existing database for reading, works with it, and closes it. The file may be read-only.
     pub(super) async fn to_read(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
@@ -72,7 +72,7 @@ impl KnowledgeArgs {
         done
     }
 
-    /// Reads records alone, for which no model is needed.
+    /// Opens the records of an existing database for reading. No embedding model is loaded.
     pub(super) async fn to_read_records(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
@@ -81,7 +81,7 @@ impl KnowledgeArgs {
         work(&knowledge).await
     }
 
-    /// Works with a database that is there, and closes it however that ends.
+    /// Opens an existing database, works with it, and closes it.
     pub(super) async fn with(
         &self,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failure>,
@@ -92,7 +92,7 @@ impl KnowledgeArgs {
         done
     }
 
-    /// The configuration, if the database that it names is there.
+    /// Loads the configuration. Fails if its database does not exist.
     fn load_existing(&self) -> Result<Config, Failure> {
         let config = self.load()?;
         let place = config
@@ -118,14 +118,14 @@ pub(super) fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 
 /// A question of the command line; `-` is standard input.
 pub(super) fn question(words: &[String]) -> Result<String, Failure> {
-    /// One byte more than a question may have shows that it has too many.
+    /// One byte over the limit shows that a question is too long.
     const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
     let question = if matches!(words, [word] if word == "-") {
         let mut bytes = Vec::new();
         let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
         read.map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
         if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
-            // What is cut in the middle of a character is too long in any case.
+            // A text that is cut within a character is too long in any case.
             String::from_utf8_lossy(&bytes).into_owned()
         } else {
             String::from_utf8(bytes).map_err(|_| Failure {
@@ -150,7 +150,7 @@ pub(super) fn question(words: &[String]) -> Result<String, Failure> {
 }
 
 impl From<marquetry_knowledge::Failure> for Failure {
-    /// What does not depend on what is kept is the command line's fault.
+    /// Errors that no database would change are errors of the command line.
     fn from(failure: marquetry_knowledge::Failure) -> Self {
         let is_at_fault =
             matches!(failure.code, ErrorCode::InvalidParams | ErrorCode::LimitExceeded);
@@ -192,7 +192,7 @@ impl From<IndexError> for Failure {
 }
 
 impl From<RecordError> for Failure {
-    /// What does not depend on what is kept is the command line's fault.
+    /// Errors that no database would change are errors of the command line.
     fn from(error: RecordError) -> Self {
         let at_fault = matches!(
             error,

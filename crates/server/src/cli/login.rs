@@ -7,7 +7,7 @@ use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::{Failure, LoginArgs, say, serve::on_runtime};
+use super::{Failure, LoginArgs, print_message, serve::on_runtime};
 use crate::{
     config::{Loaded, Transport},
     logging,
@@ -27,7 +27,7 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         return Err(Failure { code: 2, message: problem });
     };
     let Transport::Http { url, headers, .. } = &upstream.transport else {
-        let message = format!("server {name:?} is not reached over HTTP, and wants no login");
+        let message = format!("server {name:?} is not reached over HTTP: it needs no login");
         return Err(Failure { code: 2, message });
     };
     on_runtime(async {
@@ -41,7 +41,7 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
             }
         });
         let browser = Arc::new(browser.map_err(Failure::new)?);
-        let directory = config.gateway.credentials();
+        let directory = config.gateway.credentials_directory.clone();
         if let Some(directory) = directory.as_deref().filter(|_| arguments.forget) {
             DirectoryStore::new(directory).forget(url).await.map_err(Failure::new)?;
         }
@@ -66,6 +66,6 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
                 format!("; add `auth = {{}}` to [mcp_servers.{name}], so that the server uses it")
             }
         };
-        say(&format!("{name} lets us in{hint}\n"))
+        print_message(&format!("logged in at {name}{hint}\n"))
     })
 }

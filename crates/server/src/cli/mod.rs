@@ -63,7 +63,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // Help and version are "errors" that belong on standard output. A closed pipe there is nobody's fault.
+            // clap reports help and version as errors. They belong on standard output; a closed pipe is no failure.
             _ = help.print();
             return ExitCode::SUCCESS;
         }
@@ -98,7 +98,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure.message.is_empty() {
-                // It was said already.
+                // The message was printed already.
             } else if logging::is_json() {
                 logging::emit("ERROR", &printable(&failure.message), &[]);
             } else {
@@ -109,7 +109,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Whether the arguments ask for JSON, so that even what is wrong with the others is said in it.
+/// Returns whether the arguments ask for JSON, so that errors in the other arguments are JSON too.
 fn wants_json(arguments: &[OsString]) -> bool {
     let arguments = arguments.iter().take_while(|argument| *argument != "--");
     let arguments: Vec<&OsString> = arguments.collect();
@@ -281,14 +281,14 @@ struct ServeArgs {
     insecure: bool,
 }
 
-/// What the server tells the process that stands between it and an upstream.
+/// Arguments of the process that supervises an upstream.
 #[cfg(target_os = "linux")]
 #[derive(Args)]
 struct GuardArgs {
     /// The server's process id.
     #[arg(long)]
     server: i32,
-    /// How long the program may take to end after its input has ended, and again after SIGTERM, in milliseconds.
+    /// Time that the program gets to end after its input was closed, and again after SIGTERM, in milliseconds.
     #[arg(long)]
     grace_ms: u64,
     /// The program and its arguments.
@@ -331,12 +331,12 @@ struct DecodeArgs {
 }
 
 impl ServeArgs {
-    /// The configuration of all sources, and what in them is worth a warning; one that must not be served is an error.
+    /// Loads the configuration of all sources. Listening on a public address without authentication is an error.
     fn load(&self) -> Result<Loaded, ConfigError> {
         self.load_asking(&|_| None)
     }
 
-    /// As [`Self::load`]; `ask` gives values for the inputs of an editor's file.
+    /// As [`Self::load`]; `ask` returns values for the `${input:…}` of VS Code files.
     fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, warnings } = self.config.load_asking(ask)?;
         let mut exposure = Config::check_exposure(&config);
@@ -353,12 +353,12 @@ impl ServeArgs {
 }
 
 impl ConfigArgs {
-    /// The configuration of all sources, and what in them is worth a warning.
+    /// Loads the configuration of all sources.
     fn load(&self) -> Result<Loaded, ConfigError> {
         self.load_asking(&|_| None)
     }
 
-    /// As [`Self::load`]; `ask` gives values for the inputs of an editor's file.
+    /// As [`Self::load`]; `ask` returns values for the `${input:…}` of VS Code files.
     fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } = config::load(self.config.as_deref())?;
         warnings.extend(config.take_warnings());
@@ -375,6 +375,13 @@ impl ConfigArgs {
         if config.log.format == LogFormat::Json {
             logging::use_json();
         }
+        config = config.with_user_folders();
+        #[cfg(feature = "knowledge")]
+        if config.knowledge.enabled && config.knowledge.database.is_none() {
+            warnings.push(
+                "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set, and knowledge.database names no other place".to_owned(),
+            );
+        }
         config.check()?;
         Ok(Loaded { config, file, warnings })
     }
@@ -384,7 +391,7 @@ fn flag_error(flag: &str, problem: String) -> ConfigError {
     ConfigError { file: "command line".into(), place: None, key: Some(flag.into()), problem }
 }
 
-/// Writes to standard output. A reader that has gone away has seen what it wanted.
+/// Writes to standard output. A closed pipe is no failure.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -394,22 +401,22 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard output what people read, or the same as a JSON line where all is JSON.
-fn say(text: &str) -> Result<(), Failure> {
+/// Prints a message: text, or a JSON line with `--log-format json`.
+fn print_message(text: &str) -> Result<(), Failure> {
     if logging::is_json() {
         return print(&format!("{}\n", serde_json::json!({"message": text.trim_end()})));
     }
     print(text)
 }
 
-/// What ends the program early, and with which exit code.
+/// A failed command: exit code and message.
 struct Failure {
     code: u8,
-    /// What is said of it; empty where it was said already.
+    /// Empty if it was printed already.
     message: String,
 }
 
-/// The exit code of a program that SIGINT ended, as shells tell it.
+/// Exit code after SIGINT: 128 + 2, as in shells.
 const INTERRUPTED: u8 = 130;
 
 impl Failure {
@@ -419,7 +426,7 @@ impl Failure {
 }
 
 impl From<StartError> for Failure {
-    /// All that keeps a server from starting is what its configuration says.
+    /// Every reason is an error of the configuration.
     fn from(error: StartError) -> Self {
         Self { code: 2, message: error.to_string() }
     }
@@ -431,21 +438,21 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// A message without what would steer a terminal: parts of it may come from a server that is not ours.
+/// Escapes control characters: parts of a message may come from another server.
 fn printable(message: &str) -> String {
     escaped(message, |character| character.is_control() && character != '\n')
 }
 
-/// As [`printable`], where a message has one line: names of files may hold further ones.
+/// As [`printable`], for messages of one line: names of files may contain line breaks.
 fn printable_line(message: &str) -> String {
-    let turns = |character: char| matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    escaped(message, |character| character.is_control() || turns(character))
+    let is_bidirectional = |character: char| matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    escaped(message, |character| character.is_control() || is_bidirectional(character))
 }
 
-fn escaped(message: &str, steers: impl Fn(char) -> bool) -> String {
+fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     let mut printable = String::with_capacity(message.len());
     for character in message.chars() {
-        if steers(character) {
+        if is_unsafe(character) {
             printable.extend(character.escape_default());
         } else {
             printable.push(character);
@@ -459,7 +466,7 @@ mod tests {
     use super::{printable, printable_line, wants_json};
 
     #[test]
-    fn json_is_asked_for_before_the_other_arguments_are_understood() {
+    fn json_is_found_in_arguments_that_cannot_be_parsed() {
         for (line, wants) in [
             ("serve --log-format json", true),
             ("serve --wrong --log-format=json", true),
@@ -474,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_steers_no_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
         assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }

@@ -15,7 +15,7 @@ use super::{
     knowledge::{KnowledgeArgs, print_json},
     print,
     serve::on_runtime,
-    terminal::{Light, Tone, clean},
+    terminal::{Highlighter, Style, clean},
 };
 
 #[derive(Args)]
@@ -132,14 +132,14 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failure
         let records: Vec<Value> = records.iter().map(|record| record.to_fields().into()).collect();
         return print_json(&json!({ "records": records, "next": next }));
     }
-    let light = Light::of_stdout();
+    let highlighter = Highlighter::of_stdout();
     let mut text = String::new();
     for record in &records {
         let place = record.group.as_deref().unwrap_or("-");
-        let name = light.show(Tone::Title, &record.name);
+        let name = highlighter.show(Style::Title, &record.name);
         text.push_str(&format!("{}  {name}\n", record.uri().unwrap_or_default()));
         let facts = format!("{} · {} · {place}", record.kind, time(record.modified));
-        text.push_str(&format!("  {}\n", light.show(Tone::Faint, &facts)));
+        text.push_str(&format!("  {}\n", highlighter.show(Style::Faint, &facts)));
     }
     text.push_str(&match (records.len(), next) {
         (0, _) => "no records\n".to_owned(),
@@ -175,12 +175,16 @@ async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failure
 }
 
 fn described(record: &Record, chunks: u64) -> String {
-    let light = Light::of_stdout();
-    let mut text = format!("{}\n", light.show(Tone::Title, &record.name));
+    let highlighter = Highlighter::of_stdout();
+    let mut text = format!("{}\n", highlighter.show(Style::Title, &record.name));
     let mut line = |name: &str, value: &str| {
         let name = clean(name);
         let gap = " ".repeat(16_usize.saturating_sub(name.chars().count()).max(1));
-        text.push_str(&format!("  {}{gap}{}\n", light.show(Tone::Faint, &name), clean(value)));
+        text.push_str(&format!(
+            "  {}{gap}{}\n",
+            highlighter.show(Style::Faint, &name),
+            clean(value)
+        ));
     };
     line("uri", &record.uri().unwrap_or_default());
     line("type", &record.kind);
@@ -258,7 +262,7 @@ fn types(arguments: &TypesArgs) -> Result<(), Failure> {
 /// A time in milliseconds since 1970 as people read it.
 fn time(milliseconds: u64) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds));
-    // What lies beyond the year 9999 cannot be written so.
+    // RFC 3339 ends with the year 9999.
     const LAST: u64 = 253_402_300_799_999;
     match time.filter(|_| milliseconds <= LAST) {
         Some(time) => humantime::format_rfc3339_seconds(time).to_string(),

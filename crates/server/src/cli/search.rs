@@ -14,7 +14,7 @@ use super::{
     knowledge::{KnowledgeArgs, print_json, question},
     print,
     serve::on_runtime,
-    terminal::{Light, Tone, clean},
+    terminal::{Highlighter, Style, clean},
 };
 
 #[derive(Args)]
@@ -51,6 +51,11 @@ pub(super) fn search(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     if !(0.0..=1.0).contains(&arguments.threshold) {
         let message = format!("--threshold: {} is not between 0 and 1", arguments.threshold);
+        return Err(Failure { code: 2, message });
+    }
+    if arguments.limit == 0 {
+        let most = SearchRequest::MAX_LIMIT;
+        let message = format!("--limit: 0 asks for no passage; expected 1 to {most}");
         return Err(Failure { code: 2, message });
     }
     if arguments.limit > SearchRequest::MAX_LIMIT {
@@ -120,7 +125,7 @@ async fn find(
     Ok(access.hits(&request).await?)
 }
 
-/// Where a document is from, as its indexer has said.
+/// Returns the source of a document, which its indexer has stored.
 fn source(document: Option<&Document>) -> Option<&str> {
     document?.metadata.get("source")?.as_str()
 }
@@ -131,13 +136,13 @@ fn as_text(
     question: &str,
     seconds: f64,
 ) -> String {
-    let light = Light::of_stdout();
+    let highlighter = Highlighter::of_stdout();
     let mut text = String::new();
     for (number, hit) in (1..).zip(hits) {
         let chunk = &hit.chunk;
         let document = documents.get(&chunk.document);
         let title = hit.title.as_deref().unwrap_or(&chunk.document);
-        text.push_str(&format!("{number}. {}", light.show(Tone::Title, title)));
+        text.push_str(&format!("{number}. {}", highlighter.show(Style::Title, title)));
         if let Some(page) = chunk.page {
             text.push_str(&format!(", page {page}"));
         }
@@ -145,7 +150,7 @@ fn as_text(
             text.push_str(&format!(", {}", clean(&chapter.title)));
         }
         let found = highlights(&chunk.content, question);
-        text.push_str(&format!("\n   {}\n", light.snippet(&chunk.content, &found)));
+        text.push_str(&format!("\n   {}\n", highlighter.snippet(&chunk.content, &found)));
         let place = source(document).map_or_else(|| chunk.document.clone(), shown);
         let rank = |rank: Option<u32>| rank.map_or("-".to_owned(), |rank| format!("#{rank}"));
         let facts = format!(
@@ -155,11 +160,11 @@ fn as_text(
             hit.score,
             rank(hit.keyword_rank),
             rank(hit.semantic_rank),
-            // Not -0.
+            // Print 0 instead of -0.
             hit.relevance.max(0.0) + 0.0,
         );
-        text.push_str(&format!("   {}\n", light.show(Tone::Faint, &facts)));
-        text.push_str(&format!("   {}\n\n", light.show(Tone::Faint, &chunk.document)));
+        text.push_str(&format!("   {}\n", highlighter.show(Style::Faint, &facts)));
+        text.push_str(&format!("   {}\n\n", highlighter.show(Style::Faint, &chunk.document)));
     }
     let count = match hits.len() {
         0 => "nothing was found".to_owned(),

@@ -25,7 +25,7 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { mut config, file, warnings } = arguments.load_asking(&prompt::ask)?;
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
-        // The address itself is a name that nobody else can point elsewhere.
+        // No DNS name can be rebound to this address: an address is its own name.
         config.server.allowed_hosts.push(bracketed(address.ip()));
     }
     config.gateway.guard = guard();
@@ -36,11 +36,11 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
-        greeting.say();
+        greeting.print();
         if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
-        until_told(&app, app.serve_http(listener)).await
+        until_signal(&app, app.serve(listener)).await
     })
 }
 
@@ -51,12 +51,12 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     on_runtime(async {
         let app = App::builder(config).start().await?;
         tracing::info!("serving MCP on standard input and output");
-        until_told(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
+        until_signal(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
     })
 }
 
-/// This program, which stands guard over upstreams as `marquetry guard`. By its path, which tells people who it is; by the kernel's own name for it
-/// where it has been replaced since it started.
+/// Returns the path of this program, which supervises upstreams as `marquetry guard`. A program that was replaced since it started is found
+/// by the kernel's own name for it.
 fn guard() -> Option<PathBuf> {
     let here = std::env::current_exe().ok().filter(|path| path.exists());
     cfg!(target_os = "linux").then(|| here.unwrap_or_else(|| "/proc/self/exe".into()))
@@ -71,19 +71,19 @@ fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> R
     Ok(())
 }
 
-/// Runs `work` to its end. Threads that are stuck in a read of standard input are left to the end of the process.
+/// Runs `work` on a Tokio runtime. Threads that are blocked in a read of standard input end with the process.
 pub(super) fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime: Runtime =
         Builder::new_multi_thread().enable_all().build().map_err(Failure::new)?;
     let outcome = runtime.block_on(work);
-    // In good order nobody is left by now.
+    // A clean shutdown has left no child process.
     super::children::kill();
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }
 
-/// Serves until the transport ends by itself or a signal comes, then shuts down. A second signal ends the process at once.
-async fn until_told(
+/// Serves until the transport ends or a signal arrives, then shuts down. A second signal ends the process at once.
+async fn until_signal(
     app: &App,
     serving: impl Future<Output = io::Result<()>>,
 ) -> Result<(), Failure> {
@@ -92,12 +92,12 @@ async fn until_told(
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
         signal = signals.next() => {
-            tracing::info!(signal = signal.name(), "shutting down");
+            tracing::info!(signal = signal.name(), "ended by a signal; a second one ends it at once");
             let ended = async { tokio::join!(serving, app.shutdown()) };
             tokio::select! {
                 (outcome, ()) = ended => {
                     outcome.map_err(Failure::new)?;
-                    // Service managers ask with SIGTERM, and take what they asked for as success.
+                    // Service managers send SIGTERM and expect success.
                     return match signal {
                         EndSignal::Interrupt => Err(signal.failure("")),
                         EndSignal::Terminate => Ok(()),
@@ -131,7 +131,7 @@ impl EndSignal {
         }
     }
 
-    /// The end of a program by this signal before its work was done.
+    /// The failure of a program that this signal ended before its work was done.
     pub(super) fn failure(self, message: impl Into<String>) -> Failure {
         let code = match self {
             Self::Interrupt => INTERRUPTED,
@@ -141,7 +141,7 @@ impl EndSignal {
     }
 }
 
-/// The signals that ask the process to end. Made once and kept, so that one that comes right behind another is not missed.
+/// The signals that ask the process to end. Created once, so that a second signal right after the first is not missed.
 #[cfg(unix)]
 pub(super) struct EndSignals {
     interrupt: tokio::signal::unix::Signal,
@@ -209,9 +209,9 @@ fn bracketed(ip: IpAddr) -> String {
     }
 }
 
-/// The address by which clients on this machine reach a server that listens on `ip`, as a URL has it. 0.0.0.0 and [::] are every address of the
-/// machine, and none that a client could connect to.
-fn reached_here(ip: IpAddr) -> String {
+/// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or [::], which stand for every address of the
+/// machine, so they become the loopback address.
+fn local_host(ip: IpAddr) -> String {
     bracketed(match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -221,7 +221,7 @@ fn reached_here(ip: IpAddr) -> String {
 
 /// The URL of a server for clients on this machine, without a path.
 pub(super) fn base_url(listen: SocketAddr) -> String {
-    format!("http://{}:{}", reached_here(listen.ip()), listen.port())
+    format!("http://{}:{}", local_host(listen.ip()), listen.port())
 }
 
 /// The servers' names as the greeting shows them.
@@ -234,14 +234,14 @@ fn described(config: &Config) -> String {
     if names.is_empty() { "none; name some with --mcp-config".to_owned() } else { names.join(", ") }
 }
 
-/// Who may come in, as the greeting says it.
+/// Describes who may call, for the greeting.
 fn admitted(auth: &AuthConfig) -> String {
     let tokens = match auth.token_count() {
         0 => None,
         1 => Some("the holder of 1 token".to_owned()),
         count => Some(format!("the holders of {count} tokens")),
     };
-    let issued = auth.issuer.as_ref().map(|issuer| format!("whom {issuer} gives tokens"));
+    let issued = auth.issuer.as_ref().map(|issuer| format!("holders of tokens from {issuer}"));
     let admitted: Vec<String> = [tokens, issued].into_iter().flatten().collect();
     if admitted.is_empty() {
         "every caller that can connect".to_owned()
@@ -250,13 +250,13 @@ fn admitted(auth: &AuthConfig) -> String {
     }
 }
 
-/// What a person has to know once the server listens.
+/// The message at the start of `marquetry serve`: URLs, servers and access.
 struct Greeting {
     /// The address of the server, without a path, for clients on this machine.
     base: String,
-    /// The same for clients elsewhere, by the names that `Host` may have.
+    /// The same for clients on other machines, by the names in `server.allowed_hosts`.
     others: Vec<String>,
-    /// The server may be reached by a name that it will refuse.
+    /// Other machines can connect, but no name is allowed in `Host`.
     refuses_names: bool,
     servers: String,
     access: String,
@@ -264,7 +264,7 @@ struct Greeting {
 
 impl Greeting {
     fn new(bound: SocketAddr, config: &Config) -> Self {
-        let here = reached_here(bound.ip());
+        let here = local_host(bound.ip());
         let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
         let others = names.filter_map(|host| match host.rsplit_once(':') {
             // The port of a proxy is not ours.
@@ -283,8 +283,8 @@ impl Greeting {
         }
     }
 
-    /// Says it, whatever the level of the log is: with port 0, nothing else names the port.
-    fn say(&self) {
+    /// Prints the greeting at every log level: with port 0, nothing else names the port.
+    fn print(&self) {
         if logging::is_json() {
             let fields = [
                 ("url", json!(format!("{}/mcp", self.base))),
@@ -299,7 +299,7 @@ impl Greeting {
         }
         if self.refuses_names {
             tracing::warn!(
-                "other machines are refused until server.allowed_hosts has the names or addresses by which they reach this one"
+                "requests of other machines are refused until server.allowed_hosts names the host names or addresses that they use for this machine"
             );
         }
     }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greeting_says_who_may_come_in() {
+    fn the_greeting_says_who_may_call() {
         let of = |toml: &str| admitted(&toml::from_str(toml).unwrap());
         assert_eq!(of(""), "every caller that can connect");
         assert_eq!(of("tokens = { a = { env = 'A' } }"), "the holder of 1 token");
@@ -368,7 +368,7 @@ mod tests {
             of(
                 "issuer = 'https://login.example'\ntokens = { a = { env = 'A' }, b = { env = 'B' } }"
             ),
-            "the holders of 2 tokens, whom https://login.example gives tokens"
+            "the holders of 2 tokens, holders of tokens from https://login.example"
         );
     }
 }

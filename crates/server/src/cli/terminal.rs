@@ -1,49 +1,49 @@
-//! Text of others on a terminal: nothing in it steers the terminal, and what matters is lit.
+//! Prints untrusted text on a terminal, without control characters and with highlights.
 
 use std::{
     io::{self, IsTerminal as _},
     ops::Range,
 };
 
-/// How standard output shows what matters.
+/// Highlights text on standard output if that is a terminal with colours.
 #[derive(Clone, Copy)]
-pub(super) struct Light {
+pub(super) struct Highlighter {
     is_on: bool,
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Tone {
-    /// What was looked for.
+pub(super) enum Style {
+    /// A search term.
     Match,
-    /// What something is called.
+    /// A title.
     Title,
-    /// What is there for those who want to know.
+    /// A detail.
     Faint,
 }
 
-impl Light {
-    /// Lit where standard output is a terminal that has colours, unless `NO_COLOR` is set (no-color.org).
+impl Highlighter {
+    /// Highlights on a terminal that has colours, unless `NO_COLOR` is set (no-color.org).
     pub(super) fn of_stdout() -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self { is_on: io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR") }
     }
 
-    /// A text of others in a tone, on one line.
-    pub(super) fn show(self, tone: Tone, text: &str) -> String {
+    /// Returns a text in a style, on one line.
+    pub(super) fn show(self, tone: Style, text: &str) -> String {
         let text = clean(text);
         if !self.is_on || text.is_empty() {
             return text;
         }
         let code = match tone {
-            Tone::Match => "1;33",
-            Tone::Title => "1",
-            Tone::Faint => "2",
+            Style::Match => "1;33",
+            Style::Title => "1",
+            Style::Faint => "2",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// The part of a passage that has most of what was looked for, which is lit in it.
+    /// Returns the part of a passage with the most search terms, which are highlighted.
     pub(super) fn snippet(self, passage: &str, found: &[Range<usize>]) -> String {
         let part = part(passage, found);
         let (mut shown, mut from) = (String::new(), part.start);
@@ -53,7 +53,7 @@ impl Light {
         let within = found.iter().filter(|span| part.start <= span.start && span.end <= part.end);
         for span in within {
             shown.push_str(&clean(&passage[from..span.start]));
-            shown.push_str(&self.show(Tone::Match, &passage[span.clone()]));
+            shown.push_str(&self.show(Style::Match, &passage[span.clone()]));
             from = span.end;
         }
         shown.push_str(&clean(&passage[from..part.end]));
@@ -64,12 +64,12 @@ impl Light {
     }
 }
 
-/// How long a snippet is, in bytes; a few lines.
+/// Length of a snippet in bytes: a few lines.
 const SNIPPET: usize = 320;
-/// How much of it may stand before the first of what was looked for.
+/// Most bytes of a snippet before the first search term.
 const BEFORE: usize = 80;
 
-/// Which part of a passage is shown.
+/// Returns the range of a passage that is shown.
 fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
     if passage.len() <= SNIPPET {
         return 0..passage.len();
@@ -78,7 +78,7 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
         let later = found.iter().skip_while(|span| span.start < from);
         later.take_while(|span| span.end <= from + SNIPPET - BEFORE).count()
     };
-    // Of several that have as much, the first.
+    // The first of several ranges with as many terms.
     let mut best = (0, 0);
     for span in found {
         let counted = count(span.start);
@@ -90,7 +90,7 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
     start = start.min(passage.len() - SNIPPET);
     start = passage.ceil_char_boundary(start);
     if start > 0 {
-        // Not in the middle of a word, unless it is a very long one.
+        // Start at a word, unless it is very long.
         let word = passage[start..].find(char::is_whitespace).filter(|length| *length < BEFORE / 2);
         let is_inside = !passage[..start].ends_with(char::is_whitespace);
         start += word.filter(|_| is_inside).map_or(0, |length| length + 1);
@@ -103,7 +103,7 @@ fn part(passage: &str, found: &[Range<usize>]) -> Range<usize> {
     start..end
 }
 
-/// A text on one line, without what would steer a terminal or turn the direction of writing.
+/// Returns a text on one line, without control characters and without characters that change the writing direction.
 pub(super) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut is_space = false;
@@ -127,20 +127,20 @@ pub(super) fn clean(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const LIT: Light = Light { is_on: true };
+    const ON: Highlighter = Highlighter { is_on: true };
 
     #[test]
-    fn what_was_found_is_lit_and_nothing_steers_the_terminal() {
+    fn terms_are_highlighted_and_control_characters_replaced() {
         let passage = "a\u{1b}[31m red\n\tfox\u{202e}";
         let fox = passage.find("fox").unwrap();
-        let shown = LIT.snippet(passage, std::slice::from_ref(&(fox..fox + 3)));
+        let shown = ON.snippet(passage, std::slice::from_ref(&(fox..fox + 3)));
         assert_eq!(shown, "a\u{FFFD}[31m red \u{1b}[1;33mfox\u{1b}[0m\u{FFFD}");
-        let plain = Light { is_on: false };
+        let plain = Highlighter { is_on: false };
         assert_eq!(plain.snippet("a fox", std::slice::from_ref(&(2..5))), "a fox");
     }
 
     #[test]
-    fn a_long_passage_is_shown_where_most_was_found() {
+    fn a_long_passage_is_shown_where_most_terms_are() {
         let passage = format!(
             "{}needle {}needle needle{}",
             "öde ".repeat(200),
@@ -151,7 +151,7 @@ mod tests {
         let part = part(&passage, &found);
         assert_eq!(passage[part.clone()].matches("needle").count(), 2);
         assert!(part.len() <= SNIPPET);
-        let shown = LIT.snippet(&passage, &found);
+        let shown = ON.snippet(&passage, &found);
         assert!(shown.starts_with("… hay") && shown.ends_with("hay …"), "{shown}");
     }
 

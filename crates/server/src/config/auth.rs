@@ -215,7 +215,7 @@ mod tests {
             ("tokens = { ci = {} }", "tokens: ci: expected one of \"env\" and \"file\""),
             (
                 "tokens = { a = { env = 'GOOD' }, b = { env = 'GOOD' } }",
-                "tokens: there are two tokens 'b'",
+                "tokens: 'a' and 'b' have the same token; give each holder one of its own",
             ),
         ] {
             let config: AuthConfig = toml::from_str(text).unwrap();

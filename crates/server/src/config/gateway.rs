@@ -89,11 +89,6 @@ impl Default for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Where tokens are kept; nowhere, where the user has no home.
-    pub(crate) fn credentials(&self) -> Option<PathBuf> {
-        self.credentials_directory.clone().or_else(super::login::credentials_directory)
-    }
-
     /// How upstreams over HTTP are reached.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl Config {
                     upstream: name.to_owned(),
                     url: url.clone(),
                     login: upstream.auth.clone(),
-                    credentials: gateway.credentials(),
+                    credentials: gateway.credentials_directory.clone(),
                     gateway: gateway.clone(),
                 }),
             },

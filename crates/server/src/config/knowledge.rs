@@ -1,4 +1,4 @@
-//! What knowledge takes from the environment: where the database is without a setting, and keys.
+//! The place of knowledge: its settings, the user's folder for data, and keys from the environment.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -35,9 +35,16 @@ impl Config {
         self.fault(&format!("knowledge.chat.{key}"), problem)
     }
 
-    /// What knowledge is opened with.
+    /// Returns whether knowledge is available: it is switched on, and has a database.
+    pub(crate) fn has_knowledge(&self) -> bool {
+        self.knowledge.enabled && self.knowledge.database.is_some()
+    }
+
+    /// Returns the options that knowledge is opened with.
     pub(crate) fn knowledge_options(&self) -> KnowledgeOptions {
-        let options = KnowledgeOptions::new(self.knowledge.clone(), Place::Memory);
+        let mut config = self.knowledge.clone();
+        config.enabled = self.has_knowledge();
+        let options = KnowledgeOptions::new(config, Place::Memory);
         let options = match self.knowledge_place() {
             Ok(place) => options.with_place(place),
             Err(reason) => options.without_place(reason),
@@ -45,29 +52,24 @@ impl Config {
         options.with_variables(environment)
     }
 
-    /// Where records and passages are stored.
+    /// Returns where records and passages are stored.
     ///
     /// # Errors
     ///
-    /// The setting is no place; or it is not set, and the environment names no folder for data.
+    /// The setting is no place, or it is not set.
     pub(crate) fn knowledge_place(&self) -> Result<Place, String> {
-        place(&self.knowledge, &|name| std::env::var_os(name))
+        let unset = "it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be";
+        Place::parse(self.knowledge.database.as_deref().ok_or(unset)?)
     }
 }
 
-fn place(
-    config: &KnowledgeConfig,
-    variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Place, String> {
-    if let Some(database) = &config.database {
-        return Place::parse(database);
-    }
+/// Returns the file of the user's database: below `$XDG_DATA_HOME` or `~/.local/share`.
+pub(super) fn user_database(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     // A relative path in these variables does not count (XDG Base Directory Specification).
     let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = folder("XDG_DATA_HOME")
-        .or_else(|| folder("HOME").map(|home| home.join(".local/share")))
-        .ok_or("it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be")?;
-    Ok(Place::File(data.join("marquetry/knowledge.db")))
+    let data =
+        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
+    Some(data.join("marquetry/knowledge.db"))
 }
 
 #[cfg(test)]
@@ -75,30 +77,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_setting_the_database_is_below_the_folder_for_data() {
-        let place = |database: Option<&str>, variables: &[(&str, &str)]| {
-            let mut config = KnowledgeConfig::default();
-            config.database = database.map(str::to_owned);
-            let variable = |name: &str| {
+    fn only_the_folders_of_the_user_give_a_database_without_a_setting() {
+        let mut config = Config::default();
+        assert!(config.knowledge_place().is_err());
+        assert!(!config.has_knowledge());
+        config.knowledge.database = Some("k.db".to_owned());
+        assert_eq!(config.knowledge_place(), Ok(Place::File("k.db".into())));
+        assert!(config.has_knowledge());
+        let file = |variables: &[(&str, &str)]| {
+            user_database(&|name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| OsString::from(value))
-            };
-            place(&config, &variable)
+            })
         };
-        let file = |path: &str| Ok(Place::File(path.into()));
-        assert_eq!(place(Some("k.db"), &[]), file("k.db"));
-        assert_eq!(place(Some(""), &[]).unwrap_err(), "the name of the database is empty");
         let home = ("HOME", "/home/a");
-        assert_eq!(
-            place(None, &[("XDG_DATA_HOME", "/data"), home]),
-            file("/data/marquetry/knowledge.db")
-        );
-        for unset in ["", "data"] {
-            assert_eq!(
-                place(None, &[("XDG_DATA_HOME", unset), home]),
-                file("/home/a/.local/share/marquetry/knowledge.db")
-            );
+        let data = file(&[("XDG_DATA_HOME", "/data"), home]);
+        assert_eq!(data, Some("/data/marquetry/knowledge.db".into()));
+        for relative in ["", "data"] {
+            let share = file(&[("XDG_DATA_HOME", relative), home]);
+            assert_eq!(share, Some("/home/a/.local/share/marquetry/knowledge.db".into()));
         }
-        assert!(place(None, &[]).is_err());
+        assert_eq!(file(&[]), None);
     }
 }

@@ -98,8 +98,8 @@ impl LoginConfig {
     }
 }
 
-/// Where tokens are kept when nothing else is said: a directory for the state of programs.
-pub(crate) fn credentials_directory() -> Option<PathBuf> {
+/// Returns the user's directory for tokens of upstreams: below `$XDG_STATE_HOME` or `~/.local/state`.
+pub(super) fn credentials_directory() -> Option<PathBuf> {
     let state = environment("XDG_STATE_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(environment("HOME")?).join(".local/state"));
     let state = state.filter(|path| path.is_absolute()).or_else(home)?;

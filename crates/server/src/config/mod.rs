@@ -197,6 +197,23 @@ impl Config {
         Ok(warnings)
     }
 
+    /// Keeps data in the user's folders where no other place is set, as the program `marquetry` does: the database of knowledge in
+    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
+    /// (`~/.local/state/marquetry`). Without it, a server writes only to places that its configuration names.
+    #[must_use]
+    pub fn with_user_folders(mut self) -> Self {
+        #[cfg(feature = "knowledge")]
+        if self.knowledge.database.is_none() {
+            let database = knowledge::user_database(&|name| std::env::var_os(name));
+            self.knowledge.database =
+                database.and_then(|path| path.into_os_string().into_string().ok());
+        }
+        if self.gateway.credentials_directory.is_none() {
+            self.gateway.credentials_directory = login::credentials_directory();
+        }
+        self
+    }
+
     /// Takes what is worth a warning in the TOML text that was read, one sentence each.
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)

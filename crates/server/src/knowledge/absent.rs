@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     config::{Config, ConfigError, NOT_BUILT},
-    health::Faults,
+    faults::Faults,
 };
 
 /// Documents, records and chat of a program that is built without them.

@@ -22,7 +22,7 @@ use serde_json::{Value, json, value::RawValue};
 use super::ERROR;
 use crate::{
     config::{Config, ConfigError, environment},
-    health::Faults,
+    faults::{Faults, KNOWLEDGE},
 };
 
 /// Documents, records and chat of one server. Cheap to clone.
@@ -34,9 +34,6 @@ pub(crate) struct Knowledge {
     has_chat_tool: bool,
     has_tools: bool,
 }
-
-/// The name of the part in health.
-const PART: &str = "knowledge";
 
 impl Knowledge {
     /// Opens nothing yet; `listener` hears of changes.
@@ -94,11 +91,7 @@ impl Knowledge {
 impl Knowledge {
     /// The names that no upstream can have.
     pub(crate) fn reserved_tools(config: &Config) -> &'static [&'static str] {
-        if config.tools.knowledge && config.knowledge.enabled {
-            &KnowledgeTools::NAMES
-        } else {
-            &[]
-        }
+        if config.tools.knowledge && config.has_knowledge() { &KnowledgeTools::NAMES } else { &[] }
     }
 
     /// Adds the tools that are switched on.
@@ -151,13 +144,13 @@ impl Knowledge {
 fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
     match error_code(result) {
         _ if tool == CHAT => {}
-        None if KnowledgeTools::uses_store(tool) => faults.clear(PART),
+        None if KnowledgeTools::uses_store(tool) => faults.clear(KNOWLEDGE),
         None => {}
         Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
             let message = result.content.first().and_then(|item| item.as_text());
             let message = message.unwrap_or_default();
             let message = &message[..message.floor_char_boundary(500)];
-            faults.raise(PART, format!("the last call failed: {message}"));
+            faults.raise(KNOWLEDGE, format!("the last call failed: {message}"));
         }
         Some(_) => {}
     }

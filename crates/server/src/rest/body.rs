@@ -1,4 +1,4 @@
-//! Reading a request's body within limits of size, time and bytes of all bodies.
+//! Reads request bodies within limits of size, time and total memory.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -11,7 +11,7 @@ use marquetry_protocol::server::{
 use super::RestError;
 use crate::config::Limits;
 
-/// The whole body of at most `limit` bytes, which count among those that arrive as long as it is kept.
+/// Reads a body of at most `limit` bytes. They count against `limits.max_receive_bytes` until the result is dropped.
 pub(super) async fn read(
     server: &Server,
     peer: &Peer,
@@ -24,17 +24,22 @@ pub(super) async fn read(
         ReceiveError::TooLong { .. } => RestError::BodyTooLarge,
         ReceiveError::Late => RestError::BodyTimeout,
         ReceiveError::Full(full) => RestError::Busy(full.to_string()),
-        // The client of a body that breaks off does not read the answer.
+        // The connection broke: the client does not read the answer.
         _ => RestError::InvalidJson,
     })
 }
 
-/// A body as text, perhaps with replacement characters where it was not UTF-8.
+/// Returns a body without the byte order mark that some clients send before JSON (RFC 8259, section 8.1, lets parsers ignore it).
+pub(super) fn without_bom(body: &[u8]) -> &[u8] {
+    body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body)
+}
+
+/// A body as text, with replacement characters where it is not UTF-8.
 pub(super) struct BodyText<'b>(Cow<'b, str>);
 
-/// The text of a body. One that is not UTF-8 is mended, so that what is JSON around the fault is known for that.
+/// Decodes a body. Invalid UTF-8 is replaced, so that the JSON around it can still be parsed.
 pub(super) fn utf8(body: &[u8]) -> BodyText<'_> {
-    BodyText(String::from_utf8_lossy(body))
+    BodyText(String::from_utf8_lossy(without_bom(body)))
 }
 
 impl BodyText<'_> {

@@ -1,4 +1,4 @@
-//! The one table from what went wrong to status, code and message.
+//! The table from REST errors to status, code and message.
 
 use std::borrow::Cow;
 
@@ -23,29 +23,31 @@ pub(crate) enum RestError {
     BodyTooLarge,
     /// The body did not arrive in time.
     BodyTimeout,
+    /// The body is compressed, by this method.
+    BodyEncoded(String),
     /// No tool has that name.
     ToolNotFound(String),
     /// `POST /api/tools/`
     ToolNameRequired,
-    /// The path takes other methods, which `Allow` lists.
+    /// The path has other methods; the header `Allow` lists them.
     MethodNotAllowed,
-    /// Nothing is at that path.
+    /// No route has that path.
     NotFound,
-    /// `Host` is this one, and names neither this machine nor a configured host.
+    /// `Host` has this value, which is neither a loopback name nor in `server.allowed_hosts`. Empty if the header is missing.
     HostNotAllowed(String),
-    /// `Origin` is this one, and neither a page on this machine nor a configured origin.
+    /// `Origin` has this value, which is neither a loopback page nor in `server.allowed_origins`.
     OriginNotAllowed(String),
-    /// There is no good token, with the reason.
+    /// The token is missing or invalid, with the reason.
     Unauthorized(String),
-    /// The token does not allow it, with the reason.
+    /// The token lacks a scope, with the reason.
     InsufficientScope(String),
-    /// Nobody can tell now whether the token is good.
+    /// Tokens cannot be checked now, with the reason.
     NoKeys(String),
-    /// A limit on what clients may take at a time is reached, which the message names.
+    /// A limit per caller or in total is reached; the message names it.
     Busy(String),
 }
 
-/// When to come back, in seconds, where nothing better is known.
+/// Seconds after which a refused client may try again.
 pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 impl RestError {
@@ -75,6 +77,12 @@ impl RestError {
                 "REQUEST_TIMEOUT",
                 "Request body did not arrive in time".into(),
             ),
+            Self::BodyEncoded(encoding) => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UNSUPPORTED_ENCODING",
+                format!("Content-Encoding '{encoding}' is not supported; send the body uncompressed")
+                    .into(),
+            ),
             Self::ToolNotFound(name) => {
                 let name = &name[..name.floor_char_boundary(200)];
                 (StatusCode::NOT_FOUND, "TOOL_NOT_FOUND", format!("Tool '{name}' not found").into())
@@ -88,8 +96,13 @@ impl RestError {
                 "Method not allowed here; the Allow header lists those that are".into(),
             ),
             Self::NotFound => {
-                (StatusCode::NOT_FOUND, "NOT_FOUND", "Nothing is at this path".into())
+                (StatusCode::NOT_FOUND, "NOT_FOUND", "No route has this path".into())
             }
+            Self::HostNotAllowed(host) if host.is_empty() => (
+                StatusCode::FORBIDDEN,
+                "HOST_NOT_ALLOWED",
+                "The Host header is missing; send the name of this server in it".into(),
+            ),
             Self::HostNotAllowed(host) => (
                 StatusCode::FORBIDDEN,
                 "HOST_NOT_ALLOWED",
@@ -170,11 +183,13 @@ mod tests {
             RestError::InvalidJson,
             RestError::BodyTooLarge,
             RestError::BodyTimeout,
+            RestError::BodyEncoded("gzip".into()),
             RestError::ToolNotFound("unknownTool".into()),
             RestError::ToolNameRequired,
             RestError::MethodNotAllowed,
             RestError::NotFound,
             RestError::HostNotAllowed("far.example".into()),
+            RestError::HostNotAllowed(String::new()),
             RestError::OriginNotAllowed("https://far.example".into()),
             RestError::Unauthorized("why".into()),
             RestError::InsufficientScope("why".into()),
@@ -197,6 +212,7 @@ mod tests {
                     | RestError::InvalidJson
                     | RestError::BodyTooLarge
                     | RestError::BodyTimeout
+                    | RestError::BodyEncoded(_)
                     | RestError::ToolNotFound(_)
                     | RestError::ToolNameRequired
                     | RestError::MethodNotAllowed
@@ -222,11 +238,13 @@ mod tests {
             400 INVALID_JSON: Request body is not valid JSON
             413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
             408 REQUEST_TIMEOUT: Request body did not arrive in time
+            415 UNSUPPORTED_ENCODING: Content-Encoding 'gzip' is not supported; send the body uncompressed
             404 TOOL_NOT_FOUND: Tool 'unknownTool' not found
             400 TOOL_NAME_REQUIRED: Tool name is required
             405 METHOD_NOT_ALLOWED: Method not allowed here; the Allow header lists those that are
-            404 NOT_FOUND: Nothing is at this path
+            404 NOT_FOUND: No route has this path
             403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
+            403 HOST_NOT_ALLOWED: The Host header is missing; send the name of this server in it
             403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither a page on this machine nor one of server.allowed_origins; add it there if it may call
             401 UNAUTHORIZED: why
             403 INSUFFICIENT_SCOPE: why

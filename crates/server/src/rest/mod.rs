@@ -1,4 +1,4 @@
-//! REST: the diagram tools in the envelope of seed 002, and MCP in the form of seed 003.
+//! The REST routes: diagram tools (seed 002) and MCP as plain HTTP (seed 003).
 
 mod body;
 mod error;
@@ -27,9 +27,9 @@ use crate::{
     tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments},
 };
 
-/// What the routes need.
+/// State of the routes.
 pub(crate) struct Rest {
-    /// The MCP server, with which the routes share its limits on what clients may take.
+    /// The MCP server, whose limits per caller hold here too.
     pub(crate) server: Server,
     pub(crate) diagrams: Diagrams,
     pub(crate) limits: Limits,
@@ -64,7 +64,7 @@ async fn call_tool(
 ) -> Response<Body> {
     let name = match path {
         Ok(Path(name)) => name,
-        // Escapes that are no UTF-8 name no tool.
+        // The path is not UTF-8 after decoding: no tool has that name.
         Err(_) => {
             let path = request.uri().path();
             path.strip_prefix("/api/tools/").unwrap_or(path).to_owned()
@@ -83,7 +83,7 @@ async fn read(rest: &Rest, request: Request<Body>) -> Result<Received, RestError
     body::read(&rest.server, &peer, request, limits.max_rest_body_bytes.get(), limits).await
 }
 
-/// Who sends a request that passed the authentication.
+/// Returns the sender of an authenticated request.
 fn peer_of(request: &Request<Body>) -> Peer {
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
     Peer::over_http(principal, request.extensions())

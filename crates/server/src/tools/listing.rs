@@ -1,22 +1,21 @@
-//! How our own tools are listed: a client pays for each byte of it with every conversation.
+//! Shortens the schemas of the built-in tools: clients send every listed byte to the model in each conversation.
 
 use serde_json::{Map, Value};
 
 use marquetry_protocol::types::Tool;
 
-/// A tool as it is listed: the same schema in fewer bytes, and none of what it answers. What a call is checked against
-/// stays the whole schema.
+/// Returns a tool for `tools/list`: the input schema in fewer bytes and no output schema. Calls are checked against the whole schema.
 pub(super) fn short(tool: &Tool) -> Tool {
     let mut input_schema = tool.input_schema.clone();
     if let Some(members) = input_schema.as_object_mut() {
-        // It is the schema of a type, whose own description says what the tool's does; and MCP says the dialect.
+        // The description repeats that of the tool, and MCP defines the dialect.
         members.remove("description");
         members.remove("$schema");
-        // A call with other arguments is refused with a reason all the same.
+        // Unknown arguments are refused anyway.
         members.remove("additionalProperties");
     }
     shorten(&mut input_schema);
-    // Answers of our tools say what they are by their own names.
+    // The member names of the answers explain themselves.
     Tool { input_schema, output_schema: None, ..tool.clone() }
 }
 
@@ -32,7 +31,7 @@ fn shorten(schema: &mut Value) {
 }
 
 fn shorten_members(members: &mut Map<String, Value>) {
-    // An argument that may be null may as well be left out, which is what its not being required says.
+    // A nullable argument is optional; `required` says so already.
     let not_null = |value: &Value| value.as_str() != Some("null") && !value.is_null();
     if let Some(Value::Array(types)) = members.get_mut("type") {
         types.retain(not_null);
@@ -54,11 +53,11 @@ fn shorten_members(members: &mut Map<String, Value>) {
     if members.get("default").is_some_and(says_nothing) {
         members.remove("default");
     }
-    // A format of this language.
+    // A format of Rust.
     if members.get("format").is_some_and(|format| format == "double") {
         members.remove("format");
     }
-    // That a set names nothing twice need not be said: what is named twice counts once.
+    // Duplicates are accepted and count once.
     if members.get("uniqueItems").is_some_and(Value::is_boolean) {
         members.remove("uniqueItems");
     }
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listed_schema_says_the_same_in_fewer_bytes() {
+    fn a_listed_schema_keeps_its_meaning_in_fewer_bytes() {
         let input_schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "description": "What it takes.",

@@ -1,6 +1,7 @@
-//! The tools that this server has itself.
+//! The tools of this server.
 
 mod artifacts;
+mod custom;
 mod listing;
 mod plantuml;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 use self::plantuml::has_no_text;
 pub(crate) use self::{
     artifacts::{Artifacts, DELETE, LIST, READ},
+    custom::CustomTools,
     plantuml::{
         DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE, EncodeArguments,
     },
@@ -23,11 +25,11 @@ pub(crate) use self::{
 
 use crate::{
     config::Config,
-    health::Faults,
+    faults::Faults,
     knowledge::{ERROR, Knowledge},
 };
 
-/// All of them, ready to be listed and called.
+/// The built-in tools that are switched on.
 pub(crate) struct BuiltIns {
     toolbox: Toolbox,
     listed: Vec<Tool>,
@@ -35,7 +37,7 @@ pub(crate) struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// Those that are switched on: diagrams, the artifacts that captured answers became, and knowledge.
+    /// Builds the tools of the groups in `config`.
     pub(crate) fn new(
         config: &Config,
         diagrams: &Diagrams,
@@ -56,12 +58,12 @@ impl BuiltIns {
         Self { toolbox, listed, faults: Arc::default() }
     }
 
-    /// The same, whose failures that are no caller's fault show in health.
+    /// Reports internal failures to `/healthz`.
     pub(crate) fn reporting_to(self, faults: Arc<Faults>) -> Self {
         Self { faults, ..self }
     }
 
-    /// The names that no upstream can have.
+    /// Returns the names that are reserved for built-in tools.
     pub(crate) fn names(config: &Config) -> Vec<&'static str> {
         let mut names = Vec::new();
         if config.tools.diagrams {
@@ -74,17 +76,17 @@ impl BuiltIns {
         names
     }
 
-    /// Whether one of them has this name.
+    /// Returns whether a built-in tool has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.toolbox.tools().any(|tool| tool.name == name)
     }
 
-    /// The tools as `tools/list` shows them.
+    /// Returns the tools as `tools/list` shows them.
     pub(crate) fn listed(&self) -> &[Tool] {
         &self.listed
     }
 
-    /// Calls one; none when the name is not one of ours.
+    /// Calls a tool; `None` if no built-in tool has the name.
     pub(crate) async fn call(
         &self,
         params: &CallToolParams,
@@ -110,9 +112,9 @@ impl BuiltIns {
     }
 }
 
-/// A tool with what the type of its arguments cannot say.
+/// Adds title and hints to a tool, and shortens its schema.
 fn listed(tool: &Tool) -> Tool {
-    // Diagrams and artifacts change nothing, and reach nothing beyond this process.
+    // Tools for diagrams and artifacts are read-only and local.
     let reads = json!({"readOnlyHint": true, "openWorldHint": false});
     let (title, hints) = match tool.name.as_str() {
         ENCODE => ("Encode a PlantUML diagram", reads),
@@ -120,7 +122,7 @@ fn listed(tool: &Tool) -> Tool {
         LIST => ("List artifacts", reads),
         READ => ("Read an artifact", reads),
         DELETE => {
-            // It is taken to write and to destroy where nothing else is said.
+            // Without hints MCP assumes a tool that writes and destroys.
             ("Delete an artifact", json!({"idempotentHint": true, "openWorldHint": false}))
         }
         other => Knowledge::listing(other).unwrap_or((other, reads)),

@@ -90,7 +90,7 @@ pub(crate) enum DiagramError {
 }
 
 impl DiagramError {
-    /// Its name for programs; specs: seed 002, scenario 4.
+    /// Returns the error code of seed 002, scenario 4.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Empty | Self::NoCode => "EMPTY_CODE",
@@ -102,7 +102,7 @@ impl DiagramError {
     }
 }
 
-/// Whether the arguments of `encodePlantUML` have a diagram that is a string of JSON but no text: with half of a surrogate pair in it.
+/// Returns whether the diagram is a JSON string that is no text: it has half of a surrogate pair.
 pub(super) fn has_no_text(arguments: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -115,19 +115,19 @@ pub(super) fn has_no_text(arguments: &RawValue) -> bool {
     code.starts_with('"') && serde_json::from_str::<String>(code).is_err()
 }
 
-/// The diagram tools, for MCP, REST and the command line alike.
+/// The diagram tools behind MCP, REST and the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagrams {
     server: Server,
 }
 
 impl Diagrams {
-    /// Tools whose URLs point to `server`.
+    /// Creates the tools; their URLs point to `server`.
     pub(crate) fn new(server: Server) -> Self {
         Self { server }
     }
 
-    /// A diagram's URL.
+    /// Encodes a diagram as a URL.
     pub(crate) fn encode(
         &self,
         arguments: &EncodeArguments,
@@ -148,7 +148,7 @@ impl Diagrams {
         })
     }
 
-    /// A diagram's text.
+    /// Decodes the text of a diagram.
     pub(crate) fn decode(
         &self,
         arguments: &DecodeArguments,
@@ -176,7 +176,7 @@ impl Diagrams {
             })
     }
 
-    /// The two tools as lists show them.
+    /// Returns the two tools as lists show them.
     pub(crate) fn tools(&self) -> Vec<Tool> {
         let toolbox = self.add_to(Toolbox::new("diagrams", env!("CARGO_PKG_VERSION")));
         toolbox.tools().map(super::listed).collect()

@@ -348,6 +348,14 @@ fn diagrams_go_there_and_back() {
     );
     check(
         path,
+        &["encode", "A -> B"],
+        expect![[r#"
+        exit 1
+        error: A -> B cannot be read: No such file or directory (os error 2); the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`
+    "#]],
+    );
+    check(
+        path,
         &["encode", "d.puml", "--url-base", "plantuml.example"],
         expect![[r#"
         exit 2
@@ -433,7 +441,12 @@ fn with_json_everything_that_is_said_is_json() {
         assert!(
             lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string())
         );
-        json_lines(&text(&output.stdout));
+        let printed = json_lines(&text(&output.stdout));
+        if arguments[0] == "check" && code == 0 {
+            assert_eq!(printed[0]["listen"], "http://127.0.0.1:3001/mcp", "{printed:?}");
+            assert!(printed[0]["knowledge"]["database"].is_string(), "{printed:?}");
+            assert_eq!(printed[0]["servers"], serde_json::json!([]));
+        }
     }
 }
 
@@ -510,7 +523,7 @@ fn a_login_needs_a_server_to_log_in_at() {
         &["login", "files", "--config", "m.toml"],
         expect![[r#"
             exit 2
-            error: server "files" is not reached over HTTP, and wants no login
+            error: server "files" is not reached over HTTP: it needs no login
         "#]],
     );
 }

@@ -188,6 +188,12 @@ fn what_is_asked_wrongly_is_said() {
     );
     check(&world.run(&["search", ""]), 2, "", "the question is empty");
     check(
+        &world.run(&["search", "x", "-n", "0"]),
+        2,
+        "",
+        "--limit: 0 asks for no passage; expected 1 to 1000",
+    );
+    check(
         &world.run(&["search", "x", "--limit", "1001"]),
         2,
         "",
@@ -437,6 +443,38 @@ fn what_is_not_there_is_neither_pruned_nor_waited_for() {
     let watching = world.run(&["index", "in", "--prune", "--watch"]);
     check(&watching, 1, "", "in cannot be watched: there is no such file or directory");
     assert_eq!(world.json(&["search", "one"]).0["hits"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn paths_that_do_not_exist_create_no_database() {
+    let world = World::new();
+    let missing = "nothere: there is no such file or directory";
+    check(&world.run(&["index", "nothere"]), 1, "1 file: ", missing);
+    assert!(!world.path("data").exists());
+    world.write("a.md", "One.");
+    check(&world.run(&["index", "nothere", "a.md"]), 1, "1 new", missing);
+    assert!(world.path("data/marquetry/knowledge.db").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn watching_without_prune_says_that_deleted_files_stay() {
+    let world = World::new();
+    world.write("in/a.md", "One.");
+    for (arguments, want) in [
+        (
+            &["index", "in", "--watch"][..],
+            "watching for changes; Ctrl-C ends it; files that are deleted stay indexed without --prune",
+        ),
+        (&["index", "in", "--watch", "--prune"], "watching for changes; Ctrl-C ends it"),
+    ] {
+        let mut child = world.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let line = lines.map(Result::unwrap).find(|line| line.starts_with("watching"));
+        assert_eq!(line.as_deref(), Some(want));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod gateway_rules;
 mod health;
 mod indexing;
 mod knowledge;
+mod library;
 mod rest;
 mod scripted;
 mod shutdown;

@@ -264,9 +264,34 @@ async fn a_browser_gets_a_page_and_a_program_json() {
     for load in ["<script", "<img", "<link", "src=", "@import", "url("] {
         assert!(!page.body.contains(load), "{load}: {}", page.body);
     }
+    // A person who opens the endpoint gets the page, a client the status of the protocol.
+    let endpoint_page = server.http("GET", "/mcp", &accept, b"").await;
+    assert_eq!((endpoint_page.status, &endpoint_page.body), (200, &page.body));
+    for accept in ["*/*", "text/event-stream", "text/html, text/event-stream"] {
+        let status = server.http("GET", "/mcp", &[("Accept", accept)], b"").await.status;
+        assert_eq!(status / 100, 4, "{accept}: {status}");
+    }
     let answer = server.http("GET", "/", &[("Accept", "*/*")], b"").await.json();
     let endpoint = format!("http://{}/mcp", server.address);
     assert_eq!((&answer["endpoint"], &answer["token"]), (&json!(endpoint), &json!(false)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_refused_and_a_byte_order_mark_ignored() {
+    let server = Running::start("").await;
+    let gzip = [("Content-Encoding", "gzip"), ("Content-Type", "application/json")];
+    for path in ["/mcp", "/api/tools/encodePlantUML", "/mcp/v1/tools/list"] {
+        let answer = server.http("POST", path, &gzip, b"\x1f\x8b").await;
+        assert_eq!(answer.status, 415, "{path}: {answer:?}");
+        assert!(answer.body.contains("Content-Encoding 'gzip' is not supported"), "{answer:?}");
+    }
+    let plain = [("Content-Encoding", "identity")];
+    for path in ["/api/tools/encodePlantUML", "/mcp/v1/ping"] {
+        let body = "\u{feff}{\"plantumlCode\": \"A -> B\"}";
+        let answer = server.http("POST", path, &plain, body.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    }
     server.stop().await;
 }
 

@@ -117,9 +117,22 @@ async fn the_program_ends_on_sigterm_with_its_children() {
 
 #[tokio::test]
 async fn a_second_signal_ends_everything_at_once() {
+    ended_by_two_signals("-TERM", "62", 1).await;
+}
+
+#[tokio::test]
+async fn a_second_ctrl_c_is_130() {
+    ended_by_two_signals("-INT", "63", 130).await;
+}
+
+/// Sends a signal twice to a server whose upstream ignores SIGTERM and sleeps for `seconds`, which no other test does.
+async fn ended_by_two_signals(name: &str, seconds: &str, code: i32) {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("marquetry.toml");
-    let stubborn = "[gateway]\nstop_grace_ms = 60000\n[mcp_servers.stubborn]\ncommand = 'sh'\nargs = ['-c', 'trap \"\" TERM; sleep 62; sleep 62']\n";
+    let sleep = format!("sleep {seconds}");
+    let stubborn = format!(
+        "[gateway]\nstop_grace_ms = 60000\n[mcp_servers.stubborn]\ncommand = 'sh'\nargs = ['-c', 'trap \"\" TERM; {sleep}; {sleep}']\n"
+    );
     std::fs::write(&config, stubborn).unwrap();
     let mut program = Command::new(PROGRAM)
         .args(["serve", "--listen", "127.0.0.1:0", "--config"])
@@ -135,16 +148,16 @@ async fn a_second_signal_ends_everything_at_once() {
         let output = Command::new("pgrep").args(["-xf", what]).output().await.unwrap();
         !output.stdout.is_empty()
     };
-    let signal = program.id().unwrap().to_string();
-    let signal = async || Command::new("kill").arg(&signal).status().await.unwrap();
+    let process = program.id().unwrap().to_string();
+    let signal = async || Command::new("kill").args([name, &process]).status().await.unwrap();
     log_until(" listens on ").await;
-    until("it runs", async || runs("sleep 62").await).await;
+    until("it runs", async || runs(&sleep).await).await;
     signal().await;
-    log_until("shutting down").await;
+    log_until("shutting down: waits for calls in flight, then for upstreams to end").await;
     signal().await;
     log_until("ended by a second signal").await;
-    assert_eq!(within(program.wait()).await.unwrap().code(), Some(1));
-    until("what the upstream started is gone", async || !runs("sleep 62").await).await;
+    assert_eq!(within(program.wait()).await.unwrap().code(), Some(code));
+    until("what the upstream started is gone", async || !runs(&sleep).await).await;
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn({
             let app = app.clone();
-            async move { app.serve_http(listener).await }
+            async move { app.serve(listener).await }
         });
         Self { app, address, serving }
     }

@@ -1,4 +1,4 @@
-//! What `marquetry check` says of knowledge.
+//! Knowledge in the report of `marquetry check`.
 
 use std::{
     fs::File,
@@ -7,23 +7,24 @@ use std::{
 };
 
 use marquetry_knowledge::Place;
+use serde_json::{Value, json};
 
 use super::without_secrets;
 use crate::config::{ChatConfig, Config, EmbeddingConfig, EmbeddingProvider};
 
-/// A setting that works and is dangerous.
+/// Returns a warning for a chat setting that works and is dangerous.
 pub(super) fn warning(config: &Config) -> Option<String> {
     config.knowledge.chat.warning().filter(|_| config.knowledge.enabled)
 }
 
-/// What would fail when the database is opened.
+/// Returns what would fail when the database is opened.
 pub(super) fn problem(config: &Config) -> Option<String> {
     let Ok(Place::File(path)) = config.knowledge_place() else { return None };
     let problem = check_database(&path).err().filter(|_| config.knowledge.enabled)?;
     Some(format!("knowledge.database: {} {problem}", path.display()))
 }
 
-/// Where records and passages are stored, and which models are used. Nothing is opened.
+/// Describes where records and passages are stored and which models are used. Opens nothing.
 pub(super) fn summary(config: &Config) -> String {
     if !config.knowledge.enabled {
         return "knowledge  none\n".to_owned();
@@ -42,6 +43,20 @@ pub(super) fn summary(config: &Config) -> String {
     )
 }
 
+/// Returns the members of [`summary`], without secrets.
+pub(super) fn as_json(config: &Config) -> Value {
+    let database = match config.knowledge_place() {
+        Ok(Place::File(path)) => Some(path.display().to_string()),
+        Ok(Place::Postgres(url)) => Some(without_secrets(&url)),
+        Ok(Place::Memory) | Err(_) => None,
+    };
+    json!({
+        "database": database.filter(|_| config.knowledge.enabled),
+        "vectors": embedding(&config.knowledge.embedding),
+        "chat": config.knowledge.chat.provider.map(|_| chat(&config.knowledge.chat)),
+    })
+}
+
 fn embedding(config: &EmbeddingConfig) -> String {
     let provider = match config.provider {
         EmbeddingProvider::BuiltIn => return "by the model in this program".to_owned(),
@@ -54,16 +69,16 @@ fn embedding(config: &EmbeddingConfig) -> String {
         // The enum may grow.
         _ => "another provider",
     };
-    elsewhere(provider, config.model.as_deref(), config.base_url.as_deref())
+    remote_model(provider, config.model.as_deref(), config.base_url.as_deref())
 }
 
 fn chat(config: &ChatConfig) -> String {
     let Some(provider) = config.provider else { return "none".to_owned() };
     let provider = format!("{provider:?}").to_lowercase();
-    elsewhere(&provider, config.model.as_deref(), config.base_url.as_deref())
+    remote_model(&provider, config.model.as_deref(), config.base_url.as_deref())
 }
 
-fn elsewhere(provider: &str, model: Option<&str>, base_url: Option<&str>) -> String {
+fn remote_model(provider: &str, model: Option<&str>, base_url: Option<&str>) -> String {
     let model = model.unwrap_or_default();
     match base_url {
         Some(url) => format!("{model} of {provider} at {}", without_secrets(url)),
@@ -71,7 +86,7 @@ fn elsewhere(provider: &str, model: Option<&str>, base_url: Option<&str>) -> Str
     }
 }
 
-/// Says why a file is no database, by its first bytes. One that is not there yet, or empty, can become one.
+/// Says why a file is no database, by its first bytes. A missing or empty file can become one.
 fn check_database(path: &Path) -> Result<(), String> {
     const HEADER: &[u8] = b"SQLite format 3\0";
     let mut head = Vec::new();

@@ -1,4 +1,4 @@
-//! What goes wrong, as `{"code", "message"}` with a status; seed 003, part 12.
+//! Errors of `/mcp/v1`: a status and `{"code", "message"}`; seed 003, part 12.
 
 use axum::{
     body::Body,
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::{RestError, error::RETRY_AFTER, json_response};
-use crate::{front::UPSTREAM, knowledge::code_of_failure};
+use crate::{handler::UPSTREAM, knowledge::code_of_failure};
 
 /// Why a request was not answered with a result.
 #[derive(Clone, Debug, PartialEq, Eq)]

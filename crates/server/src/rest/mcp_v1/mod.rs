@@ -35,10 +35,10 @@ use crate::{
 
 const BASE: &str = "/mcp/v1/";
 
-/// The revision that `initialize` answers to whoever names none; seed 003, part 8.
+/// Revision of `initialize` without `protocolVersion`; seed 003, part 8.
 const REVISION: &str = "2024-11-05";
 
-/// The methods that can be asked for in this way. What a server does not have of them is not found.
+/// The methods that have a path here.
 const METHODS: [&str; 11] = [
     "initialize",
     "ping",
@@ -53,7 +53,7 @@ const METHODS: [&str; 11] = [
     "sampling/createMessage",
 ];
 
-/// What the routes need.
+/// State of the routes.
 pub(crate) struct McpV1 {
     server: Server,
     knowledge: Knowledge,
@@ -66,7 +66,7 @@ impl McpV1 {
     }
 }
 
-/// Whether a path is one of these.
+/// Returns whether a path belongs to these routes.
 pub(crate) fn is_mcp_v1(path: &str) -> bool {
     path.starts_with(BASE)
 }
@@ -75,7 +75,7 @@ pub(crate) fn is_mcp_v1(path: &str) -> bool {
 pub(crate) fn routes(site: Arc<McpV1>) -> Router {
     Router::new()
         .route("/mcp/v1/resources/subscribe", get(watch::subscribe))
-        // A request stands for itself, so that nothing has begun.
+        // Requests here have no session to initialize.
         .route("/mcp/v1/initialized", post(async || json_response(StatusCode::OK, &json!({}))))
         .route("/mcp/v1/{*method}", post(call))
         .with_state(site)
@@ -103,7 +103,7 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
     let mut params = params(body.bytes(), site.limits.max_nesting.get())?;
-    // A request whose body is still on its way takes no place among those in flight.
+    // A request counts as in flight once its body has arrived.
     let call = site.server.direct_call(peer).await?;
     let result = if method == "resources/list" && params.contains_key("type") {
         list_of_type(site, principal.as_deref(), &params).await?
@@ -120,10 +120,11 @@ async fn answer(site: &McpV1, method: &str, request: Request<Body>) -> Result<By
 
 /// The parameters that a body holds: an object, or nothing.
 fn params(body: &[u8], max_nesting: usize) -> Result<Map<String, Value>, Problem> {
+    let body = body::without_bom(body);
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
-    // What serde_json reads is at most 128 levels deep.
+    // serde_json itself stops at 128 levels.
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         Problem::new(400, "invalid_request", format!("the body is not JSON: {error}"))
     })?;
@@ -145,13 +146,13 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// What `initialize` needs, and the seed's callers leave out.
+/// Adds members that `initialize` requires and callers of seed 003 leave out.
 fn complete(params: &mut Map<String, Value>) {
     params.entry("protocolVersion").or_insert(REVISION.into());
     params.entry("clientInfo").or_insert(json!({"name": "unknown", "version": "0"}));
 }
 
-/// The result as this facade has it, or what it says went wrong.
+/// Converts a result to the form of this facade; a failed tool call becomes an error.
 fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
     let internal = |error: serde_json::Error| RpcError::internal(error.to_string());
     let text = reply.get().get();
@@ -177,7 +178,7 @@ fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
     Ok(value)
 }
 
-/// A record that is read has its URI, name and type beside its contents; seed 003, part 12.
+/// Adds URI, name and type of a read record beside its contents; seed 003, part 12.
 fn name(value: &mut Value) {
     let Ok(read) = serde_json::from_value::<ReadResourceResult>(value.clone()) else { return };
     let Some(first) = read.contents.first() else { return };

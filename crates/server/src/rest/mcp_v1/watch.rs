@@ -1,4 +1,4 @@
-//! `GET /mcp/v1/resources/subscribe?uri=…`: what becomes of a resource, as events.
+//! `GET /mcp/v1/resources/subscribe?uri=…`: updates of a resource as server-sent events.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::{super::peer_of, McpV1, error::Problem};
 
-/// How often a stream on which nothing happens says so, so that nobody on the way takes it for dead.
-const ALIVE: Duration = Duration::from_secs(15);
+/// Interval of comments on an idle stream, so that no proxy closes it.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) async fn subscribe(
     State(site): State<Arc<McpV1>>,
@@ -33,7 +33,7 @@ pub(super) async fn subscribe(
     }
 }
 
-/// The events of a resource, until whoever reads them is gone or the server ends.
+/// Streams the updates of a resource until the client disconnects or the server stops.
 fn events(watch: Watch, uri: &str) -> Response<Body> {
     let updated = json!({
         "jsonrpc": "2.0",
@@ -41,7 +41,7 @@ fn events(watch: Watch, uri: &str) -> Response<Body> {
         "params": {"uri": uri},
     });
     let event = Bytes::from(format!("event: resource/updated\ndata: {updated}\n\n"));
-    // A comment at once, so that the client knows that it is subscribed.
+    // The first comment tells the client that it is subscribed.
     let first = Bytes::from_static(b": subscribed\n\n");
     let stream = stream::unfold((watch, Some(first)), move |(watch, first)| {
         let event = event.clone();
@@ -49,7 +49,7 @@ fn events(watch: Watch, uri: &str) -> Response<Body> {
             if let Some(first) = first {
                 return Some((Ok::<_, Infallible>(first), (watch, None)));
             }
-            let next = match tokio::time::timeout(ALIVE, watch.changed()).await {
+            let next = match tokio::time::timeout(KEEP_ALIVE, watch.changed()).await {
                 Ok(true) => event,
                 Ok(false) => return None,
                 Err(_) => Bytes::from_static(b": alive\n\n"),

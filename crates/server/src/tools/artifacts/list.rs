@@ -10,7 +10,7 @@ use super::{Artifacts, ReadError, description, uri_of};
 pub(super) const DESCRIPTION: &str =
     "Lists artifacts: saved tool answers that were too large or not text.";
 
-/// Details of one page, in bytes of JSON; what is more goes to the next page.
+/// Most bytes of details on one page, as JSON; further artifacts go to the next page.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
 
 /// What `list_artifacts` takes.
@@ -67,7 +67,7 @@ pub(super) struct ListedArtifact {
 impl Artifacts {
     pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
         const MOST: u32 = 200;
-        /// Records looked at for one answer, so that a filter that matches nothing ends.
+        /// Most records that one answer looks at: a filter may match nothing.
         const LOOKED_AT: usize = 10_000;
         let limit = arguments.limit.unwrap_or(50).clamp(1, MOST) as usize;
         let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
@@ -129,7 +129,7 @@ impl ListedArtifact {
     }
 }
 
-/// What is known of an artifact beside what every list says; its tool's arguments stay in the store.
+/// Returns the details of an artifact. The arguments of its tool stay in the store.
 fn details(record: &Record) -> serde_json::Value {
     let mut metadata = record.metadata.clone();
     metadata.source_tool_args = None;

@@ -1,4 +1,4 @@
-//! The artifacts that captured answers became: listed, read and deleted by tools, and as resources.
+//! Tools and resources for artifacts.
 
 mod delete;
 mod list;
@@ -22,7 +22,7 @@ pub(crate) const LIST: &str = "list_artifacts";
 pub(crate) const READ: &str = "read_artifact";
 pub(crate) const DELETE: &str = "delete_artifact";
 
-/// The artifacts of this server that one caller has; those of `local` before [`Artifacts::of`] says whose.
+/// The artifacts of one caller, chosen by [`Artifacts::of`]; before that, those of `local`.
 #[derive(Clone)]
 pub(crate) struct Artifacts {
     store: Arc<dyn ArtifactStore>,
@@ -31,7 +31,7 @@ pub(crate) struct Artifacts {
     principal: Option<Arc<Principal>>,
     limits: Limits,
     changes: Arc<Changes>,
-    /// A permit for each KiB that is read whole.
+    /// Bounds the memory of whole reads; a permit is one KiB.
     whole_reads: Arc<Semaphore>,
 }
 
@@ -71,12 +71,12 @@ impl Artifacts {
         Self { store, rule, scope: Scope::local(), principal: None, limits, changes, whole_reads }
     }
 
-    /// The scope of a caller's artifacts: what its calls make goes there, and others' are not there.
+    /// Returns the scope of a caller's artifacts.
     pub(crate) fn scope_of(&self, cx: &RequestContext) -> Scope {
         scope(self.rule, cx.principal().map(AsRef::as_ref), cx.session_id())
     }
 
-    /// The artifacts of a caller.
+    /// Returns the artifacts of a caller.
     pub(crate) fn of(&self, cx: &RequestContext) -> Self {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
     }
@@ -120,13 +120,13 @@ impl Artifacts {
     }
 }
 
-/// The scope of the artifacts of this principal, in this session.
+/// Returns the scope of a principal in a session.
 fn scope(rule: ArtifactScope, principal: Option<&Principal>, session: Option<&str>) -> Scope {
     let local = Scope::local();
     if rule == ArtifactScope::Shared {
         return local;
     }
-    // A name that no principal of a configured token and no issuer's user has is left for callers without a token.
+    // No principal has this name: static tokens and users of an issuer have prefixes.
     let user = principal.map_or_else(
         || local.user().to_owned(),
         |principal| bounded(format!("principal {}", principal.id())),
@@ -139,7 +139,7 @@ fn scope(rule: ArtifactScope, principal: Option<&Principal>, session: Option<&st
     Scope::new(local.app(), user, session).expect("every part has 1 to 256 bytes")
 }
 
-/// A name as part of a scope: a long one by its hash.
+/// Returns a name as part of a scope; a long name is replaced by its hash.
 fn bounded(name: String) -> String {
     if name.len() <= Scope::MAX_PART_BYTES {
         return name;
@@ -147,7 +147,7 @@ fn bounded(name: String) -> String {
     format!("hash {}", blake3::hash(name.as_bytes()).to_hex())
 }
 
-/// Bytes in KiB, begun ones counted whole, as permits of a semaphore.
+/// Returns the permits for `bytes`: one per KiB, rounded up.
 fn kib(bytes: u64) -> u32 {
     const MOST: u32 = u32::MAX >> 3;
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(MOST).clamp(1, MOST)

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Artifacts, ReadError, uri_of};
 
-/// The key of the tool's report in `_meta`: which part of which artifact the answer is.
+/// Key in `_meta` of the part that was read.
 const META_KEY: &str = "marquetry/read";
 
 /// What `read_artifact` takes.
@@ -72,11 +72,11 @@ impl Artifacts {
             return self.read_bytes(&name, version, start, end, limit).await;
         }
         let record = self.store.record(&self.scope, &name, version).await?;
-        // A later version must not get between the record and its bytes.
+        // Pin the version: a later save must not change the bytes under the record.
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
             let most = self.most_of_binary(&record);
-            // An image is of use only whole.
+            // Part of an image cannot be shown.
             let limit = asked.map_or(limit, |asked| asked.clamp(1, most));
             let limit = if is_image(&record) && asked.is_none() { most } else { limit };
             if record.size_bytes > limit as u64 {
@@ -102,7 +102,7 @@ impl Artifacts {
         }
     }
 
-    /// The most that one answer may have of this artifact, which is no text.
+    /// Returns how many bytes of this binary artifact one answer may have.
     fn most_of_binary(&self, record: &Record) -> usize {
         let most = self.limits.read_artifact_max_bytes.get();
         if is_image(record) {
@@ -112,7 +112,7 @@ impl Artifacts {
         }
     }
 
-    /// What a binary artifact is that does not fit, and how to get at it: only what works.
+    /// Describes a binary artifact that does not fit, and the ways to read it that work.
     fn binary_note(&self, record: &Record, limit: usize) -> CallToolResult {
         let size = record.size_bytes;
         let mut ways = vec!["Read parts as base64 with start_byte and end_byte".to_owned()];
@@ -132,7 +132,7 @@ impl Artifacts {
         CallToolResult { meta: meta(binary_report(record, 0)), ..CallToolResult::text(note) }
     }
 
-    /// Some lines of a text, of which no more than a block is in memory at a time.
+    /// Reads some lines of a text, with one block in memory at a time.
     async fn read_lines(
         &self,
         record: &Record,
@@ -143,13 +143,13 @@ impl Artifacts {
         let Record { name, size_bytes, .. } = record;
         let (size, version) = (*size_bytes, Version::Number(record.version));
         let lines = self.find_line(record, first).await?;
-        // One byte more than the limit tells a line that fits from one that does not, and three more complete a character.
+        // One byte over the limit shows whether the line fits; three more complete a character.
         let end = size.min(lines.start.saturating_add(limit as u64 + 4));
         let piece = self.store.read_range(&self.scope, name, version, lines.start..end).await?;
         let text = view::characters(&piece).map_or("", |(text, _)| text);
         let not_text = |_| ReadError::NotText(name.as_str().to_owned());
         let mut part = view::lines(text.as_bytes(), 1, count, limit).map_err(not_text)?;
-        // The view counts from where the piece begins.
+        // The view counts from the start of the piece.
         let before = (first - 1).min(lines.total);
         part.first_line += before;
         part.last_line += before;
@@ -159,7 +159,7 @@ impl Artifacts {
         Ok(lines_answer(record, &part))
     }
 
-    /// Where a line starts, and how many there are: the whole text is looked at, a block at a time.
+    /// Finds where a line starts and counts all lines. Reads the whole text, one block at a time.
     async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
         const BLOCK: u64 = 256 << 10;
         let Record { name, size_bytes, .. } = record;
@@ -172,7 +172,7 @@ impl Artifacts {
             let block = self.store.read_range(&self.scope, name, version, range).await?;
             let text = match std::str::from_utf8(&block) {
                 Ok(text) => text,
-                // The block may end within a character, with which the next one begins.
+                // The block may end within a character; the next block starts with it.
                 Err(error) if error.error_len().is_none() && !is_last => {
                     std::str::from_utf8(&block[..error.valid_up_to()]).unwrap_or_default()
                 }
@@ -211,7 +211,7 @@ impl Artifacts {
         }
         let version = Version::Number(record.version);
         let wanted = end.min(total).min(start.saturating_add(limit as u64)) - start;
-        // A few bytes more, so that a character at the end can be told from bytes that are no text.
+        // A few more bytes tell a cut character at the end from bytes that are no text.
         let range = start..(start + wanted + 3).min(total);
         let bytes = self.store.read_range(&self.scope, name, version, range).await?;
         let wanted = usize::try_from(wanted).unwrap_or(limit);
@@ -245,7 +245,7 @@ impl Artifacts {
     }
 }
 
-/// A name as a model gives it: bare, or in a URI that may bring its own version.
+/// Parses a name as a model gives it: bare, or in a URI that may have a version.
 pub(super) fn named(
     name: &str,
     version: Option<u64>,
@@ -301,7 +301,7 @@ fn binary_report(record: &Record, end: usize) -> Value {
     })
 }
 
-/// A binary artifact whole.
+/// Returns a whole binary artifact as content.
 fn binary_answer(record: &Record, content: &[u8]) -> CallToolResult {
     let item = match record.mime_type.split('/').next() {
         Some("image") => Content::image(STANDARD.encode(content), &record.mime_type),
@@ -330,7 +330,7 @@ fn blob(uri: &str, mime_type: &str, bytes: &[u8]) -> Content {
     }
 }
 
-/// The part that was read, untouched, and after it a note for the model.
+/// Returns the part that was read, and a note for the model after it.
 fn answer(content: Content, note: String, report: Value) -> CallToolResult {
     CallToolResult {
         content: vec![content, Content::text(note)],
@@ -363,7 +363,7 @@ mod tests {
         config::{ArtifactScope, Limits},
     };
 
-    /// A store that knows how much was asked of it at once.
+    /// A store that records the largest read.
     struct Watched {
         store: MemoryStore,
         most: Mutex<u64>,

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Artifacts, LIST, READ, ReadError, description, kib, uri_of};
 
 impl Artifacts {
-    /// A page of artifacts as resources, and the name after which the next one begins.
+    /// Returns a page of artifacts as resources, and the last name if more pages follow.
     pub(crate) async fn resources(
         &self,
         after: Option<&str>,
@@ -41,7 +41,7 @@ impl Artifacts {
         Ok((resources.collect(), listing.next.map(|name| name.as_str().to_owned())))
     }
 
-    /// How the URIs of artifacts are made.
+    /// Returns the URI template of artifacts.
     pub(crate) fn template() -> ResourceTemplate {
         ResourceTemplate {
             uri_template: "artifact://{name}{?version}".to_owned(),
@@ -54,7 +54,7 @@ impl Artifacts {
         }
     }
 
-    /// The whole of an artifact; none when the URI is not one of an artifact at all.
+    /// Reads a whole artifact; `None` if the URI is not that of an artifact.
     pub(crate) async fn resource(&self, uri: &str) -> Option<Result<WholeArtifact, RpcError>> {
         if !uri.starts_with("artifact:") {
             return None;
@@ -112,7 +112,7 @@ impl Artifacts {
     }
 }
 
-/// A whole artifact, which counts against the budget for such reads until it is dropped.
+/// A whole artifact. Its bytes count against the budget of whole reads until it is dropped.
 #[derive(Debug)]
 pub(crate) struct WholeArtifact {
     pub(crate) contents: ResourceContents,
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(first.contents.text.as_ref().unwrap().len(), 600);
         assert!(timeout(soon, read("artifact://b")).await.is_err(), "the budget is used up");
         drop(first);
-        // What is larger than the budget takes all of it.
+        // A read larger than the budget takes all of it.
         let huge = read("artifact://huge").await;
         assert!(timeout(soon, read("artifact://a")).await.is_err());
         drop(huge);

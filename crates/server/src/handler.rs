@@ -1,9 +1,9 @@
-//! What agents talk to: our own tools and artifacts, and everything of the upstreams.
+//! The MCP handler that agents talk to: tools of this server, artifacts, knowledge, and everything of the upstreams.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_artifacts::{Captured, Capturer, ToolCall};
+use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
 use marquetry_gateway::{CallFailure, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
     RpcError,
@@ -18,29 +18,46 @@ use marquetry_protocol::{
         ResourcesCapability, ServerCapabilities,
     },
 };
-use serde_json::json;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+use tokio_util::task::TaskTracker;
 
 use crate::{
     config::Limits,
     knowledge::Knowledge,
-    tools::{Artifacts, BuiltIns, LIST, READ},
+    tools::{Artifacts, BuiltIns, CustomTools, LIST, READ},
 };
 
 /// The key of a failed call's `_meta` that says which upstream failed, and how.
 pub(crate) const UPSTREAM: &str = "marquetry/upstream";
 
 /// The handler of the one MCP server that agents see.
-pub(crate) struct Front {
+pub(crate) struct GatewayHandler {
+    /// Counts the tool calls in flight.
+    pub(crate) calls: TaskTracker,
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) built_ins: BuiltIns,
+    pub(crate) custom: CustomTools,
     pub(crate) artifacts: Artifacts,
     pub(crate) knowledge: Knowledge,
     pub(crate) capturer: Capturer,
+    /// How answers of custom tools are captured; upstreams have settings of their own.
+    pub(crate) capture_settings: Settings,
     pub(crate) limits: Limits,
 }
 
+/// A call whose answer is captured.
+#[derive(Clone, Copy)]
+struct CapturedCall<'a> {
+    name: &'a str,
+    arguments: Option<&'a RawValue>,
+    output_schema: Option<&'a Value>,
+}
+
 #[async_trait]
-impl Handler for Front {
+impl Handler for GatewayHandler {
     fn describe(&self) -> ServerDescription {
         let changing = ListChanged { list_changed: true };
         let mut capabilities = ServerCapabilities::default();
@@ -55,12 +72,16 @@ impl Handler for Front {
     }
 
     fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        // Tools of our own mark none.
-        self.gateway.catalog().tool(tool)?.headers.clone()
+        // The built-in tools have none.
+        let custom = self.custom.header_arguments(tool);
+        custom.or_else(|| self.gateway.catalog().tool(tool)?.headers.clone())
     }
 
     async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
-        if self.built_ins.has(tool) { Ok(()) } else { self.gateway.tool_known(tool, caller).await }
+        if self.built_ins.has(tool) || self.custom.has_tool(tool) {
+            return Ok(());
+        }
+        self.gateway.tool_known(tool, caller).await
     }
 
     async fn list_tools(
@@ -70,9 +91,10 @@ impl Handler for Front {
     ) -> Result<ListToolsResult, RpcError> {
         self.gateway.list_ready(List::Tools, cx).await?;
         let catalog = self.gateway.catalog();
-        let own = self.built_ins.listed();
-        let (range, next_cursor) = self.page(own.len() + catalog.tools.len(), cursor)?;
-        let all = own.iter().chain(&catalog.tools);
+        let all =
+            || self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);
+        let (range, next_cursor) = self.page(all().count(), cursor)?;
+        let all = all();
         let tools = all.skip(range.start).take(range.len()).cloned().collect();
         Ok(ListToolsResult { tools, next_cursor })
     }
@@ -82,10 +104,22 @@ impl Handler for Front {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        let _in_flight = self.calls.token();
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
         }
         let (name, arguments) = (params.name.clone(), params.arguments.clone());
+        let call = |output_schema| CapturedCall {
+            name: &name,
+            arguments: arguments.as_deref(),
+            output_schema,
+        };
+        if let Some((tool, result)) = self.custom.call(&params, cx).await {
+            let result =
+                to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
+            let call = call(tool.output_schema.as_ref());
+            return Ok(Reply::raw(self.captured(call, &self.capture_settings, result, cx).await));
+        }
         let ToolAnswer { result, capture, output_schema, is_stateless } =
             match self.gateway.call_tool(params, cx).await {
                 Ok(answer) => answer,
@@ -97,15 +131,7 @@ impl Handler for Front {
         let result = match capture {
             None => result,
             Some(settings) => {
-                let scope = self.artifacts.scope_of(cx);
-                let call = ToolCall::new(&scope, &name)
-                    .with_arguments(arguments.as_deref())
-                    .with_output_schema(output_schema.as_deref());
-                let captured = self.capturer.capture(call, &settings, result).await;
-                if matches!(captured, Captured::Changed { .. }) {
-                    self.artifacts.of(cx).announce_change();
-                }
-                captured.into_result()
+                self.captured(call(output_schema.as_deref()), &settings, result, cx).await
             }
         };
         Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
@@ -117,7 +143,8 @@ impl Handler for Front {
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
-        // The upstreams' resources first, then our artifacts and records, whose lists may grow long. A cursor says which of them it belongs to.
+        // Resources of custom tools and upstreams come first, then artifacts and records, whose lists may grow long. The prefix of a cursor
+        // says which of the three lists it belongs to.
         const ARTIFACTS: &str = "a:";
         const RECORDS: &str = "r:";
         let limit = self.limits.list_page_size.get();
@@ -125,8 +152,9 @@ impl Handler for Front {
         let mut cursor = cursor.map(str::to_owned);
         if !cursor.as_ref().is_some_and(|it| it.starts_with(ARTIFACTS) || it.starts_with(RECORDS)) {
             let catalog = self.gateway.catalog();
-            let (range, next_cursor) = self.page(catalog.resources.len(), cursor.as_deref())?;
-            resources = catalog.resources[range].to_vec();
+            let all = || self.custom.resources().chain(&catalog.resources);
+            let (range, next_cursor) = self.page(all().count(), cursor.as_deref())?;
+            resources = all().skip(range.start).take(range.len()).cloned().collect();
             if next_cursor.is_some() {
                 return Ok(ListResourcesResult { resources, next_cursor });
             }
@@ -139,9 +167,9 @@ impl Handler for Front {
             let page = self.artifacts.of(cx).resources(after, limit - resources.len()).await;
             let (page, next) = match page {
                 Ok(page) => page,
-                // A failure is no empty list.
+                // A page of artifacts alone: an empty list would hide the failure.
                 Err(error) if after.is_some() => return Err(error),
-                // Upstreams and records are there all the same.
+                // The resources of upstreams and records can still be listed.
                 Err(error) => {
                     tracing::warn!(
                         error = error.message,
@@ -166,9 +194,9 @@ impl Handler for Front {
                     resources.extend(page);
                     next
                 }
-                // A failure is no empty list.
+                // An empty list would hide the failure.
                 Err(error) if after.is_some() || resources.is_empty() => return Err(error),
-                // Upstreams and artifacts are there all the same.
+                // The resources of upstreams and artifacts can still be listed.
                 Err(error) => {
                     tracing::warn!(error = error.message, "records cannot be listed");
                     None
@@ -204,6 +232,9 @@ impl Handler for Front {
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });
         }
+        if let Some(reply) = self.custom.read_resource(&params.uri, cx).await {
+            return reply;
+        }
         if self.knowledge.owns(&params.uri) {
             let most = self.limits.max_resource_bytes.get();
             return self.knowledge.read(&params.uri, most, cx).await;
@@ -216,7 +247,7 @@ impl Handler for Front {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        if let Some(result) = self.knowledge.complete(&params, self.taken_prompts(), cx).await? {
+        if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
             return Ok(result);
         }
         self.gateway.complete(params, cx).await
@@ -252,10 +283,10 @@ impl Handler for Front {
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.list_ready(List::Prompts, cx).await?;
         let catalog = self.gateway.catalog();
-        let own = self.knowledge.prompts(self.taken_prompts(), cx).await?;
-        let (range, next_cursor) = self.page(own.len() + catalog.prompts.len(), cursor)?;
-        let all = own.iter().chain(&catalog.prompts);
-        let prompts = all.skip(range.start).take(range.len()).cloned().collect();
+        let own = self.knowledge.prompts(self.is_taken_prompt(), cx).await?;
+        let all = || own.iter().chain(self.custom.prompts()).chain(&catalog.prompts);
+        let (range, next_cursor) = self.page(all().count(), cursor)?;
+        let prompts = all().skip(range.start).take(range.len()).cloned().collect();
         Ok(ListPromptsResult { prompts, next_cursor })
     }
 
@@ -264,18 +295,40 @@ impl Handler for Front {
         params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(reply) = self.knowledge.prompt(&params, self.taken_prompts(), cx).await? {
+        if let Some(reply) = self.custom.get_prompt(&params, cx).await {
+            return reply;
+        }
+        if let Some(reply) = self.knowledge.prompt(&params, self.is_taken_prompt(), cx).await? {
             return Ok(reply);
         }
         self.gateway.get_prompt(params, cx).await
     }
 }
 
-impl Front {
-    /// Whether an upstream has a prompt of this name.
-    fn taken_prompts(&self) -> impl Fn(&str) -> bool + use<> {
+impl GatewayHandler {
+    /// Captures the answer of a tool, and tells clients when that has made artifacts.
+    async fn captured(
+        &self,
+        call: CapturedCall<'_>,
+        settings: &Settings,
+        result: Box<RawValue>,
+        cx: &RequestContext,
+    ) -> Box<RawValue> {
+        let scope = self.artifacts.scope_of(cx);
+        let call = ToolCall::new(&scope, call.name)
+            .with_arguments(call.arguments)
+            .with_output_schema(call.output_schema);
+        let captured = self.capturer.capture(call, settings, result).await;
+        if matches!(captured, Captured::Changed { .. }) {
+            self.artifacts.of(cx).announce_change();
+        }
+        captured.into_result()
+    }
+
+    /// Returns a check whether a custom tool or an upstream has a prompt of a name; records do not replace those.
+    fn is_taken_prompt(&self) -> impl Fn(&str) -> bool + use<'_> {
         let catalog = self.gateway.catalog();
-        move |name| catalog.prompt(name).is_some()
+        move |name| self.custom.has_prompt(name) || catalog.prompt(name).is_some()
     }
 
     fn page(
@@ -286,7 +339,7 @@ impl Front {
         page(len, cursor, self.limits.list_page_size.get())
     }
 
-    /// How to use this server, and what the upstreams that are there say of themselves, as far as it fits.
+    /// How to use this server, and the instructions of the ready upstreams that fit in `limits.max_instructions_bytes`.
     fn instructions(&self) -> String {
         let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
         if self.built_ins.has(READ) {
@@ -301,23 +354,25 @@ impl Front {
         let mut room = self.limits.max_instructions_bytes;
         for upstream in self.gateway.upstreams() {
             let listing = upstream.listing();
-            let Some(said) = listing.instructions.as_deref().map(str::trim) else { continue };
+            let Some(instructions) = listing.instructions.as_deref().map(str::trim) else {
+                continue;
+            };
             let head = format!("\n\n# {}\n\n", upstream.name());
-            if said.is_empty() || head.len() + said.len() > room {
+            if instructions.is_empty() || head.len() + instructions.len() > room {
                 continue;
             }
-            room -= head.len() + said.len();
+            room -= head.len() + instructions.len();
             text.push_str(&head);
-            text.push_str(said);
+            text.push_str(instructions);
         }
         text
     }
 }
 
-/// The answer to a call whose upstream is not there.
+/// The answer to a call whose upstream cannot be reached.
 ///
-/// A failed tool call rather than an error of the protocol: those are for unknown tools and malformed requests, while what a model can act on
-/// (try later, use another tool) belongs in a result, which every client shows it (2025-11-25, "Tools", "Error Handling").
+/// It is a failed tool call, not a protocol error. Protocol errors are for unknown tools and malformed requests; clients show a model only
+/// results, and it can act on this one: try later, or use another tool (2025-11-25, "Tools", "Error Handling").
 fn unreachable_tool(unreachable: &Unreachable) -> Result<Reply, RpcError> {
     let meta = json!({UPSTREAM: unreachable.data()});
     let result = CallToolResult::error(unreachable.to_string());
