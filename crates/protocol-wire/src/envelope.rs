@@ -167,11 +167,13 @@ impl<'de> Visitor<'de> for AtMost {
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads a message or a batch of them, of at most `max_nesting` levels.
+    /// Reads a message or a batch of them, of at most `max_nesting` levels. A byte order mark before it is ignored, as RFC 8259, section 8.1,
+    /// lets parsers do.
     ///
     /// # Errors
     /// As [`Message::parse`].
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         if nested_deeper_than(bytes, max_nesting) {
             let why = format!("message is nested more than {max_nesting} levels deep");
             return Err(refused_in(&String::from_utf8_lossy(bytes), why));
@@ -472,6 +474,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_ignored() {
+        let text = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}";
+        let message = Message::parse(text.as_bytes(), DEFAULT_MAX_NESTING).unwrap();
+        assert!(matches!(message, Message::Request(request) if request.method == "ping"));
+        let batch = format!("\u{feff}[{}]", &text["\u{feff}".len()..]);
+        assert!(matches!(
+            Incoming::parse(batch.as_bytes(), DEFAULT_MAX_NESTING),
+            Ok(Incoming::Batch(_))
+        ));
+    }
 
     #[test]
     fn strings_are_written_as_serde_json_does() {

@@ -85,9 +85,10 @@ struct Linger {
 }
 
 /// A socket that closes with unread input resets the connection, and the client may lose the answer. So after an answer to
-/// a request whose body was not read, that much of it is thrown away, for that time at most.
+/// a request whose body was not read, that much of it is thrown away, for that time at most. It is twice the message size
+/// that servers allow by default, so that a client whose message is somewhat too long still reads the 413.
 const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 4 << 20;
+const LINGER_BYTES: usize = 32 << 20;
 
 impl<S> ClientStream<S> {
     pub(super) fn new(stream: S, pace: Pace) -> Self {

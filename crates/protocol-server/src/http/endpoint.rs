@@ -193,6 +193,14 @@ impl HttpEndpoint {
                 "content-type must be application/json",
             );
         }
+        if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+            && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
+        {
+            return refused(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "content-encoding is not supported; send the message uncompressed",
+            );
+        }
         let accepts = Accepts::of(headers);
         if !accepts.json && !accepts.events {
             return refused(

@@ -15,7 +15,10 @@ pub struct HostGuard {
 #[non_exhaustive]
 pub enum Refusal {
     /// The `Host` header is missing or names a host that is not served.
-    #[error("host '{0}' is not served here")]
+    #[error("{}", match .0.as_str() {
+        "" => "the Host header is missing".to_owned(),
+        host => format!("host '{host}' is not served here"),
+    })]
     Host(String),
     /// The `Origin` header names a web page that may not call.
     #[error("origin '{0}' is not allowed")]
@@ -205,6 +208,7 @@ mod tests {
         let evil = Refusal::Host("evil.example".to_owned());
         assert_eq!(check("http://evil.example/mcp", None), Err(evil.clone()));
         assert_eq!(check("/mcp", Some("evil.example")), Err(evil));
+        assert_eq!(check("/mcp", None).unwrap_err().to_string(), "the Host header is missing");
         let both = Refusal::Host("localhost, and another".to_owned());
         assert_eq!(check("http://evil.example/mcp", Some("localhost")), Err(both));
     }

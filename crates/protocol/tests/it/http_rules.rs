@@ -113,6 +113,14 @@ async fn what_is_no_message_is_refused() {
     request_.headers_mut().insert("content-type", "text/plain".parse().unwrap());
     assert_eq!(send(request_).await.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
     let mut request_ = raw(b"{}");
+    request_.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    let response = send(request_).await;
+    assert_eq!(response.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert_eq!(
+        json_of(response).await["error"]["message"],
+        "content-encoding is not supported; send the message uncompressed"
+    );
+    let mut request_ = raw(b"{}");
     request_.headers_mut().insert("accept", "text/html".parse().unwrap());
     assert_eq!(send(request_).await.status(), StatusCode::NOT_ACCEPTABLE);
     let response = send(request(&world, Method::PUT).body(Full::default()).unwrap()).await;

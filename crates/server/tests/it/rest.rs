@@ -295,6 +295,15 @@ async fn a_compressed_body_is_refused_and_a_byte_order_mark_ignored() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn a_client_that_reads_after_it_has_sent_all_reads_the_413() {
+    let server = Running::start("").await;
+    let json = [("Content-Type", "application/json"), ("Accept", "application/json")];
+    let answer = server.http("POST", "/mcp", &json, &vec![b' '; 20 << 20]).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+    server.stop().await;
+}
+
 /// A call of a tool by plain HTTP: its status, its code, and when to come again.
 async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String, bool) {
     let body = json!({"name": tool, "arguments": arguments}).to_string();
