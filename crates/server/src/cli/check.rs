@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_opened_or_made() {
+    fn the_summary_opens_and_creates_no_database() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/k.db");
         let mut config = Config::default();

@@ -167,7 +167,7 @@ async fn sessions_can_have_artifacts_of_their_own() {
 
 /// B5: a full store makes room, and what had to go has expired rather than never existed.
 #[tokio::test]
-async fn a_full_store_forgets_the_oldest_and_says_so() {
+async fn a_full_store_evicts_the_oldest_and_reports_it_as_expired() {
     let (server, _web) = server("[artifacts]\nmemory_max_bytes = 200000").await;
     let agent = server.agent().await;
     let text = |n: usize| json!({"text": format!("{n} {}", "x".repeat(40_000))});
@@ -193,7 +193,7 @@ async fn a_full_store_forgets_the_oldest_and_says_so() {
 
 /// B6: what was learnt of an artifact is told later, too.
 #[tokio::test]
-async fn a_list_tells_what_is_known_of_artifacts() {
+async fn list_artifacts_shows_details() {
     let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
     let agent = server.agent().await;
     let rows: Vec<Value> = (0..200).map(|id| json!({"id": id, "tag": "x"})).collect();
@@ -257,7 +257,7 @@ async fn answers_below_the_limits_are_those_of_the_upstream() {
 
 /// B3: what the listed schema promises holds for an answer that was cut, too.
 #[tokio::test]
-async fn a_cut_answer_keeps_the_promise_of_its_schema() {
+async fn a_truncated_answer_still_satisfies_its_output_schema() {
     let (server, _web) = server("[artifacts]\npreset = 'small-context'").await;
     let agent = server.agent().await;
     let answer = call(&agent, "web__structured", json!({})).await.unwrap();

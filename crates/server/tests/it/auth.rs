@@ -75,7 +75,7 @@ async fn every_route_but_health_and_metadata_wants_a_token() {
 }
 
 #[tokio::test]
-async fn a_good_token_comes_in() {
+async fn a_valid_token_is_accepted() {
     use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
     let directory = tempfile::tempdir().unwrap();
     let server = server(directory.path()).await;
@@ -93,7 +93,7 @@ async fn a_good_token_comes_in() {
 }
 
 #[tokio::test]
-async fn without_auth_nobody_is_asked() {
+async fn without_auth_every_caller_is_accepted() {
     let server = Running::start("").await;
     assert_eq!(server.http("GET", "/api/tools", &[], b"").await.status, 200);
     let metadata = server.http("GET", "/.well-known/oauth-protected-resource", &[], b"").await;
@@ -102,7 +102,7 @@ async fn without_auth_nobody_is_asked() {
 }
 
 #[test]
-fn a_fault_names_its_key_and_place() {
+fn an_error_in_auth_names_its_key_and_place() {
     let config = Config::from_toml("[auth]\nissuer = 'https://login.example'\n", "m.toml").unwrap();
     let error = config.check().unwrap_err().to_string();
     assert!(

@@ -20,7 +20,7 @@ An argument that is not required may be left out.
 ";
 
 #[tokio::test]
-async fn the_reference_of_tools_is_what_is_listed() {
+async fn the_reference_of_tools_matches_the_list() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("knowledge.db");
     let toml = format!(

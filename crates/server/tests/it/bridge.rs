@@ -220,7 +220,7 @@ async fn an_agent_of_the_oldest_transport_is_asked_as_well() {
 }
 
 #[tokio::test]
-async fn a_call_that_goes_on_as_a_task_is_followed_and_asks_like_any_other() {
+async fn a_call_that_becomes_a_task_is_polled_and_may_ask() {
     let web = AskingOverHttp::with_tasks().await;
     let server = Running::start(&web.toml("web", STATELESS)).await;
     let world = World { server, web: [web, AskingOverHttp::start().await] };
@@ -234,7 +234,7 @@ async fn a_call_that_goes_on_as_a_task_is_followed_and_asks_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_question_that_comes_after_its_call_is_nobodys() {
+async fn a_question_after_its_call_reaches_no_agent() {
     let server = Running::start(&child_toml("pipe", SESSION)).await;
     let world =
         World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
@@ -252,7 +252,7 @@ async fn a_question_that_comes_after_its_call_is_nobodys() {
 }
 
 #[tokio::test]
-async fn a_stateless_agent_that_goes_away_cancels_its_call() {
+async fn a_stateless_agent_that_disconnects_cancels_its_call() {
     let world = World::start().await;
     let agent = ByHand::of(&world).await;
     for web in [0, 1] {
@@ -267,7 +267,7 @@ async fn a_stateless_agent_that_goes_away_cancels_its_call() {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_not_offer_is_not_asked_of_it() {
+async fn an_agent_is_not_asked_for_a_capability_that_it_lacks() {
     let world = World::start().await;
     for revision in AGENTS {
         let deaf = world.server.agent_of(revision).await;
@@ -310,7 +310,7 @@ async fn what_an_agent_does_not_offer_is_not_asked_of_it() {
 }
 
 #[tokio::test]
-async fn a_page_is_visited_and_its_end_is_told() {
+async fn a_url_elicitation_is_completed() {
     let world = World::start().await;
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         for upstream in UPSTREAMS {
@@ -426,7 +426,7 @@ async fn to_cancel_a_call_takes_its_question_back_and_cancels_it_at_the_upstream
 }
 
 #[tokio::test]
-async fn of_two_agents_at_once_each_is_asked_what_is_its_own() {
+async fn each_of_two_concurrent_agents_gets_its_own_questions() {
     let world = World::start().await;
     for first in AGENTS {
         for second in AGENTS {
@@ -462,7 +462,7 @@ async fn of_two_agents_at_once_each_is_asked_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_question_that_could_be_anybodys_is_asked_of_nobody() {
+async fn an_ambiguous_question_reaches_no_agent() {
     let server = Running::start(&child_toml("pipe", SESSION)).await;
     let world =
         World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
@@ -520,7 +520,7 @@ impl ByHand {
 }
 
 #[tokio::test]
-async fn a_state_serves_once() {
+async fn a_request_state_can_be_used_once() {
     let world = World::start().await;
     let agent = ByHand::of(&world).await;
     for upstream in ["pipe_session", "web_session"] {
@@ -555,7 +555,7 @@ async fn a_state_serves_once() {
 }
 
 #[tokio::test]
-async fn who_does_not_answer_in_time_loses_the_call() {
+async fn a_question_without_an_answer_in_time_fails_the_call() {
     let world = World::with("limits.question_ms = 400\nlimits.max_parked_calls = 1\n").await;
     let agent = ByHand::of(&world).await;
     let asked = agent.round("web_session__form", json!({})).await.unwrap();
@@ -583,7 +583,7 @@ async fn who_does_not_answer_in_time_loses_the_call() {
 }
 
 #[tokio::test]
-async fn the_unanswered_questions_of_one_user_leave_room_for_another() {
+async fn unanswered_questions_are_bounded_per_user() {
     let web = AskingOverHttp::start().await;
     let directory = tempfile::tempdir().unwrap();
     let toml = format!(
@@ -604,7 +604,7 @@ async fn the_unanswered_questions_of_one_user_leave_room_for_another() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_its_agent_keeps_its_place_at_the_upstream() {
+async fn a_call_that_waits_for_its_agent_counts_as_in_flight() {
     let web = AskingOverHttp::start().await;
     let limits = "limits.max_in_flight_per_upstream = 1\nlimits.queue_ms = 20\n";
     let server = Running::start(&format!("{limits}{}", web.toml("web", SESSION))).await;
@@ -670,7 +670,7 @@ async fn an_upstream_that_dies_with_a_question_open_ends_the_call() {
 }
 
 #[tokio::test]
-async fn the_time_of_a_question_is_not_the_calls() {
+async fn the_time_limit_of_a_call_excludes_its_questions() {
     let web = AskingOverHttp::start().await;
     let toml = format!("{}call_timeout_ms = 500\n", web.toml("web", SESSION));
     let server = Running::start(&toml).await;
@@ -686,7 +686,7 @@ async fn the_time_of_a_question_is_not_the_calls() {
 }
 
 #[tokio::test]
-async fn a_resource_is_subscribed_to_once_for_all_its_agents() {
+async fn one_subscription_at_the_upstream_serves_all_agents() {
     let world = World::with("gateway.restart_delay_ms = 50\n").await;
     for upstream in UPSTREAMS {
         // All upstreams here have the same resources; the first in the configuration has them for agents.

@@ -414,7 +414,7 @@ fn json_lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn with_json_everything_that_is_said_is_json() {
+fn log_format_json_makes_all_output_json() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -505,7 +505,7 @@ fn interrupt(process: u32) {
 }
 
 #[test]
-fn a_login_needs_a_server_to_log_in_at() {
+fn login_refuses_unknown_and_local_servers() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let servers = "[mcp_servers.files]\ncommand = 'true'\n[mcp_servers.web]\nurl = 'http://127.0.0.1:9/mcp'\n";
@@ -529,7 +529,7 @@ fn a_login_needs_a_server_to_log_in_at() {
 }
 
 #[tokio::test]
-async fn a_login_may_begin_as_if_for_the_first_time() {
+async fn login_forget_removes_the_stored_registration() {
     use marquetry_oauth::client::{CredentialStore as _, Credentials, DirectoryStore};
     let directory = tempfile::tempdir().unwrap();
     // Nobody listens there, so that no login comes to an end.

@@ -45,7 +45,7 @@ async fn best(server: &Running, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_transformer_finds_by_meaning_and_its_database_is_its_own() {
+async fn a_transformer_finds_by_meaning_and_other_models_refuse_its_database() {
     let Some(model) = minilm() else { return };
     let folder = tempfile::tempdir().unwrap();
     let embedding = format!("provider = 'transformer'\nfolder = {model:?}\n");

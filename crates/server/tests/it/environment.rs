@@ -40,7 +40,7 @@ async fn upstreams_do_not_see_the_whole_environment() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_itself_does_not_start_itself_without_end() {
+async fn a_server_that_names_itself_is_started_a_bounded_number_of_times() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("mcp.json");
     let itself =

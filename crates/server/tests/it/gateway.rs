@@ -55,7 +55,7 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
 
 /// C3: calls to a silent tool hold the places of its upstream, and no others.
 #[tokio::test]
-async fn a_silent_upstream_holds_no_more_than_its_own_places() {
+async fn a_silent_upstream_takes_only_its_own_places() {
     let (silent, web) = (HttpUpstream::start().await, HttpUpstream::start().await);
     let limits = "[limits]\nmax_in_flight_per_upstream = 2\nqueue_ms = 50\n";
     let server =
@@ -84,7 +84,7 @@ async fn a_silent_upstream_holds_no_more_than_its_own_places() {
 }
 
 #[tokio::test]
-async fn what_upstreams_say_passes_through() {
+async fn progress_and_logs_of_upstreams_pass_through() {
     let web = HttpUpstream::start().await;
     let server = Running::start(&web.toml("web")).await;
     let agent = server.agent().await;
@@ -203,7 +203,7 @@ async fn a_crash_answers_the_call_and_the_upstream_returns() {
 }
 
 #[tokio::test]
-async fn one_dead_upstream_never_stops_the_rest() {
+async fn a_dead_upstream_leaves_the_others_usable() {
     let dead = "[mcp_servers.dead]\ncommand = '/no/such/program'\n[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\nstart_timeout_ms = 300\n";
     let gateway = "[gateway]\nlist_wait_ms = 0\nrestart_delay_ms = 60000\nstop_grace_ms = 200\n";
     let server = Running::start_at_once(&format!("{gateway}{dead}{}", child_toml("local"))).await;
@@ -245,7 +245,7 @@ async fn secrets_of_a_url_are_shown_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_transport_that_is_not_supported_stops_nobody() {
+async fn an_unsupported_transport_leaves_the_others_usable() {
     let web = HttpUpstream::start().await;
     let json =
         json!({"mcpServers": {"far": {"type": "ws", "url": "ws://x"}, "web": {"url": web.url}}});
@@ -348,7 +348,7 @@ async fn progress_and_cancellation_go_through() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up() {
+async fn a_call_over_its_time_limit_is_cancelled() {
     let web = HttpUpstream::start().await;
     let server = Running::start(&format!("{}call_timeout_ms = 200\n", web.toml("web"))).await;
     let agent = server.agent().await;
@@ -456,7 +456,7 @@ async fn lists_wait_no_longer_than_the_configuration_says() {
 }
 
 #[tokio::test]
-async fn a_list_that_never_comes_takes_nothing_from_the_others() {
+async fn a_list_that_is_never_answered_leaves_the_others_usable() {
     let web = HttpUpstream::start().await;
     web.upstream.hang_prompts();
     let server =
@@ -482,7 +482,7 @@ async fn a_list_that_never_comes_takes_nothing_from_the_others() {
 }
 
 #[tokio::test]
-async fn a_dead_upstream_is_reported_with_its_last_words() {
+async fn a_dead_upstream_is_reported_with_the_end_of_its_stderr() {
     let script = "seq 1 30 >&2; echo no key was given >&2; exit 3";
     let toml = format!(
         "gateway.restart_delay_ms = 60000\n[mcp_servers.dead]\ncommand = 'sh'\nargs = ['-c', '{script}']\n"
@@ -517,7 +517,7 @@ async fn a_server_that_ends_when_it_is_asked_for_its_revision_is_in_the_first_li
 }
 
 #[tokio::test]
-async fn a_variable_that_is_not_set_stops_one_upstream_alone() {
+async fn an_unset_variable_stops_only_its_upstream() {
     let web = HttpUpstream::start().await;
     let json = json!({"mcpServers": {
         "search": {"url": web.url, "headers": {"Authorization": "Bearer ${MARQUETRY_NOT_SET}"}},
@@ -559,7 +559,7 @@ async fn a_call_waits_for_an_upstream_that_is_starting() {
 }
 
 #[tokio::test]
-async fn of_prefixes_that_nest_the_one_that_is_down_is_told() {
+async fn a_call_names_the_upstream_with_the_longest_prefix() {
     let web = HttpUpstream::start().await;
     let dead = "[mcp_servers.web__b]\ncommand = '/no/such/program'\n";
     let server = Running::start(&format!("{QUICK}{}{dead}", web.toml("web"))).await;
@@ -570,7 +570,7 @@ async fn of_prefixes_that_nest_the_one_that_is_down_is_told() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_left_out_is_told() {
+async fn a_missing_list_is_reported() {
     let web = HttpUpstream::start().await;
     web.upstream.break_prompts();
     let server = Running::start(&web.toml("web")).await;

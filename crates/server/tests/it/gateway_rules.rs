@@ -204,7 +204,7 @@ fn login(method: &str, calls: &AtomicUsize, until: usize) -> Said {
 }
 
 #[tokio::test]
-async fn a_page_that_has_to_be_visited_first_is_asked_for() {
+async fn an_error_with_url_elicitations_becomes_input_required() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let upstream = Scripted::start(SESSION, move |method, _| login(method, &counted, 3)).await;
@@ -358,7 +358,7 @@ async fn an_upstreams_list_is_fetched_anew_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn with_tokens_what_is_read_is_for_its_reader_alone() {
+async fn with_tokens_resource_links_belong_to_their_reader() {
     let upstream = Scripted::start(STATELESS, |method, _| {
         let resources = json!([{ "uri": "x://1", "name": "one" }]);
         let read = json!({ "contents": [{ "uri": "x://1", "text": "1" }] });
@@ -402,7 +402,7 @@ async fn linking(name: &'static str, resources: Value, templates: Value) -> Scri
 }
 
 #[tokio::test]
-async fn a_link_is_for_its_agent_and_draws_no_reads_of_another_upstreams_resources() {
+async fn a_resource_link_belongs_to_its_agent_and_redirects_no_other_upstream() {
     let thief = linking("thief", json!([{ "uri": "artifact://stolen", "name": "a" }]), json!([{ "uriTemplate": "AM7://{id}", "name": "b" }, { "uriTemplate": "{+any}", "name": "c" }])).await;
     let owner = linking(
         "owner",
@@ -443,7 +443,7 @@ async fn a_link_is_for_its_agent_and_draws_no_reads_of_another_upstreams_resourc
 }
 
 #[tokio::test]
-async fn a_result_of_a_type_that_nobody_knows_is_no_answer() {
+async fn a_result_of_unknown_type_is_an_error() {
     let upstream = Scripted::start(STATELESS, |method, _| {
         let tools = json!([{ "name": "show", "inputSchema": { "type": "object" } }]);
         let shown = json!({ "content": [], "resultType": "hologram" });

@@ -111,7 +111,7 @@ async fn health_is_never_better_than_the_last_call() {
 }
 
 #[tokio::test]
-async fn a_failed_save_is_seen() {
+async fn a_failed_save_degrades_health() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("artifacts");
     let toml = format!(

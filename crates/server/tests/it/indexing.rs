@@ -79,7 +79,7 @@ fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
-fn what_is_indexed_is_found_shown_and_removed() {
+fn indexed_files_are_found_shown_and_removed() {
     let world = World::new();
     world.write("notes/bread.md", "# Bread\n\nBread is made of flour, water and salt.");
     world.write("notes/wine.txt", "Wine is made of grapes.");
@@ -141,7 +141,7 @@ fn what_is_indexed_is_found_shown_and_removed() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_said() {
+fn wrong_arguments_are_named() {
     let world = World::new();
     world.write("a.md", "One.");
     check(
@@ -213,7 +213,7 @@ fn what_is_asked_wrongly_is_said() {
 }
 
 #[test]
-fn nothing_in_a_question_a_tag_or_a_uri_is_syntax() {
+fn questions_tags_and_uris_have_no_syntax() {
     let world = World::new();
     world.write("a.md", "Robert'); DROP TABLE students;-- said NEAR(\"a\" OR b*).");
     let hostile = [
@@ -314,7 +314,7 @@ fn two_that_index_and_one_that_searches_come_to_the_same() {
 /// SIGKILL at seeded moments: each document has all its chunks or none, and the next run ends the work.
 #[cfg(unix)]
 #[test]
-fn a_killed_index_leaves_nothing_half_done() {
+fn a_killed_index_leaves_each_file_whole() {
     const FILES: u64 = 60;
     let world = World::new();
     let text = |number: u64, version: u64| {
@@ -392,7 +392,7 @@ fn whole(hits: &Value, newest: u64) -> u64 {
 
 #[cfg(unix)]
 #[test]
-fn who_watches_follows_what_changes_until_told_to_end() {
+fn watching_follows_changes_until_a_signal() {
     let world = World::new();
     world.write("in/a.md", "One.");
     let mut child = world
@@ -423,7 +423,7 @@ fn who_watches_follows_what_changes_until_told_to_end() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_stays_on_its_line_whatever_it_is_called() {
+fn file_names_with_line_breaks_stay_on_one_line() {
     let world = World::new();
     world.write("in/bad\nerror: \u{1b}[31mall is lost.pdf", "%PDF-1.7 and no more");
     let output = world.run(&["index", "in"]);
@@ -433,7 +433,7 @@ fn a_file_stays_on_its_line_whatever_it_is_called() {
 }
 
 #[test]
-fn what_is_not_there_is_neither_pruned_nor_waited_for() {
+fn a_missing_folder_is_neither_pruned_nor_watched() {
     let world = World::new();
     world.write("in/a.md", "One.");
     check(&world.run(&["index", "in"]), 0, "1 file: 1 new", "");
@@ -478,7 +478,7 @@ fn watching_without_prune_says_that_deleted_files_stay() {
 }
 
 #[test]
-fn what_is_no_database_is_named() {
+fn a_file_that_is_no_database_is_named() {
     let world = World::new();
     world.write("in/a.md", "One.");
     let folder = world.path("in");
@@ -500,7 +500,7 @@ fn what_is_no_database_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn what_cannot_be_written_is_read() {
+fn a_read_only_database_is_searched() {
     use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
     let world = World::new();
     world.write("in/a.md", "Bread is flour and water.");
@@ -538,7 +538,7 @@ fn what_cannot_be_written_is_read() {
 }
 
 #[test]
-fn a_database_of_another_program_stays_as_it_is() {
+fn a_database_of_another_program_is_not_changed() {
     let world = World::new();
     world.write("in/a.md", "One.");
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -557,7 +557,7 @@ fn a_database_of_another_program_stays_as_it_is() {
 }
 
 #[test]
-fn a_search_sets_right_what_a_process_left_behind_that_died() {
+fn a_search_repairs_a_database_after_a_crash() {
     use marquetry_rag::{Caller, ContentChange, LibsqlRecords, RecordPatch, Records};
     let world = World::new();
     world.write("in/a.md", "The mill grinds wheat.");

@@ -77,7 +77,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn nobody_sees_what_is_anothers() {
+async fn users_do_not_see_each_others_records() {
     let folder = tempfile::tempdir().unwrap();
     let server = server_of_two(folder.path()).await;
     let uri = server.document(ALICE, "diary", "The secret garden has roses.").await;
@@ -147,7 +147,7 @@ async fn nobody_sees_what_is_anothers() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_to_those_who_watch() {
+async fn subscribers_hear_of_changes() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path()).await;
     let uri = server.document("", "watched", "A text.").await;
@@ -194,7 +194,7 @@ async fn read_until(stream: &mut TcpStream, said: &mut String, wanted: &str) {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_there_after_a_restart_and_nothing_is_left_of_reading() {
+async fn records_survive_a_restart_and_reading_creates_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let reading = server(folder.path()).await;
     assert_eq!(reading.found("", "anything").await, Vec::<String>::new());
@@ -217,7 +217,7 @@ async fn what_is_kept_is_there_after_a_restart_and_nothing_is_left_of_reading() 
 
 #[cfg(feature = "postgres")]
 #[tokio::test]
-async fn a_postgres_serves_as_well_and_several_servers_at_once() {
+async fn several_servers_share_a_postgres() {
     let Some(url) = test_postgres::database().await else { return };
     let toml = format!("[knowledge]\ndatabase = {url:?}\n");
     let (one, other) = (Running::start(&toml).await, Running::start(&toml).await);
@@ -247,7 +247,7 @@ async fn others_on_the_machine_do_not_look_into_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_ended_leaves_everything_in_one_file() {
+async fn a_stopped_server_leaves_one_database_file() {
     let folder = tempfile::tempdir().unwrap();
     let first = server(folder.path()).await;
     let uri = first.document("", "kept", "Bread is flour and water.").await;
@@ -263,7 +263,7 @@ async fn a_server_that_has_ended_leaves_everything_in_one_file() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_opened_is_said_to_be_and_the_rest_goes_on() {
+async fn a_database_that_cannot_be_opened_fails_only_its_tools() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("new")).unwrap();
     std::fs::write(folder.path().join("new/knowledge.db"), "this is no database").unwrap();
@@ -278,7 +278,7 @@ async fn a_database_that_cannot_be_opened_is_said_to_be_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_too_slowly_is_answered_whether_it_comes_on_or_not() {
+async fn a_body_that_arrives_too_slowly_is_answered() {
     let server = Running::start("limits.max_body_ms = 200\nlimits.max_head_ms = 200").await;
     let timeout =
         json!({"code": "request_timeout", "message": "Request body did not arrive in time"});
@@ -370,7 +370,7 @@ async fn content_that_does_not_come_along_is_said_to_be_elsewhere() {
 }
 
 #[tokio::test]
-async fn whoever_may_write_may_not_remove() {
+async fn permission_to_write_is_no_permission_to_delete() {
     let folder = tempfile::tempdir().unwrap();
     let server = server_of_two(folder.path()).await;
     let uri = server.document(ALICE, "plan", "The garden has roses.").await;
@@ -389,7 +389,7 @@ async fn whoever_may_write_may_not_remove() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_made_findable_is_the_text_of_its_record() {
+async fn vectorizing_a_text_keeps_it_as_its_record_content() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path()).await;
     let vectorize = async |arguments: Value| server.tool("", "am7_vectorize", arguments).await;
@@ -485,7 +485,7 @@ async fn cutting_gives_no_more_than_can_be_sent() {
 }
 
 #[tokio::test]
-async fn what_another_process_changes_is_told_to_those_who_watch() {
+async fn subscribers_hear_of_changes_by_other_processes() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (server(folder.path()).await, server(folder.path()).await);
     let uri = one.document("", "watched", "A text.").await;
@@ -528,7 +528,7 @@ async fn what_another_process_changes_is_told_to_those_who_watch() {
 }
 
 #[tokio::test]
-async fn what_our_tools_show_is_bounded_and_says_how_to_get_the_rest() {
+async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     let folder = tempfile::tempdir().unwrap();
     let toml = format!(
         "[knowledge]\ndatabase = {:?}\n[limits]\nmax_own_answer_bytes = 20_000\n",
@@ -601,7 +601,7 @@ async fn what_our_tools_show_is_bounded_and_says_how_to_get_the_rest() {
 }
 
 #[tokio::test]
-async fn a_model_can_cite_what_a_search_shows_it() {
+async fn search_hits_can_be_cited() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path()).await;
     let search = async |query: &str| {

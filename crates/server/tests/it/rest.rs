@@ -174,7 +174,7 @@ async fn an_oversized_body_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_given_up() {
+async fn a_body_that_does_not_arrive_times_out() {
     let server = Running::start("limits.max_body_ms = 100").await;
     let head = format!(
         "POST /api/tools/encodePlantUML HTTP/1.1\r\nHost: {}\r\nContent-Length: 10\r\n\r\n{{",
@@ -227,7 +227,7 @@ async fn only_known_hosts_and_pages_are_let_in() {
 }
 
 #[tokio::test]
-async fn browsers_may_ask_first() {
+async fn preflight_requests_are_answered() {
     let server = Running::start("").await;
     let headers = [
         ("Origin", "http://localhost:5173"),
@@ -313,7 +313,7 @@ async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String,
 }
 
 #[tokio::test]
-async fn what_an_upstream_fails_at_has_a_status_of_its_own() {
+async fn failures_of_upstreams_have_statuses_of_their_own() {
     let (web, refusing) = (HttpUpstream::start().await, AskingOverHttp::start().await);
     let toml = format!(
         "gateway.restart_delay_ms = 60000\nlimits.max_request_bytes = 2000\n[mcp_servers.dead]\ncommand = '/no/such/program'\n{}call_timeout_ms = 150\n{}",
@@ -341,7 +341,7 @@ async fn what_an_upstream_fails_at_has_a_status_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_load_says_when_to_come_again() {
+async fn a_refusal_for_load_has_retry_after() {
     let web = HttpUpstream::start().await;
     let limits = "limits.max_in_flight_total = 1\nlimits.queue_ms = 50";
     let server = Running::start(&format!("{limits}\n{}", web.toml("web"))).await;
@@ -426,7 +426,7 @@ async fn bodies_that_trickle_in_take_no_places_of_calls() {
 }
 
 #[tokio::test]
-async fn the_bytes_of_bodies_are_bounded_for_each_caller() {
+async fn waiting_bodies_are_bounded_per_caller() {
     let folder = tempfile::tempdir().unwrap();
     let limits = "[limits]\nmax_request_bytes = 200_000\nmax_receive_bytes_per_caller = 200_000\nqueue_ms = 300";
     let server = server_of_two(folder.path(), limits).await;
@@ -449,7 +449,7 @@ async fn the_bytes_of_bodies_are_bounded_for_each_caller() {
 }
 
 #[tokio::test]
-async fn a_subscription_counts_among_the_clients_of_its_caller_that_listen() {
+async fn subscriptions_are_bounded_per_caller() {
     let (folder, upstream) = (tempfile::tempdir().unwrap(), AskingOverHttp::start().await);
     let toml = format!("limits.max_sessions_per_caller = 1\n{}", upstream.toml("up", "2025-11-25"));
     let server = server_of_two(folder.path(), &toml).await;

@@ -37,7 +37,7 @@ async fn children_and_what_they_started_are_gone() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_still_starting_is_gone_too() {
+async fn a_child_that_is_still_starting_is_ended() {
     let toml = "[gateway]\nstop_grace_ms = 100\n[mcp_servers.silent]\ncommand = 'sh'\nargs = ['-c', 'trap \"\" TERM; echo $$ >&2; sleep 61; sleep 61']\n";
     let server = Running::start_at_once(toml).await;
     let silent = async || {
@@ -51,7 +51,7 @@ async fn a_child_that_is_still_starting_is_gone_too() {
 }
 
 #[tokio::test]
-async fn calls_under_way_may_finish_within_the_grace() {
+async fn calls_in_flight_may_finish_within_the_grace() {
     let web = HttpUpstream::start().await;
     let server = Running::start(&web.toml("web")).await;
     let agent = server.agent().await;
@@ -116,7 +116,7 @@ async fn the_program_ends_on_sigterm_with_its_children() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_everything_at_once() {
+async fn a_second_signal_ends_all_processes_at_once() {
     ended_by_two_signals("-TERM", "62", 1).await;
 }
 

@@ -27,7 +27,7 @@ async fn artifact_names(agent: &marquetry_protocol::client::Client) -> Vec<Strin
 }
 
 #[tokio::test]
-async fn a_small_answer_is_left_as_it_is() {
+async fn a_small_answer_is_not_changed() {
     let (server, _web, agent) = captured("").await;
     let answer = call(&agent, "web__echo", json!({"text": "small"})).await.unwrap();
     assert_eq!(answer, json!({"content": [{"type": "text", "text": "small"}]}));
@@ -36,7 +36,7 @@ async fn a_small_answer_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_large_answer_is_saved_shown_in_part_and_read_on() {
+async fn a_large_answer_is_saved_and_read_in_parts() {
     let (server, _web, agent) = captured("").await;
     let mut told = agent.notifications();
     let answer = call(&agent, "web__big", json!({"words": 20_000})).await.unwrap();
@@ -307,7 +307,7 @@ async fn groups_of_tools_are_switched_off() {
 }
 
 #[tokio::test]
-async fn nothing_speaks_of_tools_that_are_switched_off() {
+async fn texts_do_not_mention_tools_that_are_switched_off() {
     let (server, _web, agent) = captured("[tools]\nartifacts = false\nknowledge = false\n").await;
     let instructions = agent.server().instructions.clone().unwrap();
     for tool in ["list_artifacts", "read_artifact", "am7_vector_search"] {

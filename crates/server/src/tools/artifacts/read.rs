@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_text_after_all_is_shown_as_it_is() {
+    async fn an_artifact_that_is_no_text_is_returned_as_binary() {
         let (artifacts, _) = artifacts("text/plain", &b"a\xffb"[..]).await;
         let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
         assert!(matches!(&answer.content[0], Content::Resource { .. }), "{answer:?}");
