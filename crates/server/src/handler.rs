@@ -326,7 +326,7 @@ impl GatewayHandler {
     }
 
     /// Returns a check whether a custom tool or an upstream has a prompt of a name; records do not replace those.
-    fn is_taken_prompt(&self) -> impl Fn(&str) -> bool + use<'_> {
+    fn is_taken_prompt(&self) -> impl Fn(&str) -> bool {
         let catalog = self.gateway.catalog();
         move |name| self.custom.has_prompt(name) || catalog.prompt(name).is_some()
     }
