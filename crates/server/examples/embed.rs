@@ -16,6 +16,7 @@ struct Greet {
     name: String,
 }
 
+// Visible in its crate for the test that runs it.
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let app = App::builder(Config::default())
