@@ -6,7 +6,10 @@ use axum::{
     Extension, Router,
     body::Body,
     extract::{OriginalUri, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header,
+        request::Parts,
+    },
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
@@ -147,9 +150,10 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
         )
         .route(
             "/healthz",
-            get(async move |here: Option<Extension<OnLoopback>>, headers: HeaderMap| {
+            get(async move |here: Option<Extension<OnLoopback>>, request: Request| {
                 let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
-                match may_see_details(is_here, &headers, authenticator.as_deref()).await {
+                let (head, _) = request.into_parts();
+                match may_see_details(is_here, &head, authenticator.as_deref()).await {
                     Ok(true) => json_response(StatusCode::OK, &health.report()),
                     Ok(false) => {
                         let body = json!({"status": health.status().name()});
@@ -165,20 +169,20 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
 /// it must come from this machine.
 async fn may_see_details(
     is_here: bool,
-    headers: &HeaderMap,
+    head: &Parts,
     authenticator: Option<&dyn Authenticator>,
 ) -> Result<bool, Denial> {
     let Some(authenticator) = authenticator else {
         // A proxy on this machine forwards requests of other machines.
-        let is_named_here = HostGuard::loopback().check(headers).is_ok();
+        let is_named_here = HostGuard::loopback().check(&head.headers).is_ok();
         let is_forwarded =
-            ["forwarded", "x-forwarded-for"].iter().any(|name| headers.contains_key(*name));
+            ["forwarded", "x-forwarded-for"].iter().any(|name| head.headers.contains_key(*name));
         return Ok(is_here && is_named_here && !is_forwarded);
     };
-    if !headers.contains_key(header::AUTHORIZATION) {
+    if !head.headers.contains_key(header::AUTHORIZATION) {
         return Ok(false);
     }
-    Ok(authenticator.authenticate(headers).await?.has_scope(ADMIN))
+    Ok(authenticator.authenticate(&head.headers).await?.has_scope(ADMIN))
 }
 
 /// Returns a refusal as an error body of the path: REST or `/mcp/v1`.
@@ -210,17 +214,17 @@ fn metadata(server: &ResourceServer) -> Response<Body> {
 /// Authenticates requests for the REST routes. The MCP endpoints do so themselves.
 async fn authenticate(
     State(authenticator): State<Option<Arc<dyn Authenticator>>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response<Body> {
     let Some(authenticator) = authenticator else { return next.run(request).await };
-    let headers = request.headers().clone();
-    match authenticator.authenticate(&headers).await {
+    let (mut head, body) = request.into_parts();
+    match authenticator.authenticate(&head.headers).await {
         Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
+            head.extensions.insert(principal);
+            next.run(Request::from_parts(head, body)).await
         }
-        Err(denial) => denied(request.uri().path(), denial),
+        Err(denial) => denied(head.uri.path(), denial),
     }
 }
 
