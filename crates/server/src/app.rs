@@ -1,15 +1,22 @@
 //! The whole server as one value: built from a configuration, served over HTTP, pipes or a router, and shut down.
 
-use std::{future::Future, io, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::{
     Extension, Router,
-    body::Body,
+    body::{Body, Bytes, HttpBody},
     extract::Request,
     middleware::{Next, from_fn},
     response::Response,
 };
-use http_body_util::BodyExt as _;
+use http_body::{Frame, SizeHint};
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
@@ -27,7 +34,10 @@ use tokio::{
     net::TcpListener,
     time::{Instant, timeout_at},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use crate::{
     changes::Changes,
@@ -171,12 +181,7 @@ impl App {
     async fn routed(&self, request: Request, next: Next) -> Response {
         let running = self.inner.routed.token();
         let response = next.run(request).await;
-        response.map(|body| {
-            Body::new(body.map_frame(move |frame| {
-                let _ = &running;
-                frame
-            }))
-        })
+        response.map(|body| Body::new(RoutedBody { body, _running: running }))
     }
 
     /// Returns the metadata of the protected resource (RFC 9728) at `/.well-known/oauth-protected-resource…`, which clients look for at
@@ -416,6 +421,32 @@ impl AppBuilder {
             routed: TaskTracker::new(),
         };
         Ok(App { inner: Arc::new(inner) })
+    }
+}
+
+/// A response body of [`App::router`], which counts as running until it was sent or dropped.
+struct RoutedBody {
+    body: Body,
+    _running: TaskTrackerToken,
+}
+
+impl HttpBody for RoutedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
