@@ -182,7 +182,7 @@ async fn may_see_details(
     if !head.headers.contains_key(header::AUTHORIZATION) {
         return Ok(false);
     }
-    Ok(authenticator.authenticate(&head.headers).await?.has_scope(ADMIN))
+    Ok(authenticator.authenticate(head).await?.has_scope(ADMIN))
 }
 
 /// Returns a refusal as an error body of the path: REST or `/mcp/v1`.
@@ -219,7 +219,7 @@ async fn authenticate(
 ) -> Response<Body> {
     let Some(authenticator) = authenticator else { return next.run(request).await };
     let (mut head, body) = request.into_parts();
-    match authenticator.authenticate(&head.headers).await {
+    match authenticator.authenticate(&head).await {
         Ok(principal) => {
             head.extensions.insert(principal);
             next.run(Request::from_parts(head, body)).await

@@ -149,8 +149,8 @@ struct OneToken;
 
 #[async_trait]
 impl Authenticator for OneToken {
-    async fn authenticate(&self, headers: &http::HeaderMap) -> Result<Arc<Principal>, Denial> {
-        if headers.get("authorization").is_some_and(|value| value == "Bearer own") {
+    async fn authenticate(&self, request: &http::request::Parts) -> Result<Arc<Principal>, Denial> {
+        if request.headers.get("authorization").is_some_and(|value| value == "Bearer own") {
             return Ok(Arc::new(Principal::new(None, "ann")));
         }
         let (status, challenge) = (http::StatusCode::UNAUTHORIZED, Challenge::new("Bearer"));
