@@ -21,7 +21,7 @@ struct Greet {
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     let app = App::builder(Config::default())
         .tool("greet", "Greets somebody.", async |greet: Greet, _| {
-            Ok::<_, String>(format!("Hello, {}!", greet.name))
+            format!("Hello, {}!", greet.name)
         })
         .start()
         .await?;
