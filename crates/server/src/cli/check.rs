@@ -147,7 +147,7 @@ fn as_json(
                 json!({"url": without_secrets(url), "headers": headers.len()})
             }
             Transport::Unusable { problem, .. } => json!({"problem": problem}),
-            Transport::Elsewhere => json!({}),
+            Transport::NotGiven => json!({}),
         };
         server["name"] = json!(name);
         server["transport"] = json!(upstream.transport.kind());
