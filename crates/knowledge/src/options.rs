@@ -15,8 +15,11 @@ pub struct KnowledgeOptions {
     pub config: KnowledgeConfig,
     /// Where records and passages are stored, or why no place is known: the error of each call that needs one.
     pub place: Result<Place, String>,
-    variables: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    variables: SharedVariables,
 }
+
+/// Values of environment variables by name, as [`Variables`] borrows them.
+type SharedVariables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 impl KnowledgeOptions {
     /// A library at a place, without any environment variable.
