@@ -1,4 +1,4 @@
-//! Small documents from addresses that somebody else named.
+//! Fetches small documents from addresses that a server named.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -12,7 +12,7 @@ use hyper_util::{
 
 use marquetry_protocol::client::{Connector, Network};
 
-/// Fetches documents of bounded size in bounded time, and follows no redirect.
+/// Fetches documents of bounded size in bounded time. Follows no redirect.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     client: HyperClient<Connector, Full<Bytes>>,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// Why there is no answer, as a fragment of a sentence.
+/// Why a request failed, as the end of a sentence whose subject is the address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreachable(String);
@@ -88,16 +88,16 @@ impl Fetcher {
 /// a private address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The one who names the address is on this machine.
+    /// Servers on this machine may name addresses on it.
     Loopback,
-    /// It is in a private network.
+    /// Servers in a private network may name addresses in private networks.
     Private,
-    /// It is anywhere.
+    /// Other servers may name public addresses only.
     Public,
 }
 
 impl Reach {
-    /// As far as the one at `uri` may send us.
+    /// The addresses that the server at `uri` may name.
     pub(crate) fn of(uri: &Uri) -> Self {
         let host = uri.host().unwrap_or_default();
         match host.trim_matches(['[', ']']).parse::<IpAddr>() {
@@ -109,7 +109,7 @@ impl Reach {
         }
     }
 
-    /// The address, if it may be turned to; else what is wrong with it.
+    /// Returns the address if it may be requested; otherwise why not.
     pub(crate) fn check(self, url: &str) -> Result<Uri, &'static str> {
         if url.contains('#') {
             return Err("it has a fragment");
@@ -117,10 +117,10 @@ impl Reach {
         let uri: Uri = url.parse().map_err(|_| "it is no URL")?;
         let Some(authority) = uri.authority() else { return Err("it is no absolute URL") };
         if authority.as_str().contains('@') {
-            return Err("it has a user in it");
+            return Err("it contains a user name");
         }
         if is_odd_number(uri.host().unwrap_or_default()) {
-            return Err("its host is a number, and no address");
+            return Err("its host is a number, but no IP address");
         }
         let there = Self::of(&uri);
         match (uri.scheme_str(), there) {
@@ -129,18 +129,18 @@ impl Reach {
             _ => return Err("it must be https"),
         }
         match (self, there) {
-            (Self::Public, Self::Loopback | Self::Private) => {
-                Err("it is at home, and whoever names it is not")
-            }
+            (Self::Public, Self::Loopback | Self::Private) => Err(
+                "it is on this machine or in a private network, and the server that names it is not",
+            ),
             (Self::Private, Self::Loopback) => {
-                Err("it is on this machine, and whoever names it is not")
+                Err("it is on this machine, and the server that names it is not")
             }
             _ => Ok(uri),
         }
     }
 }
 
-/// Whether resolvers may read it as an IPv4 address though it does not look like one: `127.1`, `2130706433`, `0x7f.1`
+/// Whether a resolver may read it as an IPv4 address although it does not look like one: `127.1`, `2130706433`, `0x7f.1`
 /// (the URL standard, "ends in a number").
 fn is_odd_number(host: &str) -> bool {
     let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
@@ -176,9 +176,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_sends_us_home() {
-        let home = "it is at home, and whoever names it is not";
-        let number = "its host is a number, and no address";
+    fn a_remote_server_names_no_private_address() {
+        let home =
+            "it is on this machine or in a private network, and the server that names it is not";
+        let number = "its host is a number, but no IP address";
         for (server, url, want) in [
             ("https://a.example/mcp", "https://b.example/x", Ok(())),
             (
@@ -205,14 +206,14 @@ mod tests {
             (
                 "https://10.0.0.1/mcp",
                 "https://127.0.0.1/x",
-                Err("it is on this machine, and whoever names it is not"),
+                Err("it is on this machine, and the server that names it is not"),
             ),
             ("http://127.0.0.1:1/mcp", "http://localhost:2/x", Ok(())),
             ("http://127.0.0.1:1/mcp", "https://a.example/x", Ok(())),
             ("https://a.example/mcp", "file:///etc/passwd", Err("it is no URL")),
             ("https://a.example/mcp", "javascript:alert(1)", Err("it must be https")),
             ("https://a.example/mcp", "ftp://a.example/x", Err("it must be https")),
-            ("https://a.example/mcp", "https://u:p@a.example/x", Err("it has a user in it")),
+            ("https://a.example/mcp", "https://u:p@a.example/x", Err("it contains a user name")),
             ("https://a.example/mcp", "https://a.example/x#y", Err("it has a fragment")),
             ("https://a.example/mcp", "/x", Err("it is no absolute URL")),
         ] {

@@ -1,4 +1,4 @@
-//! What a protected resource says of itself.
+//! The metadata of a protected resource.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 pub struct ResourceMetadata {
     /// The resource's identifier: the URL of the MCP server.
     pub resource: String,
-    /// The issuers of the authorization servers whose tokens it takes.
+    /// The issuers whose tokens it accepts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorization_servers: Vec<String>,
     /// The scopes that a client may ask for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes_supported: Option<Vec<String>>,
-    /// How a token may be shown: in the header alone, for MCP.
+    /// How clients may send a token. MCP allows only the header.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bearer_methods_supported: Vec<String>,
-    /// Its name, for a person.
+    /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_name: Option<String>,
-    /// The algorithms that it takes for proofs of possession (RFC 9449).
+    /// The algorithms that it accepts for proofs of possession (RFC 9449).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether it takes tokens with a proof of possession alone.
+    /// Whether it accepts only tokens with a proof of possession.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dpop_bound_access_tokens_required: bool,
 }

@@ -10,7 +10,7 @@ use jsonwebtoken::{AlgorithmFamily, DecodingKey, DecodingKeyKind};
 use ring::rand::SystemRandom;
 use ring::signature as ring_signature;
 
-/// A signature could not be made, or is not the right one.
+/// A signature could not be made, or is wrong.
 #[derive(Debug)]
 pub(crate) struct BadSignature;
 
@@ -53,7 +53,7 @@ impl KeyPair {
     }
 }
 
-/// Signs a message with a key of ours.
+/// Signs a message.
 #[cfg(feature = "client")]
 pub(crate) fn sign(key: &KeyPair, message: &[u8]) -> Result<Vec<u8>, BadSignature> {
     let random = SystemRandom::new();
@@ -72,8 +72,8 @@ pub(crate) fn sign(key: &KeyPair, message: &[u8]) -> Result<Vec<u8>, BadSignatur
 
 /// Verifies a signature.
 ///
-/// Keys of another family than the algorithm's are refused: an RSA key is no secret of an HMAC. Those of HMAC are refused
-/// altogether, because a server that checks a token must not be able to make one.
+/// The key must be of the algorithm's family: an RSA key must not serve as the secret of an HMAC. HMAC is refused
+/// altogether, because a server that can check such a token can also make one.
 #[cfg(feature = "server")]
 pub(crate) fn verify(
     algorithm: Algorithm,
@@ -113,7 +113,7 @@ pub(crate) fn verify(
     }
 }
 
-/// A number without leading zeros, which some write and ring refuses.
+/// A number without its leading zeros. Some issuers write them, and ring refuses them.
 #[cfg(feature = "server")]
 fn trimmed(number: &[u8]) -> &[u8] {
     let start = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());

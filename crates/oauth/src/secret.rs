@@ -1,10 +1,10 @@
-//! Text that must not be shown.
+//! Text that must not appear in logs and errors.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A token, password or key. Its `Debug` form says nothing of it, and it has no `Display`.
+/// A token, password or key. Its `Debug` form hides it, and it has no `Display`.
 ///
 /// ```
 /// # use marquetry_oauth::Secret;

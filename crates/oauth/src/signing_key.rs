@@ -1,4 +1,4 @@
-//! Keys that sign tokens of ours.
+//! Keys that sign this client's own tokens.
 
 use std::{fmt, sync::Arc};
 
@@ -19,7 +19,7 @@ use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 
 use crate::provider::{KeyPair, sign};
 
-/// A private key that signs tokens of ours. Its `Debug` form says nothing but the algorithm.
+/// A private key that signs this client's own tokens. Its `Debug` form shows only the algorithm.
 #[derive(Clone)]
 pub struct SigningKey {
     algorithm: Algorithm,
@@ -27,18 +27,18 @@ pub struct SigningKey {
     der: Arc<[u8]>,
 }
 
-/// Why something is no [`SigningKey`].
+/// Why a [`SigningKey`] could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SigningKeyError {
-    /// It is no PEM with a private key in it.
+    /// The text is not PEM, or contains no private key.
     #[error("no private key in PEM (PKCS #8: \"BEGIN PRIVATE KEY\")")]
     Pem,
-    /// The key is none of the algorithm's.
-    #[error("private key is not one for {0:?}")]
+    /// The key does not fit the algorithm.
+    #[error("the private key does not fit the algorithm {0:?}")]
     Unfit(Algorithm),
-    /// The algorithm is not one with a private key.
-    #[error("{0:?} has no private key")]
+    /// The algorithm has no private keys.
+    #[error("the algorithm {0:?} has no private keys")]
     Symmetric(Algorithm),
 }
 
@@ -46,7 +46,7 @@ impl SigningKey {
     /// A key in PEM: PKCS #8, an elliptic curve's with its public half, as `openssl pkcs8 -topk8` writes it.
     ///
     /// # Errors
-    /// When there is none, or it does not fit the algorithm.
+    /// If the text contains no private key, or one that does not fit the algorithm.
     pub fn from_pem(pem: &str, algorithm: Algorithm) -> Result<Self, SigningKeyError> {
         let key =
             PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| SigningKeyError::Pem)?;
@@ -66,7 +66,7 @@ impl SigningKey {
     /// A new key for ES256.
     ///
     /// # Panics
-    /// When the system gives no random numbers.
+    /// If the operating system provides no random numbers.
     pub(crate) fn generate() -> Self {
         let der =
             EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
@@ -96,7 +96,7 @@ impl SigningKey {
         }
     }
 
-    /// A token of `claims`, of the type `typ` where one is told apart from others, with the key `jwk` in its header.
+    /// Signs a token of `claims`. `typ` and `jwk` go into its header, if given.
     pub(crate) fn sign(
         &self,
         typ: Option<&str>,

@@ -1,4 +1,4 @@
-//! The time, as tokens tell it.
+//! The time in the format of tokens.
 
 use std::time::SystemTime;
 

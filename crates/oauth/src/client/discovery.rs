@@ -1,4 +1,4 @@
-//! Where to get tokens: the server's metadata, then the authorization server's.
+//! Finds out where to get tokens: reads the server's metadata, then the authorization server's.
 
 use http::{StatusCode, Uri};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -13,9 +13,9 @@ use crate::{
 /// Where tokens for a server come from.
 #[derive(Debug)]
 pub(super) enum Resource {
-    /// The server's metadata says it.
+    /// From the authorization servers that the server's metadata names.
     Described(ResourceMetadata),
-    /// It has none: the authorization server is at its own origin (2025-03-26).
+    /// The server has no metadata: the authorization server is at its own origin (2025-03-26).
     Undescribed {
         /// The origin.
         issuer: String,
@@ -36,21 +36,21 @@ pub(super) struct AuthorizationServer {
     pub(super) client_id_metadata_document_supported: bool,
     pub(super) authorization_response_iss_parameter_supported: bool,
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// Whether this is only what 2025-03-26 assumes of a server without metadata.
+    /// Whether these are the defaults of 2025-03-26 for a server without metadata.
     #[serde(skip)]
     pub(super) assumed: bool,
 }
 
-/// Reads what servers say of themselves.
+/// Reads the metadata of servers.
 pub(super) struct Discovery<'a> {
     pub(super) fetcher: &'a Fetcher,
     pub(super) reach: Reach,
 }
 
 impl Discovery<'_> {
-    /// What the server at `server` says of itself: at the address that its refusal names, else below
-    /// `/.well-known/oauth-protected-resource` with its path, else without (2025-11-25, "Protected Resource Metadata
-    /// Discovery").
+    /// The metadata of the server at `server`: from the URL in its refusal, else from
+    /// `/.well-known/oauth-protected-resource` followed by its path, else from that without the path (2025-11-25,
+    /// "Protected Resource Metadata Discovery").
     pub(super) async fn resource(
         &self,
         server: &Uri,
@@ -87,7 +87,7 @@ impl Discovery<'_> {
         Ok(Resource::Described(found))
     }
 
-    /// What the authorization server says of itself (2025-11-25, "Authorization Server Metadata Discovery").
+    /// The metadata of the authorization server (2025-11-25, "Authorization Server Metadata Discovery").
     pub(super) async fn issuer(
         &self,
         issuer: &str,
@@ -106,7 +106,7 @@ impl Discovery<'_> {
             let Some(found) = self.document::<AuthorizationServer>(what, &url).await? else {
                 continue;
             };
-            // Compared as it is: to make two URLs alike first lets one server speak for another.
+            // Compared byte by byte: normalising URLs first would let one server speak for another.
             if found.issuer != issuer {
                 return Err(AuthorizationError::IssuerMismatch {
                     expected: issuer.to_owned(),
@@ -122,7 +122,7 @@ impl Discovery<'_> {
         Ok(None)
     }
 
-    /// A URL that somebody else named, if it may be turned to.
+    /// Checks that a URL which a server named may be requested.
     pub(super) fn checked(&self, what: &'static str, url: &str) -> Result<Uri, AuthorizationError> {
         let refused = |why| AuthorizationError::Url {
             what,
@@ -132,14 +132,14 @@ impl Discovery<'_> {
         self.reach.check(url).map_err(refused)
     }
 
-    /// The document at that URL; none where there is none.
+    /// The document at that URL; `None` if the server has none there.
     async fn document<T: DeserializeOwned>(
         &self,
         what: &'static str,
         url: &str,
     ) -> Result<Option<T>, AuthorizationError> {
         let uri = self.checked(what, url)?;
-        // Both may hold what a stranger has written.
+        // Both may contain text of an untrusted server.
         let failed = |problem: String| AuthorizationError::Fetch {
             url: marquetry_protocol::shortened(url).to_owned(),
             problem: marquetry_protocol::shortened(&problem).to_owned(),
@@ -149,7 +149,7 @@ impl Discovery<'_> {
             StatusCode::OK => serde_json::from_slice(&answer.body)
                 .map(Some)
                 .map_err(|error| failed(format!("is no {what}: {error}"))),
-            // What servers say of a path that they do not have, or keep to themselves.
+            // Servers answer so for paths that do not exist or are not public.
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::NOT_FOUND
@@ -161,7 +161,7 @@ impl Discovery<'_> {
 }
 
 impl AuthorizationServer {
-    /// What 2025-03-26 assumes of an authorization server without metadata.
+    /// The defaults of 2025-03-26 for an authorization server without metadata.
     pub(super) fn assumed(origin: &str) -> Self {
         Self {
             issuer: origin.to_owned(),
@@ -173,7 +173,7 @@ impl AuthorizationServer {
         }
     }
 
-    /// Whether it takes part in PKCE with S256, without which a code can be stolen.
+    /// Whether it supports PKCE with S256, without which a code can be stolen.
     pub(super) fn has_pkce(&self) -> bool {
         let methods = self.code_challenge_methods_supported.as_deref();
         self.assumed || methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"))
@@ -184,13 +184,13 @@ impl AuthorizationServer {
     }
 }
 
-/// Scheme and authority, as they were written.
+/// Scheme and authority, as written.
 pub(super) fn origin(uri: &Uri) -> String {
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
-/// Whether `resource` names the server, or the part of its origin that it is in.
+/// Whether `resource` is the server's URL or a parent path of it at the same origin.
 fn covers(resource: &str, server: &Uri) -> bool {
     if resource.contains(['#', '?']) {
         return false;
@@ -203,7 +203,7 @@ fn covers(resource: &str, server: &Uri) -> bool {
     path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether two URLs have one origin (RFC 6454): a port may be left out, and case is the same.
+/// Whether two URLs have the same origin (RFC 6454); default ports may be left out, and case does not count.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let port = |uri: &Uri| {
         uri.port_u16().or(match uri.scheme_str() {

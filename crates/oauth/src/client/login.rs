@@ -10,7 +10,7 @@ use super::{
 };
 use crate::signing_key::base64url;
 
-/// Takes somebody to the authorization server, and what comes back to the token endpoint.
+/// Sends a person to the authorization server, and exchanges the returned code for tokens.
 pub(super) async fn login(
     options: &OAuthOptions,
     server: &AuthorizationServer,
@@ -45,7 +45,7 @@ pub(super) async fn login(
     ];
     if let Some(scope) = scope {
         asked.push(("scope", scope));
-        // OpenID Connect Core 1.0, section 11: without it the server ignores the wish.
+        // OpenID Connect Core 1.0, section 11: without it the server ignores `offline_access`.
         if scope.split(' ').any(|scope| scope == "offline_access") {
             asked.push(("prompt", "consent"));
         }
@@ -70,7 +70,7 @@ pub(super) async fn login(
     endpoint.ask(&params).await
 }
 
-/// The code in what came back, if it came back from `server` and from this login.
+/// The code in the redirect, if the redirect is from `server` and belongs to this login.
 fn code(
     server: &AuthorizationServer,
     state: &str,
@@ -89,7 +89,7 @@ fn code(
     if value("state")?.as_deref() != Some(state) {
         return Err(answer("it is not from this login (state)"));
     }
-    // RFC 9207, section 2.4: compared as it is, whether or not the server said that it would send it.
+    // RFC 9207, section 2.4: compared byte by byte, even if the server did not announce the parameter.
     match value("iss")? {
         Some(found) if found != server.issuer => {
             let expected = server.issuer.clone();

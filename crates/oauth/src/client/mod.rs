@@ -1,4 +1,4 @@
-//! OAuth 2.1 for a client: it finds out where tokens for a server come from, gets them, and shows them.
+//! OAuth 2.1 for a client: finding a server's authorization server, getting tokens there, and sending them.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,35 +72,35 @@ use crate::{
 pub struct OAuth(Arc<Inner>);
 
 struct Inner {
-    /// The server's URL as it was given, which its credentials are kept under.
+    /// The server's URL as it was given; its credentials are stored under it.
     server: String,
     uri: Uri,
     reach: Reach,
     options: OAuthOptions,
     fetcher: Fetcher,
     nonces: Nonces,
-    /// What is shown with each request.
+    /// The tokens to send with each request.
     shown: RwLock<Option<Arc<Shown>>>,
-    /// Held while tokens are got, so that this happens once for all who wait.
+    /// Held while tokens are requested, so that concurrent requests share one login.
     work: Arc<Mutex<Work>>,
-    /// Whether a person is asked to log in now.
+    /// Whether a person is being asked to log in.
     asking: watch::Sender<bool>,
 }
 
-/// What is shown with each request.
+/// The tokens to send with each request.
 struct Shown {
     authorization: HeaderValue,
     token: Secret,
     key: Option<SigningKey>,
     expires_at: Option<u64>,
     source: Source,
-    /// Whether the server has taken it at least once.
+    /// Whether the server has accepted it at least once.
     accepted: AtomicBool,
 }
 
 impl Shown {
     fn has_ended(&self) -> bool {
-        /// A token that ends sooner than this has ended, in seconds.
+        /// A token with less time left than this counts as expired, in seconds.
         const MARGIN: u64 = 30;
         self.expires_at.is_some_and(|expires_at| expires_at <= now() + MARGIN)
     }
@@ -122,7 +122,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Where a token is from.
+/// Where a token was issued.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Store,
@@ -134,7 +134,7 @@ enum Source {
 struct Work {
     loaded: bool,
     credentials: Credentials,
-    /// The scopes that were asked for when a server wanted more.
+    /// The scopes that were requested after a server asked for more.
     widened: Option<BTreeSet<String>>,
 }
 
@@ -142,8 +142,8 @@ impl OAuth {
     /// Authorization for the server at `url`.
     ///
     /// # Errors
-    /// When the URL is not valid, or neither `https:` nor on this machine: a token would be there for all to read. When
-    /// a client has a secret and no issuer that it is for.
+    /// If the URL is invalid, or if it is neither `https:` nor on this machine: anyone on the way could read the token. If
+    /// the client has a secret without an issuer.
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
         let refused = |why| AuthorizationError::Url {
             what: "server",
@@ -186,7 +186,7 @@ impl Inner {
         self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes over what is stored, once.
+    /// Loads the stored credentials, once.
     async fn load(&self, work: &mut Work) -> Result<(), AuthorizationError> {
         if work.loaded {
             return Ok(());
@@ -209,7 +209,7 @@ impl Inner {
         })
     }
 
-    /// Shows these tokens from now on.
+    /// Sends these tokens from now on.
     fn show(&self, tokens: Option<&Tokens>, source: Source) -> Result<(), AuthorizationError> {
         let shown = match tokens {
             None => None,
@@ -235,7 +235,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes what another process has got since, if it has; false where there is nothing new.
+    /// Loads tokens that another process has stored since; returns false if there are none.
     async fn take_newer(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
         let Some(kept) = self.stored().await? else { return Ok(false) };
         let (Some(theirs), Some(ours)) = (&kept.tokens, &work.credentials.tokens) else {
@@ -253,8 +253,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// [`Self::refresh`] as a task of its own, which does not end with the request that has caused it: the old token may
-    /// be worth nothing once the authorization server has given a new one.
+    /// Runs [`Self::refresh`] as a task that outlives the request that caused it: the authorization server may revoke the
+    /// old token when it issues a new one, which must then be stored.
     async fn refresh_apart(
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
@@ -270,7 +270,7 @@ impl Inner {
         })
     }
 
-    /// Gets new tokens for the old ones without asking anybody; false where that cannot be.
+    /// Refreshes the tokens without a login; returns false if that is impossible.
     async fn refresh(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
         if self.take_newer(work).await? && !self.shown().is_some_and(|shown| shown.has_ended()) {
             return Ok(true);
@@ -292,7 +292,7 @@ impl Inner {
         };
         let answer = match endpoint.ask(&params).await {
             Ok(answer) => answer,
-            // It has ended: from here on there are no tokens, unless another process was faster.
+            // The refresh token was refused: there are no tokens now, unless another process has stored new ones.
             Err(AuthorizationError::Denied { error, .. }) if error == "invalid_grant" => {
                 if self.take_newer(work).await? {
                     return Ok(true);
@@ -317,11 +317,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// Who we were when we got these tokens.
+    /// The client id with which these tokens were requested.
     fn identity_of(&self, work: &Work, tokens: &Tokens) -> Option<ClientIdentity> {
         let proof = match (&self.options.client, tokens.method) {
             (_, Method::None) => ClientProof::None,
-            // An id may be the same at two issuers; the secret is not.
+            // Two issuers may give the same id, but not the same secret.
             (Some(client), _)
                 if client.id == tokens.client_id
                     && client.issuer.as_ref().is_none_or(|issuer| *issuer == tokens.issuer) =>
@@ -337,7 +337,7 @@ impl Inner {
         Some(ClientIdentity { id: tokens.client_id.clone(), method: tokens.method, proof })
     }
 
-    /// What a token endpoint gave, checked.
+    /// Checks the answer of a token endpoint.
     fn tokens(
         answer: TokenAnswer,
         endpoint: &TokenEndpoint<'_>,
@@ -368,7 +368,7 @@ impl Inner {
         })
     }
 
-    /// Gets tokens for what was refused.
+    /// Gets tokens for a request that was refused.
     async fn obtain(
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
@@ -380,7 +380,7 @@ impl Inner {
         let (server, described) = self.authorization_server(&work, &discovery, found).await?;
         let resource = described.as_ref().map(|described| described.resource.clone());
         let insufficient = refusal.is_insufficient_scope();
-        // What one authorization server gave is nothing to another one.
+        // Tokens of one authorization server are not shown to another.
         let is_same = work.credentials.tokens.as_ref().is_some_and(|t| t.issuer == server.issuer);
         let refused_anew = self.shown().is_some_and(|shown| {
             shown.source == Source::Refresh && !shown.accepted.load(Ordering::Relaxed)
@@ -432,20 +432,20 @@ impl Inner {
         self.save(&work).await
     }
 
-    /// Loads what is stored, and refreshes it if it has ended.
+    /// Loads the stored tokens, and refreshes them if they have expired.
     async fn prepare(
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
     ) -> Result<(), AuthorizationError> {
         self.load(&mut work).await?;
-        // Somebody else may have done it while we waited.
+        // Another request may have done it in the meantime.
         if self.shown().is_some_and(|shown| shown.has_ended()) {
             self.refresh_apart(work).await?;
         }
         Ok(())
     }
 
-    /// The authorization server to turn to: one that knows us already before one that does not.
+    /// The authorization server to use: preferably one at which this client is registered.
     async fn authorization_server(
         &self,
         work: &Work,
@@ -475,8 +475,8 @@ impl Inner {
         }
     }
 
-    /// The scopes to ask for: what the refusal names, else what the server's metadata names, else none (2025-11-25,
-    /// "Scope Selection Strategy"). Where more is wanted, what we have comes along (SEP-2350).
+    /// The scopes to ask for: those of the refusal, else those of the server's metadata, else none (2025-11-25,
+    /// "Scope Selection Strategy"). If the server asks for more scopes, those already granted are kept (SEP-2350).
     fn scopes(
         &self,
         work: &Work,
@@ -501,7 +501,7 @@ impl Inner {
         }
         const OFFLINE: &str = "offline_access";
         let is_login = matches!(self.options.grant, Grant::Login);
-        // By itself it would mean: this, and nothing else.
+        // Alone it would ask for no other scope.
         if self.options.offline_access
             && is_login
             && !scopes.is_empty()
@@ -512,7 +512,7 @@ impl Inner {
         scopes
     }
 
-    /// Whether tokens are to be bound to a key: the server wants it, and both sides can.
+    /// Whether to bind tokens to a key: the server asks for it, and both sides support it.
     fn proves_possession(
         &self,
         server: &AuthorizationServer,
@@ -532,7 +532,7 @@ impl Inner {
             && is_ours(&server.dpop_signing_alg_values_supported)
     }
 
-    /// Who we are to that server, registered if need be.
+    /// The client id at that server; registers one if necessary.
     async fn client(
         &self,
         server: &AuthorizationServer,
@@ -580,8 +580,8 @@ impl Inner {
         endpoint.ask(&params).await
     }
 
-    /// Exchanges a person's id token for one that vouches for them at `issuer` (extension Enterprise-Managed
-    /// Authorization, "Token Exchange").
+    /// Exchanges a person's id token for an assertion that `issuer` accepts (extension Enterprise-Managed Authorization,
+    /// "Token Exchange").
     async fn exchange(
         &self,
         provider: &IdentityProvider,
@@ -596,7 +596,7 @@ impl Inner {
             None => (Method::None, ClientProof::None),
         };
         let client = ClientIdentity { id: provider.client_id.clone(), method, proof };
-        // The address is from whoever configured us.
+        // The address comes from the configuration.
         let reach = provider.token_endpoint.parse().map_or(self.reach, |uri| Reach::of(&uri));
         let endpoint = TokenEndpoint {
             discovery: &Discovery { fetcher: &self.fetcher, reach },
@@ -635,7 +635,7 @@ impl Authorizer for OAuth {
         let is_good = |shown: &Arc<Shown>| !shown.has_ended();
         let mut shown = inner.shown().filter(is_good);
         if shown.is_none() {
-            // A person takes their time: what is sent meanwhile is refused, and waits for them then.
+            // A login takes long: requests that are refused in the meantime wait for it.
             let mut asking = inner.asking.subscribe();
             let work = tokio::select! {
                 biased;
@@ -678,7 +678,7 @@ impl Authorizer for OAuth {
         if let Some(shown) = inner.shown() {
             let was_shown = refusal.presented() == Some(&shown.authorization);
             if !was_shown {
-                // Somebody else has got something better meanwhile.
+                // Another request has got newer tokens in the meantime.
                 return Ok(());
             }
             if shown.source == Source::Grant

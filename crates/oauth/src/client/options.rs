@@ -9,40 +9,40 @@ use marquetry_protocol::client::{AuthorizationError, Network};
 use super::{CredentialStore, MemoryStore, UserAgent};
 use crate::{Secret, SigningKey};
 
-/// How a client gets its authorization, and what it puts up with.
+/// How a client gets its tokens, and the limits on size and time while it does.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct OAuthOptions {
-    /// By what it gets tokens: by a person who logs in, by default.
+    /// How it gets tokens. Default: a person logs in.
     pub grant: Grant,
-    /// Where a person logs in; nowhere, by default, so that only stored tokens are used.
+    /// Opens the login page for a person. Default: none, and only stored tokens are used.
     pub user_agent: Option<Arc<dyn UserAgent>>,
-    /// Where registrations and tokens are kept: in memory, by default.
+    /// Stores registrations and tokens. Default: in memory.
     pub store: Arc<dyn CredentialStore>,
-    /// Who we are, where an authorization server knows us already.
+    /// The client's id, if it was registered at an authorization server beforehand.
     pub client: Option<RegisteredClient>,
-    /// Whether a client's secret without an [`issuer`](RegisteredClient::issuer) goes to whichever authorization server
-    /// the MCP server names first: no. It is for whoever trusts the MCP server with that secret.
+    /// Whether a client secret without an [`issuer`](RegisteredClient::issuer) is sent to the authorization server that
+    /// the MCP server names first. Default: false. Set it only if you trust the MCP server with that secret.
     pub secret_for_first_issuer: bool,
-    /// An `https:` URL with a document about us, which is our id where an authorization server reads such documents
-    /// (Client ID Metadata Document).
+    /// The `https:` URL of this client's metadata (Client ID Metadata Document). It is the client id at authorization
+    /// servers that support such documents.
     pub client_metadata_url: Option<String>,
-    /// What we call ourselves where we register: `marquetry`.
+    /// The name to register under. Default: `marquetry`.
     pub client_name: String,
-    /// Scopes to ask for, whatever the server says.
+    /// Scopes to ask for in addition to those that the server names.
     pub scopes: Vec<String>,
-    /// Whether to ask for a token that lasts beyond the login, where the authorization server has the scope
-    /// `offline_access`: yes.
+    /// Whether to ask for the scope `offline_access`, which gives a refresh token, if the authorization server has it.
+    /// Default: true.
     pub offline_access: bool,
-    /// Whether to prove possession of a key with each request where the server asks for it (RFC 9449): yes.
+    /// Whether to prove possession of a key (RFC 9449) with each request if the server asks for it. Default: true.
     pub proof_of_possession: bool,
-    /// By which proxy authorization servers are reached, and which certificate authorities are trusted.
+    /// The proxy to reach authorization servers through, and the certificate authorities to trust.
     pub network: Network,
-    /// The longest document or answer to read from an authorization server, in bytes: 256 KiB.
+    /// The longest answer to read from an authorization server, in bytes. Default: 256 KiB.
     pub max_document_bytes: usize,
-    /// How long an authorization server may take for an answer: 15 s.
+    /// How long to wait for an answer of an authorization server. Default: 15 s.
     pub document_timeout: Duration,
-    /// How long a person may take to log in: 10 minutes.
+    /// How long to wait for a person to log in. Default: 10 minutes.
     pub login_timeout: Duration,
 }
 
@@ -67,16 +67,15 @@ impl Default for OAuthOptions {
     }
 }
 
-/// By what a client gets tokens.
+/// How a client gets tokens.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Grant {
     /// A person logs in (authorization code with PKCE).
     Login,
-    /// The client itself is the one with the permission (extension OAuth Client Credentials). Needs
-    /// [`OAuthOptions::client`].
+    /// The client acts for itself (extension OAuth Client Credentials). Needs [`OAuthOptions::client`].
     ClientCredentials,
-    /// Somebody else vouches for the client: a platform for its workload, say (RFC 7523; extension Workload Identity
+    /// A third party vouches for the client, as a platform does for its workloads (RFC 7523; extension Workload Identity
     /// Federation).
     JwtBearer(Arc<dyn Assertion>),
     /// A company's identity provider vouches for the person who has logged in there (extension Enterprise-Managed
@@ -89,50 +88,49 @@ pub enum Grant {
 pub struct IdentityProvider {
     /// Where it exchanges tokens (RFC 8693).
     pub token_endpoint: String,
-    /// The id that it knows us by.
+    /// This client's id there.
     pub client_id: String,
-    /// The secret that goes with the id, if there is one.
+    /// The secret of that id, if it has one.
     pub client_secret: Option<Secret>,
-    /// The id token of the person.
+    /// The person's id token.
     pub id_token: Arc<dyn Assertion>,
 }
 
-/// A client that an authorization server knows already.
+/// A client that was registered at an authorization server beforehand.
 #[derive(Clone, Debug)]
 pub struct RegisteredClient {
     /// Its id.
     pub id: String,
-    /// How it proves to be the one.
+    /// How it authenticates itself.
     pub proof: ClientProof,
-    /// The issuer of the authorization server that knows it, needed with a secret. Where this is absent, it is the first
-    /// one that the client is sent to; another one never sees the id.
+    /// The issuer of the authorization server at which it is registered. Required with a secret. Without it, the id belongs
+    /// to the first issuer that the client is sent to, and is never shown to another.
     pub issuer: Option<String>,
 }
 
-/// How a client proves at the token endpoint who it is.
+/// How a client authenticates itself at the token endpoint.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientProof {
-    /// It does not.
+    /// Not at all: a public client.
     None,
-    /// By a password.
+    /// With a client secret.
     Secret(Secret),
-    /// By a signature (`private_key_jwt`, RFC 7523).
+    /// With a signed token (`private_key_jwt`, RFC 7523).
     Key(SigningKey),
 }
 
-/// Gets a signed token that somebody else has made.
+/// Gets a signed token from a third party.
 #[async_trait]
 pub trait Assertion: Send + Sync + 'static {
-    /// A token for `audience`, the issuer of an authorization server. One that was made for somebody else in particular
-    /// is refused there.
+    /// Returns a token for `audience`, the issuer of an authorization server, which refuses tokens for others.
     ///
     /// # Errors
-    /// When there is none.
+    /// If no token can be had.
     async fn assertion(&self, audience: &str) -> Result<Secret, AuthorizationError>;
 }
 
-/// A token that is there already.
+/// A token that is given beforehand.
 #[async_trait]
 impl Assertion for Secret {
     async fn assertion(&self, _: &str) -> Result<Self, AuthorizationError> {
@@ -140,7 +138,7 @@ impl Assertion for Secret {
     }
 }
 
-/// A token that somebody keeps fresh in a file, as platforms do for their workloads. Read anew each time, at most 64 KiB.
+/// A token in a file that a platform renews for its workload. The file is read for each use, at most 64 KiB.
 #[async_trait]
 impl Assertion for PathBuf {
     async fn assertion(&self, _: &str) -> Result<Secret, AuthorizationError> {

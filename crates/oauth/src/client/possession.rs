@@ -13,12 +13,12 @@ use marquetry_protocol::client::AuthorizationError;
 use super::{clock::now, discovery::origin, random::random};
 use crate::{Algorithm, Secret, SigningKey, signing_key::base64url};
 
-/// What servers want to see in the next proof, by origin.
+/// The nonces for the next proofs, by origin.
 #[derive(Default)]
 pub(super) struct Nonces(Mutex<HashMap<String, String>>);
 
 impl Nonces {
-    /// Remembers the nonce of an answer; true when there is a new one.
+    /// Stores the nonce of an answer; returns true if it is new.
     pub(super) fn learn(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         const MOST_BYTES: usize = 4 << 10;
         let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
@@ -45,7 +45,7 @@ pub(super) fn read(stored: &Secret) -> Result<SigningKey, AuthorizationError> {
         .map_err(|_| AuthorizationError::Credentials("the stored key cannot be read".to_owned()))
 }
 
-/// A fresh proof for one request, with `token` where one is shown (RFC 9449, section 4.2).
+/// A proof for one request, bound to `token` if the request sends one (RFC 9449, section 4.2).
 pub(super) fn proof(
     key: &SigningKey,
     nonces: &Nonces,

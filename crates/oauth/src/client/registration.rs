@@ -1,4 +1,4 @@
-//! Who we are to an authorization server.
+//! The client's id at an authorization server.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::Secret;
 
-/// Who we are to `server`: registered beforehand, by a document of ours, or by registering now (in the order of
-/// 2025-11-25, "Client Registration Approaches"). What is new goes to `credentials`.
+/// The client's id at `server`: registered beforehand, the URL of a metadata document, or registered now (in the order
+/// of 2025-11-25, "Client Registration Approaches"). A new registration is added to `credentials`.
 pub(super) async fn identity(
     options: &OAuthOptions,
     server: &AuthorizationServer,
@@ -64,8 +64,8 @@ pub(super) async fn identity(
     Ok(ClientIdentity { id: registration.client_id, method: registration.method, proof })
 }
 
-/// How a client that was registered beforehand proves to be the one. A server that says nothing knows the password in
-/// the header (RFC 8414, section 2).
+/// How a client that was registered beforehand authenticates itself. A server that names no method supports the secret
+/// in the header (RFC 8414, section 2).
 fn beforehand(
     server: &AuthorizationServer,
     proof: &ClientProof,
@@ -106,7 +106,7 @@ async fn register(
             "registers no clients by itself; register one there and configure its client id",
         ));
     };
-    // We are on somebody's own machine, where a password would be none.
+    // A program on a user's machine cannot keep a secret from that user.
     let method = match &server.token_endpoint_auth_methods_supported {
         None => Method::None,
         Some(known) => *METHODS
@@ -120,7 +120,7 @@ async fn register(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method.as_str(),
-        // SEP-837: a redirect to a loopback address is a native application's.
+        // SEP-837: only native applications redirect to a loopback address.
         "application_type": if redirect_uri.starts_with("https:") { "web" } else { "native" },
     });
     let uri = discovery.checked("registration endpoint", endpoint)?;
@@ -136,7 +136,7 @@ async fn register(
     if !answer.status.is_success() {
         return Err(denied(endpoint, &answer));
     }
-    // The answer holds a secret, which an error must not show.
+    // The answer contains a secret, which an error must not show.
     let registered: Registered = serde_json::from_slice(&answer.body)
         .map_err(|_| failed("answer is no client registration".to_owned()))?;
     let told = registered.token_endpoint_auth_method.as_deref();

@@ -1,4 +1,4 @@
-//! Where registrations and tokens are kept.
+//! Stores of registrations and tokens.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::Secret;
 
-/// Keeps what a client has of each server. What it keeps are secrets.
+/// Stores a client's credentials for each server. They are secrets.
 #[async_trait]
 pub trait CredentialStore: Send + Sync + 'static {
     /// Loads the credentials for the server at that URL.
     ///
     /// # Errors
-    /// When it cannot be read. That nothing is there is none.
+    /// If they cannot be read. A server without credentials is no error.
     async fn load(&self, server: &str) -> io::Result<Option<Credentials>>;
 
-    /// Keeps what there is now.
+    /// Stores the credentials for a server, in place of older ones.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// If they cannot be stored.
     async fn save(&self, server: &str, credentials: &Credentials) -> io::Result<()>;
 
-    /// Forgets a server.
+    /// Deletes the credentials for a server.
     ///
     /// # Errors
-    /// When it cannot be forgotten.
+    /// If they cannot be deleted.
     async fn forget(&self, server: &str) -> io::Result<()>;
 }
 
@@ -38,26 +38,26 @@ pub trait CredentialStore: Send + Sync + 'static {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Credentials {
-    /// Registrations by the issuer that made them: no other one may see them.
+    /// Registrations by issuer. A registration is shown to its issuer alone.
     pub(super) registrations: BTreeMap<String, Registration>,
-    /// The first issuer that was told a client's id that names no issuer of its own.
+    /// The issuer to which a client id without an issuer was first shown.
     pub(super) first_issuer: Option<String>,
     pub(super) tokens: Option<Tokens>,
 }
 
-/// What an authorization server calls us.
+/// A registration at an authorization server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Registration {
     pub(super) client_id: String,
     pub(super) client_secret: Option<Secret>,
     pub(super) method: Method,
-    /// Where it sends people back to.
+    /// The redirect URI that was registered.
     pub(super) redirect_uri: String,
-    /// When the secret ends, in seconds since 1970.
+    /// When the secret expires, in seconds since 1970.
     pub(super) expires_at: Option<u64>,
 }
 
-/// How a client proves at the token endpoint who it is (RFC 7591, section 2).
+/// How a client authenticates itself at the token endpoint (RFC 7591, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Method {
@@ -67,23 +67,23 @@ pub(super) enum Method {
     PrivateKeyJwt,
 }
 
-/// What one login gave.
+/// The tokens of one login.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Tokens {
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
-    /// Who we were when we got them, and how we proved it.
+    /// The client id with which they were requested, and how the client authenticated itself.
     pub(super) client_id: String,
     pub(super) method: Method,
-    /// The resource that they are for, as its metadata writes it.
+    /// The resource that they are for, as its metadata spells it.
     pub(super) resource: Option<String>,
     pub(super) access: Secret,
-    /// Shown with a proof of possession, not as a bearer token.
+    /// Whether they are sent with a proof of possession instead of as a bearer token.
     pub(super) key: Option<Secret>,
     pub(super) refresh: Option<Secret>,
-    /// In seconds since 1970.
+    /// When the access token expires, in seconds since 1970.
     pub(super) expires_at: Option<u64>,
-    /// What was granted, or else asked for.
+    /// The granted scopes; if the server names none, the requested ones.
     pub(super) scope: Option<String>,
 }
 
@@ -98,7 +98,7 @@ impl Method {
     }
 }
 
-/// Keeps them until the end of the process.
+/// Stores credentials in memory, until the process ends.
 #[derive(Default)]
 pub struct MemoryStore {
     kept: Mutex<HashMap<String, Credentials>>,
@@ -122,23 +122,23 @@ impl CredentialStore for MemoryStore {
     }
 }
 
-/// Keeps them in a directory, one file a server, which nobody else may read (mode 0600 in a directory of 0700, on Unix).
+/// Stores credentials in a directory, one file per server. On Unix other users cannot read them: files have mode 0600,
+/// the directory 0700.
 ///
-/// A file appears whole or not at all. Of two processes that log in to one server at a time the later one's login is
-/// kept.
+/// Files are replaced atomically. If two processes log in to one server at the same time, the later login is kept.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore {
     directory: PathBuf,
 }
 
 impl DirectoryStore {
-    /// A store in `directory`, which is made when something is kept.
+    /// A store in `directory`, which is created with the first file.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// The file for a server: readable where that goes, and its own for each URL.
+    /// The file for a server: its name shows the host where possible, and differs for each URL.
     fn path(&self, server: &str) -> PathBuf {
         let digest = ring::digest::digest(&ring::digest::SHA256, server.as_bytes());
         let digest: String =
@@ -192,7 +192,7 @@ fn read(path: &Path) -> io::Result<Option<Credentials>> {
     };
     let mut text = Vec::new();
     file.take(MOST).read_to_end(&mut text)?;
-    // serde's errors may show values.
+    // serde's errors may contain values.
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         io::Error::other(format!(
             "{} is not valid (line {}); delete it and log in again",

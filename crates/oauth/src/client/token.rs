@@ -16,14 +16,14 @@ use super::{
 };
 use crate::{Secret, SigningKey, fetch::Answer};
 
-/// Who we are to one authorization server, and how we prove it.
+/// This client's id at one authorization server, and how it authenticates itself.
 pub(super) struct ClientIdentity {
     pub(super) id: String,
     pub(super) method: Method,
     pub(super) proof: ClientProof,
 }
 
-/// What a token endpoint gives (RFC 6749, section 5.1).
+/// The answer of a token endpoint (RFC 6749, section 5.1).
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     pub(super) access_token: Secret,
@@ -34,24 +34,24 @@ pub(super) struct TokenAnswer {
     pub(super) refresh_token: Option<Secret>,
     #[serde(default)]
     pub(super) scope: Option<String>,
-    /// Of an exchange (RFC 8693, section 2.2.1).
+    /// The type of an exchanged token (RFC 8693, section 2.2.1).
     #[serde(default)]
     pub(super) issued_token_type: Option<String>,
 }
 
-/// A token endpoint, and who asks there.
+/// A token endpoint and the client that uses it.
 pub(super) struct TokenEndpoint<'a> {
     pub(super) discovery: &'a Discovery<'a>,
     pub(super) issuer: &'a str,
     pub(super) url: &'a str,
     pub(super) client: &'a ClientIdentity,
-    /// The key that tokens are to be bound to.
+    /// The key to bind tokens to.
     pub(super) key: Option<&'a SigningKey>,
     pub(super) nonces: &'a Nonces,
 }
 
 impl TokenEndpoint<'_> {
-    /// Asks for a token. Only a demand for a nonce makes it ask again.
+    /// Requests a token; asks a second time only if the server demands a nonce.
     pub(super) async fn ask(
         &self,
         params: &[(&str, &str)],
@@ -73,7 +73,7 @@ impl TokenEndpoint<'_> {
                 .map_err(|error| failed(error.to_string()))?;
             let nonce_is_new = self.nonces.learn(&uri, &answer.headers);
             if answer.status.is_success() {
-                // serde's errors may show values.
+                // serde's errors may contain values.
                 return serde_json::from_slice(&answer.body)
                     .map_err(|_| failed("answer is no token".to_owned()));
             }
@@ -88,7 +88,7 @@ impl TokenEndpoint<'_> {
         }
     }
 
-    /// The request with the proof of who asks (RFC 6749, section 2.3; RFC 7523, section 2.2).
+    /// The request with the client's authentication (RFC 6749, section 2.3; RFC 7523, section 2.2).
     fn request(
         &self,
         params: &[(&str, &str)],
@@ -131,7 +131,7 @@ impl TokenEndpoint<'_> {
     }
 }
 
-/// Id and password in the header, each encoded as a form would (RFC 6749, section 2.3.1).
+/// The header with id and secret, each encoded as in a form (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &Secret) -> HeaderValue {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
@@ -142,7 +142,7 @@ fn basic(id: &str, secret: &Secret) -> HeaderValue {
     value
 }
 
-/// What an authorization server's refusal says.
+/// An authorization server's error response.
 pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
     #[derive(Deserialize)]
     struct Denial {

@@ -1,4 +1,4 @@
-//! Where a person logs in.
+//! The browser in which a person logs in.
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
@@ -12,19 +12,19 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 
 use marquetry_protocol::client::AuthorizationError;
 
-/// Takes a person to an authorization server, and brings back what the server sends along.
+/// Sends a person to an authorization server, and returns the redirect that follows.
 #[async_trait]
 pub trait UserAgent: Send + Sync + 'static {
-    /// Where the authorization server sends the person back to.
+    /// The redirect URI.
     fn redirect_uri(&self) -> String;
 
-    /// Takes the person to `request.url` and waits for the way back: the URL they are sent to, or its query alone. What
-    /// comes back with another `state` is not from this login and should be ignored.
+    /// Sends the person to `request.url` and waits for the redirect. Returns its URL, or the query of it. Ignore redirects
+    /// with another `state`: they are not from this login.
     ///
-    /// Dropped when it takes too long.
+    /// The future is dropped after [`OAuthOptions::max_login`](super::OAuthOptions).
     ///
     /// # Errors
-    /// When the person cannot be taken there.
+    /// If the login page cannot be shown.
     async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError>;
 }
 
@@ -34,11 +34,11 @@ pub trait UserAgent: Send + Sync + 'static {
 pub struct LoginRequest {
     /// Where to log in.
     pub url: String,
-    /// What comes back unchanged.
+    /// The `state` parameter, which the redirect repeats.
     pub state: String,
 }
 
-/// Shows a person a URL, in a browser or as text, and waits for the browser on this machine.
+/// Shows a person the login URL, in a browser or as text, and receives the redirect on a loopback port.
 pub struct LoopbackBrowser {
     listener: TcpListener,
     redirect_uri: String,
@@ -51,7 +51,7 @@ impl LoopbackBrowser {
     /// `listener` is on a loopback address, as a rule on port 0; `show` opens or prints the URL.
     ///
     /// # Errors
-    /// When others can reach the listener.
+    /// If the listener is not on a loopback address.
     pub fn new(
         listener: TcpListener,
         show: impl Fn(&str) + Send + Sync + 'static,
@@ -100,7 +100,7 @@ impl UserAgent for LoopbackBrowser {
                 }
             }
         };
-        // The browser should see the page that says so.
+        // The browser shows the page that says so.
         _ = tokio::time::timeout(PATIENCE, async {
             while connections.join_next().await.is_some() {}
         })
@@ -109,7 +109,7 @@ impl UserAgent for LoopbackBrowser {
     }
 }
 
-/// The way back that is waited for.
+/// The redirect that is expected.
 struct Expected {
     state: String,
     found: mpsc::Sender<String>,

@@ -12,11 +12,11 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{keys::Keys, options::TokenIssuer, token_error::TokenError};
 
-/// What a token says that we use.
+/// The claims of a token that are used.
 pub(super) struct Claims {
     pub(super) subject: String,
     pub(super) scopes: BTreeSet<String>,
-    /// When it is accepted no longer.
+    /// When it expires.
     pub(super) expires: SystemTime,
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn check(
     keys: &Arc<Keys>,
     skew: Duration,
 ) -> Result<Claims, TokenError> {
-    /// The signed claims. A claim that is there twice is an error.
+    /// The signed claims. A repeated claim is an error.
     #[derive(Deserialize)]
     struct Raw {
         iss: String,
@@ -39,13 +39,13 @@ pub(super) async fn check(
         nbf: Option<f64>,
         #[serde(default)]
         scope: Option<Scopes>,
-        /// As some servers write it.
+        /// The claim's name at some servers.
         #[serde(default)]
         scp: Option<Scopes>,
         #[serde(default)]
         cnf: Option<Confirmation>,
     }
-    /// What the token is bound to; a value of another type is an error, and refuses the token.
+    /// The key that the token is bound to. A value of another type makes the token invalid.
     #[derive(Deserialize)]
     struct Confirmation {
         #[serde(default)]
@@ -84,10 +84,10 @@ pub(super) async fn check(
     if sub.is_empty() {
         return Err(TokenError::Invalid("its claim sub is empty"));
     }
-    // Shown without a proof of possession, it is in the wrong hands (RFC 9449, section 7.2; RFC 8705, section 3).
+    // Without its proof of possession the token may be stolen (RFC 9449, section 7.2; RFC 8705, section 3).
     if cnf.is_some_and(|cnf| cnf.jkt.is_some() || cnf.certificate.is_some()) {
         return Err(TokenError::Invalid(
-            "it is bound to a key, and no proof of possession is taken here",
+            "it is bound to a key, and proofs of possession are not supported",
         ));
     }
     let scopes = [scope, scp].into_iter().flatten().flat_map(Scopes::names).collect();
@@ -96,7 +96,7 @@ pub(super) async fn check(
     Ok(Claims { subject: sub, scopes, expires: SystemTime::UNIX_EPOCH + expires })
 }
 
-/// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers that no clock shows are refused.
+/// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers out of range are refused.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let seconds = f64::deserialize(deserializer)?;
     if seconds.is_finite() && (0.0..u64::MAX as f64).contains(&seconds) {
@@ -147,16 +147,16 @@ impl Scopes {
 
 fn check_header(header: &Header) -> Result<(), TokenError> {
     if matches!(header.alg, Algorithm::HS256 | Algorithm::HS384 | Algorithm::HS512) {
-        return Err(TokenError::Invalid("its algorithm is not one with a public key"));
+        return Err(TokenError::Invalid("its algorithm has no public keys"));
     }
-    // A token that was made for something else must not serve here (RFC 8725, section 3.11).
+    // Tokens of other types must not be accepted (RFC 8725, section 3.11).
     let typ = header.typ.as_deref().unwrap_or("jwt").to_ascii_lowercase();
     if !matches!(typ.as_str(), "jwt" | "at+jwt" | "application/at+jwt") {
-        return Err(TokenError::Invalid("it is no access token"));
+        return Err(TokenError::Invalid("it is not an access token"));
     }
-    // What must be understood and is not known here (RFC 7515, section 4.1.11).
+    // Critical headers must be understood, and none is here (RFC 7515, section 4.1.11).
     if header.crit.is_some() {
-        return Err(TokenError::Invalid("it has a header that is not known here"));
+        return Err(TokenError::Invalid("it has a critical header that is not supported"));
     }
     Ok(())
 }

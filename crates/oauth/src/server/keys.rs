@@ -24,7 +24,7 @@ use super::{
 };
 use crate::fetch::{Fetcher, Reach};
 
-/// The keys of one issuer, fetched when they are needed.
+/// The keys of one issuer, fetched on demand.
 pub(super) struct Keys {
     issuer: String,
     source: KeySource,
@@ -34,7 +34,7 @@ pub(super) struct Keys {
     max_age: Duration,
     pause: Duration,
     known: std::sync::RwLock<Arc<Known>>,
-    /// Held while they are fetched, with the time of the last try.
+    /// Held while keys are fetched; contains the time of the last attempt.
     fetching: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -44,7 +44,7 @@ struct Known {
     fetched: Option<Instant>,
 }
 
-/// A key, and what it may be used for.
+/// A key and the algorithms it may be used with.
 struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
@@ -92,10 +92,10 @@ impl Keys {
         if !is_new && known.fetched.is_none_or(|fetched| fetched.elapsed() >= self.max_age) {
             return Err(TokenError::KeysUnavailable);
         }
-        known.find(algorithm, id).ok_or(TokenError::Invalid("its key is not known"))
+        known.find(algorithm, id).ok_or(TokenError::Invalid("its issuer has no such key"))
     }
 
-    /// A try that no token has caused: it does not count for the pause.
+    /// Fetches without a token as the cause; does not count for the pause between fetches.
     pub(super) async fn warm_up(&self) -> Result<(), String> {
         let _held = self.fetching.lock().await;
         self.fetch().await
@@ -105,24 +105,24 @@ impl Keys {
         self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Fetches once for all who wait.
+    /// Fetches the keys; concurrent callers share one fetch.
     async fn fetch_unless_just_done(self: &Arc<Self>, seen: Option<Instant>) {
         let last = self.fetching.clone().lock_owned().await;
         if let Some(fetch) = self.start(last, seen) {
-            // It has said itself what went wrong.
+            // The task has logged the error.
             _ = fetch.await;
         }
     }
 
-    /// Fetches without anybody who waits, unless somebody fetches already.
+    /// Fetches in the background, unless a fetch is running.
     fn fetch_in_background(self: &Arc<Self>, seen: Option<Instant>) {
         if let Ok(last) = self.fetching.clone().try_lock_owned() {
             self.start(last, seen);
         }
     }
 
-    /// Starts to fetch, but not again so soon: strangers must not make us knock at the issuer's door. It is a task of
-    /// its own, since it counts: whoever goes away meanwhile must not take it with them.
+    /// Starts a fetch, unless the last one was too recent: unauthenticated clients must not cause requests to the issuer at
+    /// will. The fetch is a task, so that it goes on if the caller that started it disconnects.
     fn start(
         self: &Arc<Self>,
         mut last: OwnedMutexGuard<Option<Instant>>,
@@ -162,14 +162,14 @@ impl Keys {
         };
         let keys = parse(&document)?;
         if keys.is_empty() {
-            return Err("there is no key that could sign a token".to_owned());
+            return Err("the key set contains no key that can verify a token".to_owned());
         }
         let known = Known { keys, fetched: Some(Instant::now()) };
         *self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
 
-    /// Where the issuer says that its keys are.
+    /// The URL of the keys in the issuer's metadata.
     async fn discover(&self) -> Result<Uri, String> {
         #[derive(Deserialize)]
         struct Metadata {
@@ -237,7 +237,7 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     Ok(document)
 }
 
-/// The keys of a JWK set that can check a signature. Others, and such as make no sense, are left out.
+/// The keys of a JWK set that can verify a signature. Other keys and malformed ones are left out.
 fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     #[derive(Deserialize)]
     struct Set {
@@ -259,7 +259,7 @@ fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     Ok(keys.collect())
 }
 
-/// What a key may be used for: the algorithms of its type, and of those the one that it names.
+/// The algorithms that a key may be used with: the one that it names, otherwise all of its type.
 fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
     use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
     if jwk.common.public_key_use.as_ref().is_some_and(|used| *used != PublicKeyUse::Signature) {

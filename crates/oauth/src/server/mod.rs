@@ -23,14 +23,12 @@
 //! ```
 //!
 //! # What to know
-//! - A JWT counts when an asymmetric key of its issuer has signed it, with an algorithm of that key, and it is for this
-//!   resource, from that issuer, of this time, for somebody (`sub`), and not bound to a key that we do not ask for.
-//! - The issuer's keys are fetched when the first token comes, again after ten minutes (nobody waits for that), and when
-//!   a token names one that is not known: but not more often than every 30 s, whoever sends what. Where the issuer does
-//!   not answer, the keys that are known do for a day.
-//! - A fixed token is kept as its hash alone. Tokens never appear in errors, logs or `Debug` forms.
-//! - A session belongs to whom it was opened by, whatever their token may do: see
-//!   [`Principal`].
+//! - A JWT is accepted if an asymmetric key of its issuer has signed it with an algorithm of that key, if issuer,
+//!   audience and time are right, if it has a subject (`sub`), and if it is not bound to a key of the client.
+//! - The issuer's keys are fetched with the first token, again every ten minutes in the background, and when a token names
+//!   an unknown key, but at most every 30 s. If the issuer does not answer, the last keys are used for a day.
+//! - Only the hash of a static token is stored. Tokens never appear in errors, logs or `Debug` forms.
+//! - A session belongs to the [`Principal`] that opened it. Other principals cannot use it, whatever their scopes.
 
 mod jwt;
 mod keys;
@@ -64,7 +62,7 @@ use crate::{
 pub struct ResourceServer {
     options: ResourceServerOptions,
     issued: Option<Issued>,
-    /// What a challenge says of where to find out more.
+    /// The URL of the metadata, for the challenge.
     metadata_url: Option<String>,
     metadata_path: Option<String>,
 }
@@ -78,7 +76,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl ResourceServer {
     /// # Errors
-    /// When the options make no sense.
+    /// If the options contradict each other or a URL is invalid.
     pub fn new(options: ResourceServerOptions) -> Result<Self, ResourceServerError> {
         if options.issuer.is_none() && options.static_tokens.is_empty() {
             return Err(ResourceServerError::Nobody);
@@ -106,7 +104,7 @@ impl ResourceServer {
                 let url = url.to_owned();
                 move |why| ResourceServerError::Url { what, url, why }
             };
-            // Whoever configures us may name any address that is safe to talk to.
+            // The address comes from the configuration, which may name private addresses.
             let check = |what, url: &str| Reach::Loopback.check(url).map_err(refused(what, url));
             check("issuer", &issuer.issuer)?;
             if let KeySource::Url(url) = &issuer.keys {
@@ -134,13 +132,13 @@ impl ResourceServer {
         Ok(Self { options, issued, metadata_url, metadata_path })
     }
 
-    /// Where the metadata belongs, beside [`Self::ROOT_METADATA_PATH`]; none without an issuer.
+    /// The path to serve the metadata at, in addition to [`Self::ROOT_METADATA_PATH`]; `None` without an issuer.
     #[must_use]
     pub fn metadata_path(&self) -> Option<&str> {
         self.metadata_path.as_deref()
     }
 
-    /// Where clients look for the metadata last.
+    /// The path at which clients look for the metadata last.
     pub const ROOT_METADATA_PATH: &str = WELL_KNOWN;
 
     /// Returns the protected resource metadata (RFC 9728), which needs no authentication; `None` without an issuer.
@@ -158,7 +156,7 @@ impl ResourceServer {
     /// Fetches the issuer's keys, so that a wrong address is found before the first token comes.
     ///
     /// # Errors
-    /// When they cannot be fetched.
+    /// If they cannot be fetched.
     pub async fn warm_up(&self) -> Result<(), String> {
         match &self.issued {
             Some(issued) => issued.keys.warm_up().await,
@@ -168,7 +166,7 @@ impl ResourceServer {
 
     /// Checks a token.
     async fn principal(&self, token: &str) -> Result<Principal, TokenError> {
-        // Every one is compared, so that the time tells nothing of which one is nearest.
+        // All tokens are compared, so that the time does not depend on which one matches.
         let mut found = None;
         for fixed in &self.options.static_tokens {
             if fixed.matches(token) {
@@ -180,7 +178,7 @@ impl ResourceServer {
             return Ok(Principal::new(None, &fixed.name).with_scopes(scopes));
         }
         let Some(issued) = &self.issued else {
-            return Err(TokenError::Invalid("it is not known here"));
+            return Err(TokenError::Invalid("it is unknown"));
         };
         let Claims { subject, scopes, expires } =
             jwt::check(token, &issued.issuer, &issued.keys, self.options.clock_skew).await?;
@@ -188,7 +186,7 @@ impl ResourceServer {
         Ok(principal.with_scopes(scopes).until(expires))
     }
 
-    /// A challenge with what every one says.
+    /// A challenge with the parameters that all challenges have.
     fn challenge(&self, error: Option<(&str, &str)>) -> Challenge {
         let mut challenge = Challenge::new("Bearer");
         if let Some((error, description)) = error {
@@ -205,7 +203,7 @@ impl ResourceServer {
 
     fn unauthorized(&self, error: Option<&str>) -> Denial {
         let (challenge, message) = match error {
-            // Who has shown nothing has made no mistake (RFC 6750, section 3.1).
+            // A request without a token gets no error code (RFC 6750, section 3.1).
             None => (self.challenge(None), "a token is needed".to_owned()),
             Some(why) => (
                 self.challenge(Some(("invalid_token", why))),
@@ -236,22 +234,22 @@ impl ResourceServer {
         }
         let token = value.to_str().ok().and_then(|value| value.split_once(' '));
         let Some((scheme, token)) = token else {
-            return Err(self.unauthorized(Some("it is no bearer token")));
+            return Err(self.unauthorized(Some("it is not a bearer token")));
         };
         let token = token.trim_matches(' ');
         if !scheme.eq_ignore_ascii_case("Bearer") || token.is_empty() {
-            return Err(self.unauthorized(Some("it is no bearer token")));
+            return Err(self.unauthorized(Some("it is not a bearer token")));
         }
         if token.len() > self.options.max_token_bytes {
             return Err(self.unauthorized(Some("it is too long")));
         }
         let principal = self.principal(token).await.map_err(|error| match error {
             TokenError::Invalid(why) => self.unauthorized(Some(why)),
-            // A new token would be no better.
+            // Logging in again would not help.
             TokenError::KeysUnavailable => Denial {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 challenge: self.challenge(None),
-                message: "the keys of the issuer cannot be had now; try again later".to_owned(),
+                message: "the issuer's keys are not available now; try again later".to_owned(),
             },
         })?;
         let missing = self.options.required_scopes.iter().any(|scope| !principal.has_scope(scope));

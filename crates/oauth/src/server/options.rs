@@ -20,21 +20,21 @@ pub struct ResourceServerOptions {
     pub optional_scopes: Vec<String>,
     /// The display name of the resource.
     pub name: Option<String>,
-    /// How far the issuer's clock may be from ours: 60 s.
+    /// How far the issuer's clock may differ from ours. Default: 60 s.
     pub clock_skew: Duration,
-    /// The longest token to look at, in bytes: 16 KiB.
+    /// The longest token to accept, in bytes. Default: 16 KiB.
     pub max_token_bytes: usize,
-    /// The longest document of keys, in bytes: 256 KiB.
+    /// The longest key set or metadata to read, in bytes. Default: 256 KiB.
     pub max_key_bytes: usize,
-    /// How long the issuer may take to give its keys: 10 s.
+    /// How long to wait for the issuer's keys. Default: 10 s.
     pub key_timeout: Duration,
-    /// By which proxy the issuer is reached, and which certificate authorities are trusted.
+    /// The proxy to reach the issuer through, and the certificate authorities to trust.
     pub network: Network,
-    /// How long keys are used before they are fetched again: 10 minutes.
+    /// How long keys are used before they are fetched again. Default: 10 minutes.
     pub key_lifetime: Duration,
-    /// How long keys count at most while they cannot be fetched again: 24 hours.
+    /// How long keys are used at most while they cannot be fetched again. Default: 24 hours.
     pub key_max_age: Duration,
-    /// How long to wait at least between two fetches, whatever tokens come: 30 s.
+    /// The shortest time between two fetches that tokens cause. Default: 30 s.
     pub key_pause: Duration,
 }
 
@@ -43,9 +43,9 @@ pub struct ResourceServerOptions {
 pub struct TokenIssuer {
     /// Its identifier, a URL.
     pub issuer: String,
-    /// The URL of this server, which its tokens must be for (their audience).
+    /// The URL of this server: the audience that its tokens must have.
     pub resource: String,
-    /// Where its keys are.
+    /// Where to get its public keys.
     pub keys: KeySource,
 }
 
@@ -53,33 +53,35 @@ pub struct TokenIssuer {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// Where the issuer's metadata says (RFC 8414, OpenID Connect Discovery).
+    /// At the URL in the issuer's metadata (RFC 8414, OpenID Connect Discovery).
     Discovered,
-    /// At this URL: `https:`, or on this machine.
+    /// At this URL, which is `https:` or on this machine.
     Url(String),
-    /// In a file, as a JWK set: for where the issuer cannot be reached.
+    /// In this JWK set, for servers that cannot reach the issuer.
     File(PathBuf),
 }
 
-/// Why there is no [`ResourceServer`](super::ResourceServer) of such options.
+/// Why a [`ResourceServer`](super::ResourceServer) cannot be made of these options.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceServerError {
     /// The options accept no token at all.
-    #[error("there is neither an issuer nor a token")]
+    #[error("neither an issuer nor a static token is configured")]
     Nobody,
     /// A URL cannot be used.
     #[error("{what} '{url}': {why}")]
     Url {
-        /// What it is.
+        /// The option that contains it.
         what: &'static str,
         /// The URL.
         url: String,
         /// The reason.
         why: &'static str,
     },
-    /// A scope that no header can hold.
-    #[error("scope '{0}' has characters that no scope has")]
+    /// A scope contains characters that RFC 6749 does not allow.
+    #[error(
+        "scope '{0}' contains characters that are not allowed in a scope (RFC 6749, section 3.3)"
+    )]
     Scope(String),
     /// Two static tokens have one name.
     #[error("there are two tokens with the name '{0}'")]

@@ -340,7 +340,7 @@ async fn bad_tokens_do_not_come_in() {
         (
             "bound to a key",
             with("cnf", json!({ "jkt": "x" })),
-            "it is bound to a key, and no proof of possession is taken here",
+            "it is bound to a key, and proofs of possession are not supported",
         ),
         ("unsigned", unsigned(json!({ "alg": "none" }), ""), "it cannot be read"),
         (
@@ -356,40 +356,40 @@ async fn bad_tokens_do_not_come_in() {
         (
             "HMAC with the modulus",
             confused(hs256.clone(), &rsa.rsa_public().0),
-            "its algorithm is not one with a public key",
+            "its algorithm has no public keys",
         ),
         (
             "HMAC with the JWK",
             confused(hs256, rsa.jwk().to_string().as_bytes()),
-            "its algorithm is not one with a public key",
+            "its algorithm has no public keys",
         ),
         (
             "another type of key",
             headed(json!({ "alg": "RS256", "kid": "e" })),
-            "its key is not known",
+            "its issuer has no such key",
         ),
         (
             "an algorithm that the key is not for",
             headed(json!({ "alg": "PS256", "kid": "r" })),
-            "its key is not known",
+            "its issuer has no such key",
         ),
         ("changed", changed, "its signature is wrong"),
         ("of a stranger with a known name", stranger, "its signature is wrong"),
-        ("of an unknown key", Key::es256("two").sign(&good), "its key is not known"),
+        ("of an unknown key", Key::es256("two").sign(&good), "its issuer has no such key"),
         (
             "an id token's proof",
             headed(json!({ "typ": "dpop+jwt", "alg": "ES256", "kid": "e" })),
-            "it is no access token",
+            "it is not an access token",
         ),
         (
             "unknown and critical",
             headed(json!({ "alg": "ES256", "kid": "e", "crit": ["b64"] })),
-            "it has a header that is not known here",
+            "it has a critical header that is not supported",
         ),
         (
             "with its own key",
             headed(json!({ "alg": "ES256", "kid": "x", "jwk": rsa.jwk() })),
-            "its key is not known",
+            "its issuer has no such key",
         ),
         ("nonsense", "a.b.c".to_owned(), "it cannot be read"),
         ("not even that", "nonsense".to_owned(), "it cannot be read"),
@@ -402,8 +402,8 @@ async fn bad_tokens_do_not_come_in() {
         assert!(!answer.body.to_string().contains(&token), "{what}");
     }
     for (shown, why) in [
-        (&["Basic aHVzaDpodXNo"][..], "it is no bearer token"),
-        (&["Bearer"], "it is no bearer token"),
+        (&["Basic aHVzaDpodXNo"][..], "it is not a bearer token"),
+        (&["Bearer"], "it is not a bearer token"),
         (&["Bearer hush-ci", "Bearer hush-ci"], "there are several"),
     ] {
         assert_eq!(whoami(&site, shown).await.refusal(), format!("401 invalid_token: {why}"));
@@ -446,7 +446,7 @@ async fn new_keys_are_fetched_but_not_for_everybody() {
         let token = format!("Bearer {}", Key::es256("x").sign(&issuer.claims(&site.url)));
         assert_eq!(
             whoami(&site, &[&token]).await.refusal(),
-            "401 invalid_token: its key is not known"
+            "401 invalid_token: its issuer has no such key"
         );
     }
     assert!(issuer.count("/jwks") <= 4, "{}", issuer.count("/jwks"));
@@ -631,7 +631,7 @@ async fn options_that_make_no_sense_are_refused() {
         }
     };
     assert_eq!(refused(&|_| {}), "");
-    assert_eq!(refused(&|options| options.issuer = None), "there is neither an issuer nor a token");
+    assert_eq!(refused(&|options| options.issuer = None), "neither an issuer nor a static token is configured");
     assert_eq!(
         refused(&issuer("http://login.example")),
         "issuer 'http://login.example': it must be https, or on this machine"
@@ -663,6 +663,6 @@ async fn nothing_shows_a_token() {
     assert!(!format!("{denial:?}").contains("hush"));
     assert_eq!(
         denial.www_authenticate(),
-        r#"Bearer error="invalid_token", error_description="it is not known here""#
+        r#"Bearer error="invalid_token", error_description="it is unknown""#
     );
 }
