@@ -167,7 +167,6 @@ impl App {
     /// in `[limits]` hold for [`App::serve`] alone, and so do those per address: here the callers without a principal count as one.
     ///
     /// End the embedding server with [`App::stopping`], or after [`App::shutdown`].
-    #[must_use]
     pub fn router(&self) -> Router {
         let app = self.clone();
         // Each request holds the app, so that the upstreams live as long as the router.
@@ -186,7 +185,6 @@ impl App {
 
     /// Returns the metadata of the protected resource (RFC 9728) at `/.well-known/oauth-protected-resource…`, which clients look for at
     /// the root of the host. Merge it there if [`App::router`] is nested under a path and `[auth]` has an issuer. Empty without an issuer.
-    #[must_use]
     pub fn metadata_router(&self) -> Router {
         self.inner.metadata.clone()
     }
