@@ -631,7 +631,10 @@ async fn options_that_make_no_sense_are_refused() {
         }
     };
     assert_eq!(refused(&|_| {}), "");
-    assert_eq!(refused(&|options| options.issuer = None), "neither an issuer nor a static token is configured");
+    assert_eq!(
+        refused(&|options| options.issuer = None),
+        "neither an issuer nor a static token is configured"
+    );
     assert_eq!(
         refused(&issuer("http://login.example")),
         "issuer 'http://login.example': it must be https, or on this machine"

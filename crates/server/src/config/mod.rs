@@ -543,19 +543,25 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "").unwrap();
-        for (path, works) in [
-            (directory.path().to_owned(), true),
-            (directory.path().join("new/and/deep"), true),
-            (file.clone(), false),
-            (file.join("below"), false),
+        // A hidden entry is no file of the user's.
+        let empty = directory.path().join(".empty");
+        std::fs::create_dir(&empty).unwrap();
+        let no_directory = format!("{file:?} is not a directory");
+        let other_files = format!(
+            "{:?}: directory holds other files, such as \"file\"; name an empty directory, or one that does not exist yet",
+            directory.path()
+        );
+        for (path, problem) in [
+            (empty, None),
+            (directory.path().join("new/and/deep"), None),
+            (directory.path().to_owned(), Some(other_files)),
+            (file.clone(), Some(no_directory.clone())),
+            (file.join("below"), Some(no_directory)),
         ] {
             let text = format!("[artifacts]\nstore = 'directory'\ndirectory = {path:?}\n");
             let checked = Config::from_toml(&text, "m.toml").unwrap().check();
-            let want = format!("m.toml:3:13: artifacts.directory: {file:?} is not a directory");
-            assert_eq!(
-                checked.map_err(|error| error.to_string()),
-                if works { Ok(()) } else { Err(want) }
-            );
+            let problem = problem.map(|why| format!("m.toml:3:13: artifacts.directory: {why}"));
+            assert_eq!(checked.err().map(|error| error.to_string()), problem);
         }
         assert!(!directory.path().join("new").exists(), "a check makes nothing");
 
