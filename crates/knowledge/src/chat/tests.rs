@@ -208,7 +208,7 @@ async fn a_model_that_fails_loses_nothing() {
         (
             ProviderAnswer::error(429, [("retry-after", "0")], "slow down"),
             ErrorCode::Unavailable,
-            "asked too often: slow down",
+            "asked too often (status 429): slow down",
         ),
         (ProviderAnswer::error(500, [], "on fire"), ErrorCode::Unavailable, "on fire"),
         (ProviderAnswer::error(401, [], "who?"), ErrorCode::Internal, "does not accept the key"),
