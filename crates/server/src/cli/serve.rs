@@ -31,6 +31,7 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
+        let signals = EndSignals::new()?;
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
         let greeting = Greeting::new(bound, &config);
@@ -40,7 +41,7 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
-        until_signal(&app, app.serve(listener)).await
+        until_signal(signals, &app, app.serve(listener)).await
     })
 }
 
@@ -49,9 +50,10 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
     config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
+        let signals = EndSignals::new()?;
         let app = App::builder(config).start().await?;
         tracing::info!("serving MCP on standard input and output");
-        until_signal(&app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
+        until_signal(signals, &app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
     })
 }
 
@@ -83,12 +85,14 @@ pub(super) fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Res
 }
 
 /// Serves until the transport ends or a signal arrives, then shuts down. A second signal ends the process at once.
+///
+/// `signals` were created before the app was started: a signal that arrives meanwhile must not leave its upstreams behind.
 async fn until_signal(
+    mut signals: EndSignals,
     app: &App,
     serving: impl Future<Output = io::Result<()>>,
 ) -> Result<(), Failure> {
     let mut serving = std::pin::pin!(serving);
-    let mut signals = EndSignals::new()?;
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
         signal = signals.next() => {
