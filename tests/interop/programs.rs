@@ -63,7 +63,15 @@ pub(crate) fn marquetry() -> &'static Path {
             return program;
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
+        let mut command = Command::new(cargo);
+        // The build script of ring asks to run again when these change, and everything above ring would be built again.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                command.env_remove(&name);
+            }
+        }
+        let built = command
             // As the tests are built, so that nothing is built twice.
             .args(["build", "--quiet", "--workspace", "--all-features", "--bin", "marquetry"])
             .arg("--message-format=json")

@@ -3,14 +3,11 @@
 //! `cargo hack clippy --each-feature` does the same. It selects one package, though, so that each crate has its own
 //! features of `syn`, and macros and all that uses them are compiled again and again.
 
-use std::{
-    process::{Command, ExitCode},
-    time::Instant,
-};
+use std::{process::ExitCode, time::Instant};
 
 use clap::Args;
 
-use crate::{Failed, Package, cargo, packages, root};
+use crate::{Failed, Package, cargo_command, packages, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             let args = selection.args(&package.name);
             println!("$ cargo clippy {}", args.join(" "));
             let started = Instant::now();
-            let status = Command::new(cargo())
+            let status = cargo_command()
                 .arg("clippy")
                 .args(&args)
                 .args(["--quiet", "--", "-D", "warnings"])

@@ -166,6 +166,26 @@ pub(crate) fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// A command of the cargo that runs this task, without the variables that it has set for this task alone.
+pub(crate) fn cargo_command() -> Command {
+    let mut command = Command::new(cargo());
+    forget_package(&mut command);
+    command
+}
+
+/// Removes the variables that describe the package of this task (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR` and the like). The
+/// build script of ring asks to run again when they change; with them, everything above ring would be built again.
+pub(crate) fn forget_package(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        let is_of_package = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if is_of_package {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// The workspace, as `cargo metadata` describes it.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
@@ -206,7 +226,7 @@ pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
 
 /// The workspace: its packages, and where it is built.
 pub(crate) fn metadata() -> Result<Metadata, Failed> {
-    let output = Command::new(cargo())
+    let output = cargo_command()
         .args(["metadata", "--format-version=1", "--no-deps"])
         .current_dir(root())
         .stderr(Stdio::inherit())
@@ -231,7 +251,7 @@ pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
             Err(Failed::new(format!("{BUILT} is set, and there is no {}", path.display())))
         };
     }
-    let output = Command::new(cargo())
+    let output = cargo_command()
         .args(["build", "--quiet", "--workspace", "--all-features", "--message-format=json"])
         .args([kind, name])
         .current_dir(root())

@@ -16,14 +16,14 @@ mod stdio;
 
 use std::{
     io::IsTerminal as _,
-    process::{Command, ExitCode, Stdio},
+    process::{ExitCode, Stdio},
     time::Duration,
 };
 
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{Failed, cargo, root};
+use crate::{Failed, cargo_command, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ fn example(
     name: &str,
     arguments: &[&str],
 ) -> Result<String, Failed> {
-    let output = Command::new(cargo())
+    let output = cargo_command()
         .args(["run", "--quiet", "--release", "--package", package, "--features"])
         .args([&features.join(","), "--example", name, "--"])
         .args(arguments)

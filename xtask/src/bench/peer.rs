@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::{Failed, cargo, root};
+use crate::{Failed, cargo_command, root};
 
 /// Whose program it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn build(peer: Peer) -> Result<Self, Failed> {
-        let output = Command::new(cargo())
+        let output = cargo_command()
             .args(["build", "--release", "--quiet", "--message-format=json"])
             .args(peer.build_arguments())
             .current_dir(root())

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{echo, process, progress_bar, report};
-use crate::{Failed, cargo, root};
+use crate::{Failed, cargo_command, root};
 
 /// The most that the server's own tools may cost a client, in bytes of `tools/list`.
 const AIM: usize = 12_000;
@@ -90,7 +90,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
 }
 
 fn build() -> Result<PathBuf, Failed> {
-    let status = Command::new(cargo())
+    let status = cargo_command()
         .args(["build", "--release", "--quiet", "--package", "marquetry", "--bin", "marquetry"])
         .current_dir(root())
         .status()?;

@@ -8,14 +8,14 @@ use std::{
     ffi::OsString,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::Mutex,
 };
 
 use serde::Deserialize;
 
 use super::line::Line;
-use crate::{BUILT, Failed, cargo, packages, root};
+use crate::{BUILT, Failed, cargo_command, packages, root};
 
 /// All targets of the workspace with all features: what every other step that builds selects, also for one program or
 /// test. With `--package` cargo would choose fewer features for dependencies, and build them again.
@@ -100,7 +100,7 @@ struct Profile {
 }
 
 fn build(to: &mut impl Write) -> Result<Built, Failed> {
-    let mut command = Command::new(cargo());
+    let mut command = cargo_command();
     command.args(BUILD.split(' ')).arg("--message-format=json-render-diagnostics");
     command.current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     writeln!(to, "$ cargo {BUILD}")?;

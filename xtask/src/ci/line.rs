@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use crate::{Failed, cargo, root};
+use crate::{Failed, cargo, forget_package, root};
 
 /// A command line with its variables and its folder.
 #[derive(Clone, Debug)]
@@ -61,6 +61,9 @@ impl Line {
         } else {
             Command::new(&self.program)
         };
+        if self.program == cargo() {
+            forget_package(&mut command);
+        }
         command.args(&self.args).current_dir(&self.folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if io::stdout().is_terminal() {

@@ -8,10 +8,10 @@ mod pages;
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::{ExitCode, Stdio},
 };
 
-use crate::{Failed, Package, cargo, metadata, root};
+use crate::{Failed, Package, cargo_command, metadata, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ const FILE: &str = "public-names.txt";
 pub(crate) const DOC: &str = "doc --workspace --all-features --no-deps";
 
 pub(crate) fn run() -> Result<ExitCode, Failed> {
-    let documented = Command::new(cargo())
+    let documented = cargo_command()
         .args(DOC.split(' '))
         .env("RUSTDOCFLAGS", "-D warnings")
         .current_dir(root())
