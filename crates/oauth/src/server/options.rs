@@ -86,7 +86,7 @@ pub enum ResourceServerError {
     /// Two static tokens have one name.
     #[error("there are two tokens with the name '{0}'")]
     SameName(String),
-    /// Two static tokens are the same text, so that nobody could tell their holders apart.
+    /// Two static tokens are the same text, so their holders cannot be told apart.
     #[error("'{0}' and '{1}' have the same token; give each holder one of its own")]
     SameToken(String, String),
 }

@@ -641,12 +641,17 @@ async fn options_that_make_no_sense_are_refused() {
     );
     assert_eq!(
         refused(&|options| options.required_scopes = vec!["a b".to_owned()]),
-        "scope 'a b' has characters that no scope has"
+        "scope 'a b' contains characters that are not allowed in a scope (RFC 6749, section 3.3)"
     );
     let token = |name| StaticToken::new(name, "hush", [""; 0]);
     assert_eq!(
         refused(&|options| options.static_tokens = vec![token("a"), token("b")]),
-        "there are two tokens 'b'"
+        "'a' and 'b' have the same token; give each holder one of its own"
+    );
+    let other = StaticToken::new("a", "another text", [""; 0]);
+    assert_eq!(
+        refused(&|options| options.static_tokens = vec![token("a"), other.clone()]),
+        "there are two tokens with the name 'a'"
     );
     assert_eq!(
         ResourceServer::new(ResourceServerOptions::default()).err(),
