@@ -73,7 +73,7 @@ impl ClientServer {
     }
 }
 
-/// How a file is read. The crate itself reads no environment and asks nobody.
+/// How a file is read. The crate itself reads no environment and asks the user nothing.
 pub struct ReadOptions<'a> {
     /// What errors call the file.
     pub file: &'a str,

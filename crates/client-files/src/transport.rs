@@ -26,7 +26,7 @@ pub enum Transport {
         url: String,
         /// Headers sent with every request.
         headers: IndexMap<String, String>,
-        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). What it speaks is found out in any case.
+        /// Whether the configuration calls it a server of HTTP+SSE (2024-11-05). The client detects the transport in any case.
         is_sse: bool,
     },
     /// Cannot be started here: its entry is malformed, an environment variable is not set, or only other clients know the transport.

@@ -43,7 +43,7 @@ pub fn http_client(url: &Url) -> Result<Client, ClientError> {
     Ok(client.build()?)
 }
 
-/// Returns the failure of a connection, with its causes: the outermost error says no more than "error sending request".
+/// Returns the failure of a connection with its causes; the outermost error alone is "error sending request".
 pub(crate) fn unreachable(error: reqwest::Error) -> EndpointFailure {
     let error = error.without_url();
     let mut reasons = vec![error.to_string()];

@@ -1,4 +1,4 @@
-//! What a library is opened with.
+//! The options of a knowledge service.
 
 use std::{fmt, sync::Arc};
 

@@ -20,8 +20,8 @@ use crate::{
 
 /// Serves the requests of MCP clients from one database.
 ///
-/// The database is opened when the first record is stored, or at the first read if it exists. A service that nobody gives anything to
-/// leaves no file behind.
+/// The database is opened when the first record is stored, or at the first read if it exists. A service in which nothing is
+/// stored creates no file.
 pub struct KnowledgeService {
     options: KnowledgeOptions,
     opened: OnceCell<Knowledge>,

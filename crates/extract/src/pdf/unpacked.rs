@@ -167,7 +167,7 @@ struct Packed<'a> {
 
 impl Read for Packed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        /// A decoder reads ahead; data that is damaged at its start costs no more than this.
+        /// Bytes per read. A decoder reads ahead, and this bounds the cost of data that is damaged at its start.
         const AT_ONCE: usize = 64;
         if self.work.is_over() {
             return Ok(0);

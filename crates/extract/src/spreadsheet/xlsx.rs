@@ -14,7 +14,7 @@ use super::{
 };
 
 // `calamine` 0.38 would bring eight crates and does not say which rows and columns are hidden (tafia/calamine#237, closed as
-// not planned). Text that nobody sees in Excel must not be found by a search.
+// not planned). A search must not find text that Excel hides.
 /// Excel's workbooks.
 pub(crate) struct Xlsx;
 

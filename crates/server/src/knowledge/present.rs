@@ -243,7 +243,7 @@ impl Knowledge {
         Ok(prompts::list(access.as_ref(), taken).await?)
     }
 
-    /// A prompt filled in; `None` if it is none of these. `taken` names of upstreams come before those of records.
+    /// Fills in a prompt; returns `None` if no prompt here has that name. Names that are `taken` by upstreams come first.
     pub(crate) async fn prompt(
         &self,
         params: &GetPromptParams,
@@ -258,7 +258,7 @@ impl Knowledge {
         result.map(|result| Reply::json(&result)).transpose()
     }
 
-    /// Completes an argument of a template or prompt; `None` if it is none of these.
+    /// Completes an argument of a template or prompt; returns `None` if the reference names none here.
     pub(crate) async fn complete(
         &self,
         params: &CompleteParams,
