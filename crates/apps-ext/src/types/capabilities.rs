@@ -1,0 +1,279 @@
+use marquetry_protocol::types::{ClientCapabilities, JsonObject};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE};
+
+/// Whether a client shows Views: its entry of the extension is an object whose `mimeTypes` is an array with
+/// [`VIEW_MIME_TYPE`]. Anything else means that it does not, and is no error.
+///
+/// ```
+/// use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
+/// use marquetry_protocol::types::ClientCapabilities;
+///
+/// let mut capabilities = ClientCapabilities::default();
+/// assert!(!is_ui_enabled(&capabilities));
+/// declare_client(&mut capabilities);
+/// assert!(is_ui_enabled(&capabilities));
+/// ```
+#[must_use]
+pub fn is_ui_enabled(client: &ClientCapabilities) -> bool {
+    let settings = client.0.get("extensions").and_then(|extensions| extensions.get(EXTENSION));
+    let types = settings.and_then(|it| it.get("mimeTypes")).and_then(Value::as_array);
+    types.is_some_and(|types| types.iter().any(|it| it.as_str() == Some(VIEW_MIME_TYPE)))
+}
+
+/// The settings of the extension that a host declares, and that a server answers with.
+#[must_use]
+pub fn client_settings() -> Value {
+    json!({ "mimeTypes": [VIEW_MIME_TYPE] })
+}
+
+/// Declares that a client shows Views. Other extensions stay.
+pub fn declare_client(client: &mut ClientCapabilities) {
+    let extensions = client.0.entry("extensions").or_insert_with(|| json!({}));
+    if !extensions.is_object() {
+        *extensions = json!({});
+    }
+    extensions[EXTENSION] = client_settings();
+}
+
+/// What a View says that it can do, in `ui/initialize`. Members of a wrong type count as absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct AppCapabilities {
+    /// Experimental features by id.
+    #[serde(skip_serializing_if = "JsonObject::is_empty")]
+    pub experimental: JsonObject,
+    /// The View offers tools to the host (draft).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<AppTools>,
+    /// The display modes that the View supports. Absent means that the View did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_display_modes: Option<Vec<DisplayMode>>,
+}
+
+impl AppCapabilities {
+    /// Reads `appCapabilities`.
+    #[must_use]
+    pub fn parse(members: &JsonObject) -> Self {
+        let tools = members.get("tools").and_then(Value::as_object);
+        let modes = members.get("availableDisplayModes").and_then(Value::as_array);
+        Self {
+            experimental: members
+                .get("experimental")
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default(),
+            tools: tools.map(|tools| AppTools {
+                list_changed: tools.get("listChanged").and_then(Value::as_bool) == Some(true),
+            }),
+            available_display_modes: modes.map(|modes| {
+                DisplayMode::ALL
+                    .iter()
+                    .copied()
+                    .filter(|it| modes.iter().any(|mode| mode.as_str() == Some(it.as_str())))
+                    .collect()
+            }),
+        }
+    }
+
+    /// Whether the host may show the View in this mode: the View named it, or named none at all.
+    #[must_use]
+    pub fn allows(&self, mode: DisplayMode) -> bool {
+        self.available_display_modes.as_ref().is_none_or(|modes| modes.contains(&mode))
+    }
+}
+
+/// The tools that a View offers (draft).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppTools {
+    /// A notification follows a change of the list.
+    pub list_changed: bool,
+}
+
+/// What a host says that it does for a View, in the answer to `ui/initialize`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct HostCapabilities {
+    /// Experimental features by id.
+    #[serde(skip_serializing_if = "JsonObject::is_empty")]
+    pub experimental: JsonObject,
+    /// `ui/open-link`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_links: Option<JsonObject>,
+    /// `ui/download-file` (draft)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub download_file: Option<JsonObject>,
+    /// `tools/call` and `tools/list` of the View's server
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_tools: Option<ListChanges>,
+    /// `resources/read` and the lists of the View's server
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_resources: Option<ListChanges>,
+    /// `notifications/message`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<JsonObject>,
+    /// What the host granted of the View's metadata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxCapability>,
+    /// `ui/update-model-context` (draft)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_model_context: Option<Modalities>,
+    /// `ui/message` (draft)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<Modalities>,
+    /// `sampling/createMessage` (draft)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<HostSampling>,
+}
+
+/// Whether a host announces changes of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListChanges {
+    /// A notification follows a change of the list.
+    pub list_changed: bool,
+}
+
+/// What a host granted of a View's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SandboxCapability {
+    /// The permissions.
+    pub permissions: Permissions,
+    /// The origins; absent when the View named none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csp: Option<Csp>,
+}
+
+/// The kinds of content that a host takes (draft).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Modalities {
+    /// Text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<JsonObject>,
+    /// Pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<JsonObject>,
+    /// Sound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio: Option<JsonObject>,
+    /// Resources with their contents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<JsonObject>,
+    /// Links to resources.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_link: Option<JsonObject>,
+    /// Data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<JsonObject>,
+}
+
+impl Modalities {
+    /// Every kind of content.
+    #[must_use]
+    pub fn all() -> Self {
+        let yes = || Some(JsonObject::new());
+        Self {
+            text: yes(),
+            image: yes(),
+            audio: yes(),
+            resource: yes(),
+            resource_link: yes(),
+            structured_content: yes(),
+        }
+    }
+
+    /// Text alone.
+    #[must_use]
+    pub fn text() -> Self {
+        Self { text: Some(JsonObject::new()), ..Self::default() }
+    }
+}
+
+/// A host's model for its Views (draft).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSampling {
+    /// The View may send tools along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<JsonObject>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_enabled(extensions: Value) -> bool {
+        let capabilities = json!({ "extensions": extensions });
+        is_ui_enabled(&serde_json::from_value(capabilities).unwrap())
+    }
+
+    #[test]
+    fn only_the_exact_mime_type_in_an_array_enables_views() {
+        assert!(is_enabled(json!({ EXTENSION: { "mimeTypes": [VIEW_MIME_TYPE] } })));
+        assert!(is_enabled(json!({ EXTENSION: { "mimeTypes": [7, "text/x", VIEW_MIME_TYPE] } })));
+        for settings in [
+            json!({}),
+            json!(null),
+            json!(true),
+            json!([VIEW_MIME_TYPE]),
+            json!({ "mimeTypes": VIEW_MIME_TYPE }),
+            json!({ "mimeTypes": [] }),
+            json!({ "mimeTypes": ["application/vnd.custom"] }),
+            json!({ "mimeTypes": ["text/html; profile=mcp-app"] }),
+            json!({ "mimeTypes": ["text/html;profile=mcp-app;charset=utf-8"] }),
+        ] {
+            assert!(!is_enabled(json!({ EXTENSION: settings.clone() })), "{settings}");
+        }
+        assert!(!is_enabled(json!([])));
+    }
+
+    #[test]
+    fn a_client_declares_what_is_then_enabled() {
+        let mut client = ClientCapabilities::default();
+        client.add_extension("other");
+        declare_client(&mut client);
+        assert!(is_ui_enabled(&client) && client.has_extension("other"));
+    }
+
+    #[test]
+    fn capabilities_of_a_view_are_read_with_care() {
+        let members = json!({
+            "experimental": { "x": {} },
+            "tools": { "listChanged": "yes" },
+            "availableDisplayModes": ["pip", "hologram", 7, "inline", "pip"],
+        });
+        let view = AppCapabilities::parse(members.as_object().unwrap());
+        assert_eq!(view.tools, Some(AppTools { list_changed: false }));
+        assert_eq!(view.available_display_modes, Some(vec![DisplayMode::Inline, DisplayMode::Pip]));
+        assert!(view.allows(DisplayMode::Pip) && !view.allows(DisplayMode::Fullscreen));
+        assert!(AppCapabilities::default().allows(DisplayMode::Fullscreen));
+    }
+
+    #[test]
+    fn host_capabilities_have_the_names_of_the_specification() {
+        let host = HostCapabilities {
+            open_links: Some(JsonObject::new()),
+            server_tools: Some(ListChanges { list_changed: true }),
+            message: Some(Modalities::text()),
+            sandbox: Some(SandboxCapability::default()),
+            sampling: Some(HostSampling::default()),
+            ..HostCapabilities::default()
+        };
+        let want = json!({
+            "openLinks": {},
+            "serverTools": { "listChanged": true },
+            "sandbox": { "permissions": {} },
+            "message": { "text": {} },
+            "sampling": {},
+        });
+        assert_eq!(serde_json::to_value(&host).unwrap(), want);
+        assert_eq!(serde_json::from_value::<HostCapabilities>(want).unwrap(), host);
+    }
+}

@@ -1,0 +1,47 @@
+//! The names and values of the extension: constants, metadata of tools and Views, capabilities, host context.
+
+mod capabilities;
+mod context;
+mod handshake;
+pub mod method;
+mod resource_meta;
+mod style;
+mod tool_meta;
+mod uri;
+
+pub use self::{
+    capabilities::{
+        AppCapabilities, AppTools, HostCapabilities, HostSampling, ListChanges, Modalities,
+        SandboxCapability, client_settings, declare_client, is_ui_enabled,
+    },
+    context::{
+        ContainerDimensions, CssParts, DeviceCapabilities, DisplayMode, Extent, HostContext,
+        Platform, SafeAreaInsets, Styles, Theme, ToolInfo,
+    },
+    handshake::{InitializeParams, InitializeResult},
+    resource_meta::{Csp, MetaProblem, Permission, Permissions, UiResourceMeta},
+    style::STYLE_VARIABLES,
+    tool_meta::{ToolUi, ToolUiError, Visibility},
+    uri::{UiUri, UiUriError},
+};
+
+/// The extension's id, a key of `capabilities.extensions`.
+pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
+
+/// The only revision of the protocol between View and host; it is independent of the revision of MCP.
+pub const UI_PROTOCOL_VERSION: &str = "2026-01-26";
+
+/// The MIME type of a View. It is compared as a whole: no space, no `charset`.
+pub const VIEW_MIME_TYPE: &str = "text/html;profile=mcp-app";
+
+/// The scheme that the URI of a View starts with.
+pub const UI_SCHEME: &str = "ui://";
+
+/// The key of `_meta`, of tools and of resources, that has the extension's metadata.
+pub const UI_META_KEY: &str = "ui";
+
+/// The older key of a tool's `_meta` with the URI of its View. Hosts of 2025 read no other.
+pub const FLAT_RESOURCE_KEY: &str = "ui/resourceUri";
+
+/// The code of a request that the host denied or could not do (specification, "Error codes").
+pub const DENIED: i32 = -32000;
