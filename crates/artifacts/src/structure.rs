@@ -157,7 +157,6 @@ pub(crate) fn inspect_yaml(
         // `yes` and `no` are words, as in YAML 1.2.
         strict_booleans: true,
         with_snippet: false,
-        emit_comments: false,
     };
     let cx = Context::new(max_keys, levels);
     serde_yaml::with_deserializer_from_str_with_options(text, options, |reader| {
