@@ -22,6 +22,7 @@ mod parked;
 mod poll;
 pub mod program;
 mod rate;
+mod restart;
 mod routes;
 mod state;
 mod stderr;
@@ -53,6 +54,7 @@ pub use self::{
     nearest::nearest,
     options::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, Transport, UpstreamOptions},
     rate::Rate,
+    restart::RestartRefused,
     state::UpstreamState,
     tool_filter::ToolFilter,
     upstream::Upstream,
@@ -133,6 +135,13 @@ impl Gateway {
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the upstream that has a tool, by the name that agents use.
+    #[must_use]
+    pub fn upstream_of_tool(&self, name: &str) -> Option<&Arc<Upstream>> {
+        let upstream = self.catalog().tool(name)?.to.upstream;
+        self.upstreams.get(upstream)
     }
 
     /// Waits until the first start of every upstream has succeeded or failed.

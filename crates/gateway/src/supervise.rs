@@ -61,9 +61,18 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             Ok(Ok(running)) => {
                 let ready_since = Instant::now();
                 let client = running.client.clone();
-                let problem = watch(&gateway, index, running).await;
+                let end = watch(&gateway, index, running).await;
                 client.close().await;
-                let Some(problem) = problem else { break };
+                let problem = match end {
+                    End::Stopping => break,
+                    End::Restarted => {
+                        tracing::info!(upstream = name, "upstream is restarted on demand");
+                        upstream.set_returning(true);
+                        failures = 0;
+                        continue;
+                    }
+                    End::Failed(problem) => problem,
+                };
                 upstream.set_returning(true);
                 if ready_since.elapsed() >= STEADY {
                     failures = 0;
@@ -105,6 +114,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         tokio::select! {
             biased;
             () = gateway.stopping.cancelled() => break,
+            () = upstream.restart.notified() => failures = 0,
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -140,11 +150,21 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
     Ok(Running { client, notifications, tools })
 }
 
-/// Offers the upstream to clients until it ends, and returns the reason. Returns `None` when the gateway stops.
+/// Why an upstream is not watched any more.
+enum End {
+    /// The gateway stops.
+    Stopping,
+    /// Somebody wants it to be started again.
+    Restarted,
+    /// It failed, for this reason.
+    Failed(String),
+}
+
+/// Offers the upstream to clients until it ends, and returns why.
 ///
 /// Its tools are offered at once. Each other list follows on its own, so that a list that never comes does not delay the
 /// others.
-async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<String> {
+async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     let upstream = &*gateway.upstreams[index];
     let Running { client, notifications, tools } = running;
     let server = client.server();
@@ -178,10 +198,11 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> Option<Stri
     };
     tokio::select! {
         biased;
-        () = gateway.stopping.cancelled() => None,
-        reason = client.closed() => Some(reason.to_string()),
-        problem = session.listen(notifications) => Some(problem),
-        problem = session.keep_tools() => Some(problem),
+        () = gateway.stopping.cancelled() => End::Stopping,
+        () = upstream.restart.notified() => End::Restarted,
+        reason = client.closed() => End::Failed(reason.to_string()),
+        problem = session.listen(notifications) => End::Failed(problem),
+        problem = session.keep_tools() => End::Failed(problem),
         () = session.keep_others() => unreachable!("it goes on for ever"),
         () = again => unreachable!("it goes on for ever"),
     }

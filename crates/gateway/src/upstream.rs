@@ -15,6 +15,7 @@ use marquetry_protocol::{
     server::fair::{FairBounds, FairLimiter},
     types::{Implementation, LogLevel},
 };
+use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
@@ -53,6 +54,8 @@ pub struct Upstream {
     settled: [CancellationToken; 3],
     /// A call found the connection dead, which an HTTP connection does not notice by itself.
     pub(super) suspected: Notify,
+    /// Somebody wants it to be started again.
+    pub(super) restart: Notify,
     /// Bounds the requests in flight there, and shares them between callers.
     pub(super) places: FairLimiter,
     /// The calls that it is working on.
@@ -105,6 +108,7 @@ impl Upstream {
             stderr: Arc::default(),
             settled: Default::default(),
             suspected: Notify::new(),
+            restart: Notify::new(),
             places: places(&gateway.limits),
             in_flight: Arc::default(),
             subscribing: tokio::sync::Mutex::default(),
@@ -124,6 +128,30 @@ impl Upstream {
     #[must_use]
     pub fn state(&self) -> UpstreamState {
         self.state.borrow().clone()
+    }
+
+    /// Returns a receiver of its states, for those who wait for changes.
+    #[must_use]
+    pub fn states(&self) -> watch::Receiver<UpstreamState> {
+        self.state.subscribe()
+    }
+
+    /// Returns the last lines of its standard error.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        self.stderr.tail()
+    }
+
+    /// Returns how it introduced itself: its name and version, its revision, its capabilities. `None` unless it is ready.
+    #[must_use]
+    pub fn introduction(&self) -> Option<Value> {
+        let UpstreamState::Ready(client) = self.state() else { return None };
+        let server = client.server();
+        Some(json!({
+            "info": server.info,
+            "revision": server.revision.as_str(),
+            "capabilities": server.capabilities,
+        }))
     }
 
     /// Says whether it is started at all.
@@ -203,6 +231,17 @@ impl Upstream {
     pub(super) fn set_state(&self, state: UpstreamState) {
         self.trust();
         self.state.send_replace(state);
+    }
+
+    /// Leaves the state of an upstream that was given up. Returns whether this caller did, so that it is supervised once.
+    pub(super) fn leave_failed(&self) -> bool {
+        self.state.send_if_modified(|state| {
+            let has_failed = matches!(state, UpstreamState::Failed { .. });
+            if has_failed {
+                *state = UpstreamState::Starting;
+            }
+            has_failed
+        })
     }
 
     /// Returns the problem of its last call, if that got no answer. The state may still be ready.

@@ -39,9 +39,12 @@ use tokio_util::{
     task::{TaskTracker, task_tracker::TaskTrackerToken},
 };
 
+#[cfg(feature = "console")]
+use crate::console::{ServerBackend, watch_upstreams};
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
+    console::Recorder,
     faults::Faults,
     handler::GatewayHandler,
     health::Health,
@@ -153,7 +156,7 @@ impl App {
     }
 
     /// Returns the routes that [`App::serve`] serves: `/mcp`, `/sse` with `/messages`, `/mcp/v1`, `/api/tools`, `/healthz`, `/livez`,
-    /// `/readyz` and a page at `/`. Nest them in an axum program of your own; no socket is bound.
+    /// `/readyz`, and the console at `/`, `/console/…` and `/api/console/…`. Nest them in an axum program of your own; no socket is bound.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -355,6 +358,11 @@ impl AppBuilder {
             changes.clone(),
         );
         let calls = TaskTracker::new();
+        #[cfg(feature = "console")]
+        let console = config
+            .console
+            .enabled
+            .then(|| marquetry_console::Console::new(config.console.options()));
         let handler = GatewayHandler {
             calls: calls.clone(),
             gateway: gateway.clone(),
@@ -366,6 +374,10 @@ impl AppBuilder {
             capturer,
             capture_settings: config.artifacts.settings(),
             limits: config.limits.clone(),
+            #[cfg(feature = "console")]
+            recorder: Recorder(console.clone()),
+            #[cfg(not(feature = "console"))]
+            recorder: Recorder,
         };
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
@@ -402,6 +414,12 @@ impl AppBuilder {
             metadata: metadata.clone(),
             health: health.clone(),
             endpoint: config.auth.resource.clone(),
+            #[cfg(feature = "console")]
+            console: console.map(|console| {
+                watch_upstreams(&console, &gateway, &stop);
+                let backend = ServerBackend { gateway: gateway.clone(), health: health.clone() };
+                (console, Arc::new(backend))
+            }),
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
             rest: Arc::new(Rest { server: server.clone(), diagrams, limits: config.limits }),
         });

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     config::Limits,
+    console::{CallRecord, Recorder},
     knowledge::Knowledge,
     tools::{Artifacts, BuiltIns, CustomTools, LIST, READ},
 };
@@ -46,6 +47,8 @@ pub(crate) struct GatewayHandler {
     /// How answers of custom tools are captured; upstreams have settings of their own.
     pub(crate) capture_settings: Settings,
     pub(crate) limits: Limits,
+    /// Records calls for the console.
+    pub(crate) recorder: Recorder,
 }
 
 /// A call whose answer is captured.
@@ -105,36 +108,10 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
-        if let Some(reply) = self.built_ins.call(&params, cx).await {
-            return reply;
-        }
-        let (name, arguments) = (params.name.clone(), params.arguments.clone());
-        let call = |output_schema| CapturedCall {
-            name: &name,
-            arguments: arguments.as_deref(),
-            output_schema,
-        };
-        if let Some((tool, result)) = self.custom.call(&params, cx).await {
-            let result =
-                to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
-            let call = call(tool.output_schema.as_ref());
-            return Ok(Reply::raw(self.captured(call, &self.capture_settings, result, cx).await));
-        }
-        let ToolAnswer { result, capture, output_schema, is_stateless } =
-            match self.gateway.call_tool(params, cx).await {
-                Ok(answer) => answer,
-                Err(CallFailure::Rpc(error)) => return Err(error),
-                Err(CallFailure::Unreachable(unreachable)) => {
-                    return unreachable_tool(&unreachable);
-                }
-            };
-        let result = match capture {
-            None => result,
-            Some(settings) => {
-                self.captured(call(output_schema.as_deref()), &settings, result, cx).await
-            }
-        };
-        Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
+        let mut record = self.recorder.begin(&params, || self.input_schema_of(&params.name), cx);
+        let answer = self.answer(params, cx, &mut record).await;
+        record.end(&answer);
+        answer
     }
 
     async fn list_resources(
@@ -306,6 +283,61 @@ impl Handler for GatewayHandler {
 }
 
 impl GatewayHandler {
+    /// Answers a tool call, and records what happens.
+    async fn answer(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+        record: &mut CallRecord,
+    ) -> Result<Reply, RpcError> {
+        if let Some(reply) = self.built_ins.call(&params, cx).await {
+            return reply;
+        }
+        let (name, arguments) = (params.name.clone(), params.arguments.clone());
+        let call = |output_schema| CapturedCall {
+            name: &name,
+            arguments: arguments.as_deref(),
+            output_schema,
+        };
+        if let Some((tool, result)) = self.custom.call(&params, cx).await {
+            let result =
+                to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
+            record.said(&result);
+            let call = call(tool.output_schema.as_ref());
+            let settings = &self.capture_settings;
+            return Ok(Reply::raw(self.captured(call, settings, result, cx, record).await));
+        }
+        if let Some(upstream) = self.gateway.upstream_of_tool(&name) {
+            record.sent_to(upstream.name());
+        }
+        let ToolAnswer { result, capture, output_schema, is_stateless } =
+            match self.gateway.call_tool(params, cx).await {
+                Ok(answer) => answer,
+                Err(CallFailure::Rpc(error)) => return Err(error),
+                Err(CallFailure::Unreachable(unreachable)) => {
+                    record.unreachable(unreachable.to_string());
+                    return unreachable_tool(&unreachable);
+                }
+            };
+        record.said(&result);
+        let result = match capture {
+            None => result,
+            Some(settings) => {
+                let call = call(output_schema.as_deref());
+                self.captured(call, &settings, result, cx, record).await
+            }
+        };
+        Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
+    }
+
+    /// The input schema of a tool as agents see it.
+    fn input_schema_of(&self, tool: &str) -> Option<Value> {
+        let catalog = self.gateway.catalog();
+        let mut all =
+            self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);
+        all.find(|it| it.name == tool).map(|it| it.input_schema.clone())
+    }
+
     /// Captures the answer of a tool, and tells clients when that has made artifacts.
     async fn captured(
         &self,
@@ -313,12 +345,14 @@ impl GatewayHandler {
         settings: &Settings,
         result: Box<RawValue>,
         cx: &RequestContext,
+        record: &CallRecord,
     ) -> Box<RawValue> {
         let scope = self.artifacts.scope_of(cx);
         let call = ToolCall::new(&scope, call.name)
             .with_arguments(call.arguments)
             .with_output_schema(call.output_schema);
         let captured = self.capturer.capture(call, settings, result).await;
+        record.captured(&captured, settings);
         if matches!(captured, Captured::Changed { .. }) {
             self.artifacts.of(cx).announce_change();
         }

@@ -1,4 +1,4 @@
-//! The page at `/` that says what this server is and how to connect. Browsers get HTML, programs JSON.
+//! The answer at `/`. Browsers get the console, or without it a small page that says how to connect; programs get JSON.
 
 use axum::{
     body::Body,
@@ -8,17 +8,20 @@ use serde_json::json;
 
 use crate::rest::json_response;
 
-/// The page loads nothing, runs nothing, and is shown in no frame.
+/// The small page loads nothing, runs nothing, and is shown in no frame.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
 /// What the page says of the server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Site {
     /// The URL of the MCP endpoint as configured. Without it the page takes the request's `Host`.
     pub(crate) endpoint: Option<String>,
     pub(crate) wants_token: bool,
+    /// Serves its page instead of the small one.
+    #[cfg(feature = "console")]
+    pub(crate) console: Option<marquetry_console::Console>,
 }
 
 impl Site {
@@ -59,6 +62,17 @@ pub(crate) fn is_visit<B>(request: &Request<B>) -> bool {
 
 /// The page for browsers.
 pub(crate) fn page_response(headers: &HeaderMap, prefix: &str, site: &Site) -> Response<Body> {
+    #[cfg(feature = "console")]
+    if let Some(console) = &site.console {
+        let endpoint = site.endpoint(headers, prefix);
+        let version = env!("CARGO_PKG_VERSION");
+        return console.page(&marquetry_console::Site {
+            prefix,
+            endpoint: &endpoint,
+            wants_token: site.wants_token,
+            version,
+        });
+    }
     let page = page(&site.endpoint(headers, prefix), prefix, site.wants_token);
     let mut response = Response::new(Body::from(page));
     let headers = response.headers_mut();

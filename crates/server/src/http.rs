@@ -13,6 +13,8 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     routing::{any, get},
 };
+#[cfg(feature = "console")]
+use marquetry_console::Console;
 use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
@@ -22,6 +24,8 @@ use marquetry_protocol::{
 use serde_json::json;
 use tracing::Instrument as _;
 
+#[cfg(feature = "console")]
+use crate::console::{CALL_HEADER, RecordSlot, ServerBackend, routes as console_routes};
 use crate::{
     health::{ADMIN, Health},
     home,
@@ -49,6 +53,9 @@ pub(crate) struct Routes {
     pub(crate) mcp_v1: Arc<McpV1>,
     /// The configured URL of `/mcp`.
     pub(crate) endpoint: Option<String>,
+    /// The console, if it is switched on, and what it shows.
+    #[cfg(feature = "console")]
+    pub(crate) console: Option<(Console, Arc<ServerBackend>)>,
 }
 
 /// Whether the listener of a request is on a loopback address.
@@ -62,13 +69,29 @@ struct RequestGuard {
     logged: Rate,
 }
 
-/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, and
-/// of the metadata for clients that log in.
+/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`,
+/// of the console, and of the metadata for clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
-    let Routes { mcp, sse, guard, authenticator, metadata, health, rest, mcp_v1, endpoint } =
+    #[cfg(feature = "console")]
+    let (console, console_routes) = match routes.console {
+        Some((console, backend)) => {
+            let data = console_routes(&console, backend, routes.authenticator.clone());
+            let routes = console.files_router().merge(data);
+            (Some(console), routes)
+        }
+        None => (None, Router::new()),
+    };
+    #[cfg(not(feature = "console"))]
+    let console_routes = Router::new();
+    let Routes { mcp, sse, guard, authenticator, metadata, health, rest, mcp_v1, endpoint, .. } =
         routes;
     let messages = sse.clone();
-    let site = home::Site { endpoint, wants_token: authenticator.is_some() };
+    let site = home::Site {
+        endpoint,
+        wants_token: authenticator.is_some(),
+        #[cfg(feature = "console")]
+        console,
+    };
     let home_site = site.clone();
     metadata
         .route(
@@ -80,7 +103,7 @@ pub(crate) fn router(routes: Routes) -> Router {
                         let prefix = mount_path(&original, request.uri());
                         return home::page_response(request.headers(), prefix, &site);
                     }
-                    mcp.handle(request).await.map(Body::new)
+                    recorded(&mcp, request).await
                 }
             }),
         )
@@ -107,6 +130,7 @@ pub(crate) fn router(routes: Routes) -> Router {
                 home::answer(&headers, mount_path(&original, &uri), &home_site)
             }),
         )
+        .merge(console_routes)
         .merge(health_routes(health, authenticator.clone()))
         .merge(
             rest::routes(rest)
@@ -121,6 +145,25 @@ pub(crate) fn router(routes: Routes) -> Router {
             Arc::new(RequestGuard { guard, logged: Rate::new(MAX_LOGGED_REFUSALS) }),
             check,
         ))
+}
+
+/// Answers a request to the MCP endpoint. A header names the record of a tool call, if the console keeps one.
+async fn recorded(
+    mcp: &HttpEndpoint,
+    #[cfg_attr(not(feature = "console"), expect(unused_mut))] mut request: Request,
+) -> Response<Body> {
+    #[cfg(feature = "console")]
+    {
+        let slot = RecordSlot::default();
+        request.extensions_mut().insert(slot.clone());
+        let mut response = mcp.handle(request).await.map(Body::new);
+        if let Some(id) = slot.0.get().and_then(|id| HeaderValue::from_str(id).ok()) {
+            response.headers_mut().insert(CALL_HEADER, id);
+        }
+        response
+    }
+    #[cfg(not(feature = "console"))]
+    mcp.handle(request).await.map(Body::new)
 }
 
 /// Returns the path under which the router is nested, given the URI of a request and the rest of it that reaches the router. Empty at the
@@ -167,7 +210,7 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
 
 /// Returns whether a request may see the whole report of `/healthz`. With authentication it needs a token with the scope `admin`; without,
 /// it must come from this machine.
-async fn may_see_details(
+pub(crate) async fn may_see_details(
     is_here: bool,
     head: &Parts,
     authenticator: Option<&dyn Authenticator>,
@@ -229,7 +272,7 @@ async fn authenticate(
 }
 
 /// The answer to a request whose token was refused.
-fn denied(path: &str, denial: Denial) -> Response<Body> {
+pub(crate) fn denied(path: &str, denial: Denial) -> Response<Body> {
     let challenge = denial.www_authenticate();
     let mut response = refusal(path, &RestError::from(denial));
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

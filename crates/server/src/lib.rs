@@ -9,6 +9,7 @@ mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod config;
+mod console;
 mod faults;
 mod handler;
 mod health;
@@ -27,7 +28,7 @@ pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
         ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, Config, ConfigError,
-        GatewayConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
+        ConsoleConfig, GatewayConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
         PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
         ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
     },

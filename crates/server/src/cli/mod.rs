@@ -5,6 +5,8 @@
 
 #[cfg(all(test, feature = "knowledge"))]
 mod book;
+#[cfg(feature = "console")]
+mod browser;
 mod check;
 mod children;
 mod completions;
@@ -151,7 +153,7 @@ Examples:
   marquetry serve --mcp-config mcp.json
   marquetry serve --config marquetry.toml --mcp-config ~/.cursor/mcp.json --listen 8080
   marquetry serve --listen 127.0.0.1:0 --log debug --log-format json")]
-    Serve(ServeArgs),
+    Serve(ServeCommand),
     /// Serve MCP over standard input and output until the input ends.
     #[command(after_help = "\
 Examples:
@@ -279,6 +281,17 @@ struct ServeArgs {
     /// Listen on an address that other machines reach, without [auth].
     #[arg(long)]
     insecure: bool,
+}
+
+/// Arguments of `marquetry serve`.
+#[derive(Args)]
+struct ServeCommand {
+    #[command(flatten)]
+    server: ServeArgs,
+    /// Open the console in the browser when the server listens.
+    #[cfg(feature = "console")]
+    #[arg(long)]
+    open: bool,
 }
 
 /// Arguments of the process that supervises an upstream.

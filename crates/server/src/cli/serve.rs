@@ -14,15 +14,17 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-use super::{ConfigArgs, Failure, INTERRUPTED, ServeArgs, flag_error, prompt};
+#[cfg(feature = "console")]
+use super::browser;
+use super::{ConfigArgs, Failure, INTERRUPTED, ServeCommand, flag_error, prompt};
 use crate::{
     app::App,
     config::{AuthConfig, Config, Loaded},
     logging,
 };
 
-pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
-    let Loaded { mut config, file, warnings } = arguments.load_asking(&prompt::ask)?;
+pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
+    let Loaded { mut config, file, warnings } = arguments.server.load_asking(&prompt::ask)?;
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
         // No DNS name can be rebound to this address: an address is its own name.
@@ -38,6 +40,13 @@ pub(super) fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
         greeting.print();
+        #[cfg(feature = "console")]
+        if arguments.open {
+            match &greeting.console {
+                Some(link) => browser::open(link),
+                None => tracing::warn!("no page is opened: console.enabled is false"),
+            }
+        }
         if is_open {
             tracing::warn!("listening without authentication where other machines can reach it");
         }
@@ -254,6 +263,11 @@ fn admitted(auth: &AuthConfig) -> String {
     }
 }
 
+/// Returns whether this server serves the console.
+fn has_console(config: &Config) -> bool {
+    cfg!(feature = "console") && config.console.enabled
+}
+
 /// The message at the start of `marquetry serve`: URLs, servers and access.
 struct Greeting {
     /// The address of the server, without a path, for clients on this machine.
@@ -264,6 +278,8 @@ struct Greeting {
     refuses_names: bool,
     servers: String,
     access: String,
+    /// The link of the console, if it is switched on.
+    console: Option<String>,
 }
 
 impl Greeting {
@@ -284,6 +300,7 @@ impl Greeting {
             others,
             servers: described(config),
             access: admitted(&config.auth),
+            console: has_console(config).then(|| format!("{}/", base_url(bound))),
         }
     }
 
@@ -295,6 +312,7 @@ impl Greeting {
                 ("other_urls", json!(self.other_urls())),
                 ("servers", json!(self.servers)),
                 ("access", json!(self.access)),
+                ("console", json!(self.console)),
                 ("version", json!(env!("CARGO_PKG_VERSION"))),
             ];
             logging::emit("INFO", "listening", &fields);
@@ -314,6 +332,10 @@ impl Greeting {
 
     fn text(&self) -> String {
         let Self { base, servers, access, .. } = self;
+        let console = match &self.console {
+            Some(link) => format!("  console   {link}\n"),
+            None => String::new(),
+        };
         let also = match &*self.other_urls() {
             [] => String::new(),
             urls => format!("  also      {}\n", urls.join("  ")),
@@ -323,8 +345,8 @@ impl Greeting {
 marquetry {} listens on {base}/mcp
 {also}  servers   {servers}
   access    {access}
-  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"}}}}}}
-  more      {base}/  {base}/healthz  {base}/api/tools
+{console}  clients   {{\"mcpServers\": {{\"marquetry\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"}}}}}}
+  more      {base}/healthz  {base}/api/tools
 ",
             env!("CARGO_PKG_VERSION")
         )

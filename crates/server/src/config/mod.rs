@@ -5,6 +5,7 @@
 mod artifacts;
 mod auth;
 mod capture;
+mod console;
 mod environment;
 mod gateway;
 mod gateway_options;
@@ -48,6 +49,7 @@ pub use self::{
     artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
+    console::ConsoleConfig,
     gateway::{GatewayConfig, Separator},
     limits::Limits,
     login::{LoginConfig, LoginGrant},
@@ -98,6 +100,8 @@ pub struct Config {
     pub artifacts: ArtifactsConfig,
     /// This server's own tools, by groups. Listed tools cost every conversation some thousand tokens. A tool of a group that is off cannot be called.
     pub tools: ToolsConfig,
+    /// The console in the browser.
+    pub console: ConsoleConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
     /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.

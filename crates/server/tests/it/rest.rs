@@ -261,9 +261,18 @@ async fn a_browser_gets_a_page_and_a_program_json() {
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     assert!(page.body.contains("http://tools.example:8080/mcp"), "{}", page.body);
-    for load in ["<script", "<img", "<link", "src=", "@import", "url("] {
+    // It loads files of this server alone, and runs no text of its own.
+    for load in ["src=\"http", "href=\"http", "src=\"//", "href=\"//", "@import", "url("] {
         assert!(!page.body.contains(load), "{load}: {}", page.body);
     }
+    let script = page.body.split_once("<script type=\"module\" src=\"").unwrap().1;
+    let (script, rest) = script.split_once('"').unwrap();
+    assert!(rest.starts_with("></script>"), "{rest}");
+    let script = server.http("GET", script, &[], b"").await;
+    assert_eq!(
+        (script.status, script.header("content-type")),
+        (200, Some("text/javascript; charset=utf-8"))
+    );
     // A person who opens the endpoint gets the page, a client the status of the protocol.
     let endpoint_page = server.http("GET", "/mcp", &accept, b"").await;
     assert_eq!((endpoint_page.status, &endpoint_page.body), (200, &page.body));
@@ -274,6 +283,21 @@ async fn a_browser_gets_a_page_and_a_program_json() {
     let answer = server.http("GET", "/", &[("Accept", "*/*")], b"").await.json();
     let endpoint = format!("http://{}/mcp", server.address);
     assert_eq!((&answer["endpoint"], &answer["token"]), (&json!(endpoint), &json!(false)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn without_the_console_a_small_page_says_how_to_connect() {
+    let server = Running::start("console.enabled = false").await;
+    let page = server.http("GET", "/", &[("Accept", "text/html")], b"").await;
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("mcpServers"), "{}", page.body);
+    for load in ["<script", "<img", "<link", "src=", "@import", "url("] {
+        assert!(!page.body.contains(load), "{load}: {}", page.body);
+    }
+    for path in ["/console/app.js", "/api/console/state"] {
+        assert_eq!(server.http("GET", path, &[], b"").await.status, 404, "{path}");
+    }
     server.stop().await;
 }
 

@@ -1,0 +1,271 @@
+//! The routes of the data, below `/api/console/`.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json, Router,
+    body::Body,
+    extract::{Path, Query, Request, State},
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{Backend, Console, RestartError, Viewer};
+
+/// Calls or messages in one answer.
+const PAGE: usize = 200;
+
+struct Api {
+    console: Console,
+    backend: Arc<dyn Backend>,
+}
+
+/// Why a request has no answer.
+enum ApiError {
+    /// The data is for administrators.
+    AdminOnly,
+    /// The call or the message is not kept, or is another's.
+    NotKept(&'static str),
+    /// The server has no upstream of that name.
+    NoServer(String),
+    /// The upstream cannot be restarted.
+    Restart(RestartError),
+    /// Too many pages read events.
+    TooManyStreams(usize),
+    /// The request has no viewer: it comes from another machine, and nothing says who sends it.
+    NoViewer,
+    /// The request comes from a page of another origin.
+    OtherOrigin,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, message) = match self {
+            Self::AdminOnly => (
+                StatusCode::FORBIDDEN,
+                "this is shown to administrators: use a token with the scope \"admin\"".to_owned(),
+            ),
+            Self::NotKept(what) => (
+                StatusCode::NOT_FOUND,
+                format!("this {what} is not kept any more, or belongs to somebody else"),
+            ),
+            Self::NoServer(name) => (StatusCode::NOT_FOUND, format!("no server is called {name:?}")),
+            Self::Restart(error @ RestartError::Unknown(_)) => (StatusCode::NOT_FOUND, error.to_string()),
+            Self::Restart(error) => (StatusCode::CONFLICT, error.to_string()),
+            Self::TooManyStreams(most) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("too many pages read events at a time; at most {most} do (console.max_streams)"),
+            ),
+            Self::NoViewer => (
+                StatusCode::FORBIDDEN,
+                "the console shows its data to browsers on this machine; for other machines, configure [auth]".to_owned(),
+            ),
+            Self::OtherOrigin => (
+                StatusCode::FORBIDDEN,
+                "the console answers its own page alone, and no page of another origin".to_owned(),
+            ),
+        };
+        (status, Json(json!({"error": message}))).into_response()
+    }
+}
+
+/// The routes below `/api/console/`.
+pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
+    Router::new()
+        .route("/api/console/state", get(state))
+        .route("/api/console/servers/{name}", get(server))
+        .route("/api/console/servers/{name}/restart", post(restart))
+        .route("/api/console/calls", get(calls))
+        .route("/api/console/calls/{id}", get(call))
+        .route("/api/console/calls/{id}/{part}", get(call_part))
+        .route("/api/console/messages", get(messages))
+        .route("/api/console/messages/{id}", get(message))
+        .route("/api/console/events", get(events))
+        .route_layer(from_fn(own_page_alone))
+        .with_state(Arc::new(Api { console, backend }))
+}
+
+/// Refuses requests of pages of other origins, also of other ports of this machine, and forbids caches to keep what others get.
+async fn own_page_alone(request: Request, next: Next) -> Response {
+    if !is_own_page(request.headers()) {
+        return ApiError::OtherOrigin.into_response();
+    }
+    if request.extensions().get::<Viewer>().is_none() {
+        return ApiError::NoViewer.into_response();
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// Whether a request comes from the console's page or from a program. Browsers say where a request comes from: all in `Origin`, newer ones in
+/// `Sec-Fetch-Site` too.
+fn is_own_page(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_same_site =
+        text("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
+    let is_same_origin = text("origin").is_none_or(|origin| {
+        let host = origin.split_once("://").map(|(_, host)| host);
+        host.is_some() && host == text("host")
+    });
+    is_same_site && is_same_origin
+}
+
+/// The state of the whole: the viewer, the servers (for administrators), counts of calls, and where events go on.
+async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>) -> Json<Value> {
+    let position = api.console.events().position();
+    let mut state = json!({
+        "viewer": {"owner": viewer.owner, "admin": viewer.is_admin},
+        "position": position,
+        "stats": api.console.calls().stats(&viewer),
+    });
+    if viewer.is_admin {
+        state["server"] = api.backend.state();
+    }
+    Json(state)
+}
+
+async fn server(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    if !viewer.is_admin {
+        return Err(ApiError::AdminOnly);
+    }
+    api.backend.server(&name).map(Json).ok_or(ApiError::NoServer(name))
+}
+
+async fn restart(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    if !viewer.is_admin {
+        return Err(ApiError::AdminOnly);
+    }
+    api.backend.restart(&name).await.map_err(ApiError::Restart)?;
+    Ok(Json(json!({"restarting": name})))
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    tool: Option<String>,
+    call: Option<String>,
+    before: Option<String>,
+    q: Option<String>,
+    after: Option<String>,
+}
+
+async fn calls(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Query(asked): Query<Asked>,
+) -> Json<Value> {
+    let (tool, before) = (asked.tool.as_deref(), asked.before.as_deref());
+    Json(json!({"calls": api.console.calls().list(&viewer, tool, before, PAGE)}))
+}
+
+async fn call(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("call"))
+}
+
+/// `said` is the answer of the upstream, `shown` what the model was shown. Both are JSON as it was written.
+async fn call_part(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path((id, part)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let calls = api.console.calls();
+    let text = match part.as_str() {
+        "said" => calls.said(&id, &viewer),
+        "shown" => calls.shown(&id, &viewer),
+        _ => None,
+    };
+    let text = text.ok_or(ApiError::NotKept("answer"))?;
+    let mut response = Response::new(Body::from(text.to_string()));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
+}
+
+async fn messages(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Query(asked): Query<Asked>,
+) -> Json<Value> {
+    let Asked { call, before, q, .. } = &asked;
+    let query = q.as_deref().filter(|query| !query.is_empty());
+    let log = api.console.messages();
+    Json(json!({"messages": log.list(&viewer, query, call.as_deref(), before.as_deref(), PAGE)}))
+}
+
+async fn message(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    api.console.messages().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("message"))
+}
+
+/// The stream of events, which goes on after the one that the query or `Last-Event-ID` names.
+async fn events(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let events = api.console.events_shared();
+    let most = api.console.options().max_streams;
+    let place = events.enter(&viewer).ok_or(ApiError::TooManyStreams(most))?;
+    let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let after = asked.after.or(header);
+    let body = Body::from_stream(events.stream(viewer, after.as_deref(), place));
+    let mut response = Response::new(body);
+    let events = HeaderValue::from_static("text/event-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, events);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_origins_and_other_ports_are_refused() {
+        let headers = |origin: Option<&'static str>, site: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", HeaderValue::from_static("127.0.0.1:3001"));
+            if let Some(origin) = origin {
+                headers.insert("origin", HeaderValue::from_static(origin));
+            }
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            headers
+        };
+        for (origin, site, want) in [
+            (None, None, true),
+            (None, Some("same-origin"), true),
+            (Some("http://127.0.0.1:3001"), Some("same-origin"), true),
+            (Some("http://127.0.0.1:3002"), None, false),
+            (Some("http://localhost:3001"), None, false),
+            (Some("null"), None, false),
+            (None, Some("same-site"), false),
+            (None, Some("cross-site"), false),
+        ] {
+            assert_eq!(is_own_page(&headers(origin, site)), want, "{origin:?} {site:?}");
+        }
+    }
+}

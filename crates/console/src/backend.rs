@@ -1,0 +1,38 @@
+//! What the console asks the program.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// What the console shows of the program, and what it asks it to do. The program implements it.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// Returns the state of the server and its upstreams, for administrators: an object with `status`, `version`, and `upstreams`, each with
+    /// at least `name` and `state`.
+    fn state(&self) -> Value;
+
+    /// Returns details of one upstream: its log, its revision, its lists now and at its last start. `None` if there is no such upstream.
+    fn server(&self, name: &str) -> Option<Value>;
+
+    /// Ends the connection of an upstream and starts it again. Returns when the restart was ordered, not when it is over.
+    ///
+    /// # Errors
+    /// There is no such upstream, or it cannot be started.
+    async fn restart(&self, name: &str) -> Result<(), RestartError>;
+}
+
+/// Why an upstream is not restarted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestartError {
+    /// No upstream has the name.
+    #[error("no server is called {0:?}")]
+    Unknown(String),
+    /// The upstream is in a state from which it is not started.
+    #[error("server {name:?} cannot be restarted: it {why}")]
+    Impossible {
+        /// Its name.
+        name: String,
+        /// The end of the sentence.
+        why: String,
+    },
+}

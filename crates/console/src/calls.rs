@@ -1,0 +1,438 @@
+//! The record of calls: the last ones, within a number of bytes.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    Audience, Events, Options, Outcome, Viewer,
+    record::{Kept, Record, Step, micros, outcome_of},
+    secrets::{secret_names, without_secrets},
+};
+
+/// The record of calls. Cheap to clone.
+#[derive(Clone)]
+pub struct Calls {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kept: Mutex<KeptCalls>,
+    events: Arc<Events>,
+    max_calls: usize,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct KeptCalls {
+    records: VecDeque<Record>,
+    bytes: usize,
+    /// The number of the last call.
+    last: u64,
+}
+
+/// What is known of a call when it begins.
+#[derive(Clone, Debug)]
+pub struct NewCall<'a> {
+    tool: &'a str,
+    arguments: Option<&'a RawValue>,
+    owner: Option<String>,
+    client: Option<String>,
+    revision: Option<&'static str>,
+    input_schema: Option<&'a Value>,
+}
+
+impl<'a> NewCall<'a> {
+    /// A call of a tool, by the name that agents use.
+    #[must_use]
+    pub fn new(tool: &'a str) -> Self {
+        Self {
+            tool,
+            arguments: None,
+            owner: None,
+            client: None,
+            revision: None,
+            input_schema: None,
+        }
+    }
+
+    /// Sets the arguments. Secrets are left out of the record.
+    #[must_use]
+    pub fn arguments(self, arguments: Option<&'a RawValue>) -> Self {
+        Self { arguments, ..self }
+    }
+
+    /// Sets the principal who calls, by its id.
+    #[must_use]
+    pub fn owner(self, owner: Option<String>) -> Self {
+        Self { owner, ..self }
+    }
+
+    /// Sets the name and version that the client gives itself, and its revision.
+    #[must_use]
+    pub fn client(self, client: Option<String>, revision: &'static str) -> Self {
+        Self { client, revision: Some(revision), ..self }
+    }
+
+    /// Sets the tool's input schema, which may mark arguments as secret.
+    #[must_use]
+    pub fn input_schema(self, input_schema: Option<&'a Value>) -> Self {
+        Self { input_schema, ..self }
+    }
+}
+
+/// A call that runs. Dropping it records that it was cancelled.
+pub struct RunningCall {
+    calls: Arc<Inner>,
+    number: u64,
+    id: String,
+    began: Instant,
+    is_over: bool,
+}
+
+impl Calls {
+    pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
+        let (max_calls, max_bytes) = (options.max_calls, options.max_calls_bytes);
+        Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_calls, max_bytes }) }
+    }
+
+    /// Records that a call begins.
+    #[must_use]
+    pub fn begin(&self, call: NewCall<'_>) -> RunningCall {
+        let NewCall { tool, arguments, owner, client, revision, input_schema } = call;
+        let secrets = input_schema.map(secret_names).unwrap_or_default();
+        let arguments = arguments.map(|arguments| without_secrets(arguments, &secrets));
+        let inner = &self.inner;
+        let mut kept = inner.kept();
+        kept.last += 1;
+        let number = kept.last;
+        let record = Record {
+            number,
+            owner,
+            tool: shortened(tool),
+            server: None,
+            client: client.as_deref().map(shortened),
+            revision,
+            started_ms: now_ms(),
+            took: None,
+            outcome: None,
+            arguments: arguments.map_or_else(Kept::default, |text| inner.kept_text(&text)),
+            upstream: None,
+            model: None,
+            capture: None,
+            decided: None,
+            steps: Vec::new(),
+        };
+        inner.announce("call.started", &record);
+        kept.bytes += record.cost();
+        kept.records.push_back(record);
+        inner.shrink(&mut kept);
+        drop(kept);
+        let id = format!("{}-{number}", inner.events.run());
+        RunningCall { calls: inner.clone(), number, id, began: Instant::now(), is_over: false }
+    }
+
+    /// Returns the heads of the viewer's last calls, newest first: at most `most`, of those before the number of the id `before`, with the
+    /// exact name `tool` if there is one.
+    #[must_use]
+    pub fn list(
+        &self,
+        viewer: &Viewer,
+        tool: Option<&str>,
+        before: Option<&str>,
+        most: usize,
+    ) -> Vec<Value> {
+        let run = self.inner.events.run();
+        let before = before.and_then(|id| number_of(run, id)).unwrap_or(u64::MAX);
+        let kept = self.inner.kept();
+        let seen = kept.records.iter().rev().filter(|record| {
+            record.number < before
+                && viewer.sees(record.owner.as_deref())
+                && tool.is_none_or(|tool| record.tool == tool)
+        });
+        seen.take(most).map(|record| record.head(run)).collect()
+    }
+
+    /// Returns one call without its answers. `None` if it is not kept, or is another's.
+    #[must_use]
+    pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
+        self.inner.with(id, viewer, |record| record.whole(self.inner.events.run()))
+    }
+
+    /// Returns what the upstream said in a call, as it wrote it.
+    pub(crate) fn said(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
+        self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?
+    }
+
+    /// Returns what the model was shown in a call.
+    pub(crate) fn shown(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
+        self.inner.with(id, viewer, |record| record.model.as_ref()?.text.clone())?
+    }
+
+    /// Returns counts of the viewer's calls that are kept: by outcome, the median and the 95th percentile of their time in microseconds, and
+    /// the bytes that the model was not shown.
+    #[must_use]
+    pub fn stats(&self, viewer: &Viewer) -> Value {
+        let kept = self.inner.kept();
+        let seen = kept.records.iter().filter(|record| viewer.sees(record.owner.as_deref()));
+        let (mut count, mut running, mut failed, mut saved) = (0_u64, 0_u64, 0_u64, 0_u64);
+        let mut times = Vec::new();
+        for record in seen {
+            count += 1;
+            match &record.outcome {
+                None => running += 1,
+                Some(Outcome::Ok | Outcome::InputRequired) => {}
+                Some(_) => failed += 1,
+            }
+            times.extend(record.took.map(micros));
+            let bytes = |kept: &Option<Kept>| kept.as_ref().map_or(0, |it| it.bytes as u64);
+            if record.model.is_some() {
+                saved += bytes(&record.upstream).saturating_sub(bytes(&record.model));
+            }
+        }
+        times.sort_unstable();
+        let at = |share: usize| {
+            times.get((times.len() * share / 100).min(times.len().saturating_sub(1)))
+        };
+        json!({
+            "calls": count, "running": running, "failed": failed,
+            "p50_us": at(50), "p95_us": at(95), "kept_from_model_bytes": saved,
+        })
+    }
+}
+
+impl Inner {
+    fn kept(&self) -> MutexGuard<'_, KeptCalls> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept_text(&self, text: &str) -> Kept {
+        let fits = text.len() <= self.max_bytes / 8;
+        Kept { bytes: text.len(), text: fits.then(|| text.into()) }
+    }
+
+    /// Tells viewers of a call's new state.
+    fn announce(&self, event: &'static str, record: &Record) {
+        let audience = Audience::Owner(record.owner.clone());
+        self.events.push(event, audience, &record.head(self.events.run()));
+    }
+
+    /// Forgets the oldest calls while there are too many.
+    fn shrink(&self, kept: &mut KeptCalls) {
+        while kept.records.len() > self.max_calls || kept.bytes > self.max_bytes {
+            let Some(oldest) = kept.records.pop_front() else { break };
+            kept.bytes -= oldest.cost();
+        }
+    }
+
+    /// Changes a record, if it is still kept.
+    fn change(&self, number: u64, change: impl FnOnce(&mut Record)) {
+        let mut kept = self.kept();
+        let Some(index) = index_of(&kept, number) else { return };
+        let before = kept.records[index].cost();
+        change(&mut kept.records[index]);
+        kept.bytes = kept.bytes + kept.records[index].cost() - before;
+        self.shrink(&mut kept);
+    }
+
+    /// Reads a record that the viewer sees.
+    fn with<T>(&self, id: &str, viewer: &Viewer, read: impl FnOnce(&Record) -> T) -> Option<T> {
+        let number = number_of(self.events.run(), id)?;
+        let kept = self.kept();
+        let record = &kept.records[index_of(&kept, number)?];
+        viewer.sees(record.owner.as_deref()).then(|| read(record))
+    }
+}
+
+/// Records are in the order of their numbers, without gaps.
+fn index_of(kept: &KeptCalls, number: u64) -> Option<usize> {
+    let first = kept.records.front()?.number;
+    let index = usize::try_from(number.checked_sub(first)?).ok()?;
+    (index < kept.records.len()).then_some(index)
+}
+
+fn number_of(run: &str, id: &str) -> Option<u64> {
+    id.strip_prefix(run)?.strip_prefix('-')?.parse().ok()
+}
+
+impl RunningCall {
+    /// Returns the id of the record, which links and the response header `Marquetry-Call` name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Records that the call reached a step. The first 64 are kept.
+    pub fn step(&self, name: &'static str) {
+        const MAX_STEPS: usize = 64;
+        let at_us = micros(self.began.elapsed());
+        self.calls.change(self.number, |record| {
+            if record.steps.len() < MAX_STEPS {
+                record.steps.push(Step { name, at_us });
+            }
+        });
+    }
+
+    /// Records which upstream has the tool.
+    pub fn sent_to(&self, server: &str) {
+        let server = shortened(server);
+        self.calls.change(self.number, |record| record.server = Some(server));
+    }
+
+    /// Records the result as the upstream wrote it.
+    pub fn upstream_said(&self, result: &RawValue) {
+        let said = self.calls.kept_text(result.get());
+        self.calls.change(self.number, |record| record.upstream = Some(said));
+        self.step("answered");
+    }
+
+    /// Records what was decided about the answer: the report of the capture, and the setting that decided.
+    pub fn decided(&self, capture: Option<Value>, setting: Option<Value>) {
+        self.calls.change(self.number, |record| {
+            record.capture = capture;
+            record.decided = setting;
+        });
+    }
+
+    /// Records the result that the agent gets, and ends the call. [`Outcome::Ok`] is taken for what the result says of itself.
+    pub fn end(mut self, outcome: Outcome, result: Option<&RawValue>) {
+        let outcome = match (outcome, result) {
+            (Outcome::Ok, Some(result)) => outcome_of(result),
+            (outcome, _) => outcome,
+        };
+        self.finish(outcome, result);
+    }
+
+    fn finish(&mut self, outcome: Outcome, result: Option<&RawValue>) {
+        self.is_over = true;
+        let took = self.began.elapsed();
+        self.calls.change(self.number, |record| {
+            if let Some(result) = result {
+                let is_said = |said: &Kept| said.text.as_deref() == Some(result.get());
+                let model = match record.upstream.as_ref().filter(|said| is_said(said)) {
+                    Some(said) => said.clone(),
+                    None => self.calls.kept_text(result.get()),
+                };
+                record.model = Some(model);
+            }
+            record.took = Some(took);
+            record.outcome = Some(outcome);
+            self.calls.announce("call.ended", record);
+        });
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.finish(Outcome::Cancelled, None);
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A name from outside, no longer than a list shows.
+pub(crate) fn shortened(text: &str) -> String {
+    const MOST: usize = 256;
+    text[..text.floor_char_boundary(MOST)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::to_raw_value;
+
+    fn calls(max_calls: usize, max_calls_bytes: usize) -> Calls {
+        let options = Options { max_calls, max_calls_bytes, ..Options::default() };
+        Calls::new(&options, Arc::new(Events::new(&options)))
+    }
+
+    fn text(bytes: usize) -> Box<RawValue> {
+        to_raw_value(&"x".repeat(bytes - 2)).unwrap()
+    }
+
+    fn end(calls: &Calls, tool: &str, owner: Option<&str>, bytes: usize) -> String {
+        let call = calls.begin(NewCall::new(tool).owner(owner.map(str::to_owned)));
+        let id = call.id().to_owned();
+        call.upstream_said(&text(bytes));
+        call.end(Outcome::Ok, Some(&text(bytes)));
+        id
+    }
+
+    #[test]
+    fn the_oldest_calls_are_forgotten_by_number_and_by_bytes() {
+        let by_number = calls(3, 1 << 20);
+        let ids: Vec<_> = (0..5).map(|_| end(&by_number, "t", None, 10)).collect();
+        let admin = Viewer::everything();
+        assert_eq!(by_number.list(&admin, None, None, 10).len(), 3);
+        assert!(by_number.get(&ids[1], &admin).is_none());
+        assert!(by_number.get(&ids[2], &admin).is_some());
+
+        let by_bytes = calls(1_000, 1_000);
+        for _ in 0..50 {
+            end(&by_bytes, "t", None, 100);
+        }
+        let kept = by_bytes.inner.kept();
+        let counted: usize = kept.records.iter().map(Record::cost).sum();
+        assert_eq!(kept.bytes, counted);
+        assert!(kept.bytes <= 1_000 && kept.records.len() == 9, "{}", kept.records.len());
+    }
+
+    #[test]
+    fn of_an_answer_that_is_too_large_only_the_size_is_kept() {
+        let calls = calls(10, 800);
+        let id = end(&calls, "t", None, 101);
+        let admin = Viewer::everything();
+        let call = calls.get(&id, &admin).unwrap();
+        assert_eq!(call["upstream"], json!({"bytes": 101, "kept": false}));
+        assert!(calls.said(&id, &admin).is_none());
+        let id = end(&calls, "t", None, 100);
+        assert_eq!(calls.said(&id, &admin).unwrap().len(), 100);
+        assert_eq!(calls.get(&id, &admin).unwrap()["same"], true);
+    }
+
+    #[test]
+    fn each_viewer_sees_their_own_calls_and_an_administrator_all() {
+        let calls = calls(10, 1 << 20);
+        let annas = end(&calls, "t", Some("anna"), 10);
+        let berts = end(&calls, "t", Some("bert"), 10);
+        let anonymous = end(&calls, "t", None, 10);
+        let anna = Viewer::of("anna", false);
+        assert_eq!(calls.list(&anna, None, None, 10).len(), 1);
+        assert!(calls.get(&annas, &anna).is_some());
+        for other in [&berts, &anonymous] {
+            assert!(calls.get(other, &anna).is_none());
+            assert!(calls.said(other, &anna).is_none() && calls.shown(other, &anna).is_none());
+        }
+        assert_eq!(calls.stats(&anna)["calls"], 1);
+        assert_eq!(calls.list(&Viewer::of("root", true), None, None, 10).len(), 3);
+        let before = calls.list(&Viewer::everything(), None, Some(&berts), 10);
+        assert_eq!(before.len(), 1, "those before the second one");
+    }
+
+    #[test]
+    fn a_dropped_call_was_cancelled_and_a_failed_one_says_so() {
+        let calls = calls(10, 1 << 20);
+        let admin = Viewer::everything();
+        let dropped = calls.begin(NewCall::new("t")).id().to_owned();
+        assert_eq!(calls.get(&dropped, &admin).unwrap()["outcome"], "cancelled");
+        let failed = calls.begin(NewCall::new("t"));
+        let id = failed.id().to_owned();
+        failed.end(Outcome::Ok, Some(&to_raw_value(&json!({"isError": true})).unwrap()));
+        assert_eq!(calls.get(&id, &admin).unwrap()["outcome"], "tool_failed");
+        let refused = calls.begin(NewCall::new("t"));
+        let id = refused.id().to_owned();
+        refused.end(Outcome::RpcError { code: -32602, message: "no".into() }, None);
+        assert_eq!(calls.get(&id, &admin).unwrap()["problem"]["code"], -32602);
+        assert_eq!(calls.stats(&admin)["failed"], 3);
+    }
+}

@@ -1,0 +1,358 @@
+//! The stream of events: numbered, bounded, and resumed by pages that lost their connection.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    convert::Infallible,
+    fmt::Write as _,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use serde::Serialize;
+use tokio::{sync::watch, time::timeout};
+
+use crate::{Options, Viewer, random::run_name};
+
+/// Events that happen within this time are sent together, so that a busy server does not wake the page for each.
+const BATCH: Duration = Duration::from_millis(100);
+/// A comment is sent after this time without an event, so that the page notices a dead connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events of one batch; the rest follows at once.
+const MAX_BATCH: usize = 500;
+/// What all kept events may take, in bytes of JSON. An event holds heads, never bodies, so this is reached only by long names.
+const MAX_BYTES: usize = 8 << 20;
+
+/// Who is told of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Every viewer.
+    Everyone,
+    /// Administrators.
+    Administrators,
+    /// The principal whom the event concerns, and administrators.
+    Owner(Option<String>),
+}
+
+impl Audience {
+    fn includes(&self, viewer: &Viewer) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Administrators => viewer.is_admin,
+            Self::Owner(owner) => viewer.sees(owner.as_deref()),
+        }
+    }
+}
+
+/// The events of one run of the server.
+pub struct Events {
+    /// Tells the numbers of this run from those of another.
+    run: String,
+    kept: Mutex<Kept>,
+    /// The number of the last event.
+    last: watch::Sender<u64>,
+    max_events: usize,
+    max_streams: usize,
+    streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    bytes: usize,
+    /// The number of the last event.
+    last: u64,
+}
+
+struct Event {
+    number: u64,
+    audience: Audience,
+    /// The event as the stream has it, without its number.
+    frame: String,
+}
+
+/// A place among the streams that are open; dropping it frees the place.
+pub(crate) struct StreamPlace {
+    owner: Option<String>,
+    streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = streams.get_mut(&self.owner) {
+            *count -= 1;
+            if *count == 0 {
+                streams.remove(&self.owner);
+            }
+        }
+    }
+}
+
+impl Events {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            run: run_name(),
+            kept: Mutex::default(),
+            last: watch::Sender::new(0),
+            max_events: options.max_events,
+            max_streams: options.max_streams,
+            streams: Arc::default(),
+        }
+    }
+
+    /// Returns the name of this run, the first part of the ids of events and calls.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Adds an event. `data` has what a list shows of it, never whole answers. The oldest event is forgotten when there are too many.
+    pub fn push(&self, name: &'static str, audience: Audience, data: &impl Serialize) {
+        let Ok(data) = serde_json::to_string(data) else { return };
+        let frame = format!("event: {name}\ndata: {data}\n\n");
+        let mut kept = self.kept();
+        kept.last += 1;
+        kept.bytes += frame.len();
+        let number = kept.last;
+        kept.events.push_back(Event { number, audience, frame });
+        while kept.events.len() > self.max_events || kept.bytes > MAX_BYTES {
+            let Some(oldest) = kept.events.pop_front() else { break };
+            kept.bytes -= oldest.frame.len();
+        }
+        drop(kept);
+        self.last.send_replace(number);
+    }
+
+    /// Returns the number of streams that are open.
+    #[must_use]
+    pub fn watchers(&self) -> usize {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+
+    /// Returns the id of the last event, from which a page reads on.
+    #[must_use]
+    pub fn position(&self) -> String {
+        self.id(self.kept().last)
+    }
+
+    fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.run)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place among the open streams. `None` when there are too many.
+    pub(crate) fn enter(&self, viewer: &Viewer) -> Option<StreamPlace> {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = streams.values().sum();
+        let own = streams.entry(viewer.owner.clone()).or_default();
+        // Without authentication all viewers are one.
+        let most =
+            if viewer.owner.is_some() { self.max_streams.div_ceil(4) } else { self.max_streams };
+        if total >= self.max_streams || *own >= most {
+            if *own == 0 {
+                streams.remove(&viewer.owner);
+            }
+            return None;
+        }
+        *own += 1;
+        Some(StreamPlace { owner: viewer.owner.clone(), streams: self.streams.clone() })
+    }
+
+    /// Returns where a stream begins that resumes after the event `after`: its number, and whether the page has missed something.
+    fn start(&self, after: Option<&str>) -> (u64, bool) {
+        let kept = self.kept();
+        let Some(after) = after else { return (kept.last, false) };
+        let number = after
+            .rsplit_once('-')
+            .filter(|(run, _)| *run == self.run)
+            .and_then(|(_, number)| number.parse::<u64>().ok());
+        let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        match number {
+            Some(number) if number <= kept.last && number + 1 >= oldest => (number, false),
+            _ => (kept.last, true),
+        }
+    }
+
+    /// Returns the events after `number` as the stream has them, and the number of the last one.
+    fn batch(&self, number: u64, viewer: &Viewer) -> Batch {
+        let kept = self.kept();
+        let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        if number + 1 < oldest {
+            return Batch { text: self.reset(kept.last), last: kept.last, is_whole: true };
+        }
+        let skipped = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
+        let mut batch = Batch { text: String::new(), last: number, is_whole: true };
+        let mut count = 0;
+        for event in kept.events.iter().skip(skipped) {
+            if count == MAX_BATCH {
+                batch.is_whole = false;
+                break;
+            }
+            batch.last = event.number;
+            if event.audience.includes(viewer) {
+                count += 1;
+                _ = write!(batch.text, "id: {}-{}\n{}", self.run, event.number, event.frame);
+            }
+        }
+        batch
+    }
+
+    fn reset(&self, number: u64) -> String {
+        format!("id: {}-{number}\nevent: reset\ndata: {{}}\n\n", self.run)
+    }
+
+    /// Returns the body of a stream that goes on after the event `after`, or begins now.
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        viewer: Viewer,
+        after: Option<&str>,
+        place: StreamPlace,
+    ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + use<> {
+        let (number, is_reset) = self.start(after);
+        let first = if is_reset {
+            self.reset(number)
+        } else {
+            format!("id: {}-{number}\nevent: hello\ndata: {{}}\n\n", self.run)
+        };
+        let changes = self.last.subscribe();
+        let reader = Reader { events: self.clone(), viewer, number, changes, _place: place };
+        stream::unfold((Some(first), reader), async |(first, mut reader)| {
+            let text = match first {
+                Some(first) => first,
+                None => reader.next().await?,
+            };
+            Some((Ok(Bytes::from(text)), (None, reader)))
+        })
+    }
+}
+
+struct Batch {
+    text: String,
+    last: u64,
+    /// No event is left.
+    is_whole: bool,
+}
+
+/// The reader of one stream.
+struct Reader {
+    events: Arc<Events>,
+    viewer: Viewer,
+    number: u64,
+    changes: watch::Receiver<u64>,
+    _place: StreamPlace,
+}
+
+impl Reader {
+    /// Returns the next batch. `None` when the server ends.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let last = *self.changes.borrow_and_update();
+            if last <= self.number {
+                match timeout(KEEP_ALIVE, self.changes.changed()).await {
+                    Ok(Ok(())) => tokio::time::sleep(BATCH).await,
+                    Ok(Err(_)) => return None,
+                    Err(_) => return Some(":\n\n".to_owned()),
+                }
+            }
+            let Batch { text, last, .. } = self.events.batch(self.number, &self.viewer);
+            self.number = last;
+            if !text.is_empty() {
+                return Some(text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt as _;
+    use serde_json::json;
+
+    fn events(max_events: usize) -> Arc<Events> {
+        Arc::new(Events::new(&Options { max_events, ..Options::default() }))
+    }
+
+    async fn read(
+        events: &Arc<Events>,
+        viewer: Viewer,
+        after: Option<&str>,
+        chunks: usize,
+    ) -> String {
+        let place = events.enter(&viewer).unwrap();
+        let stream = events.stream(viewer, after, place);
+        let chunks: Vec<_> = stream.take(chunks).collect().await;
+        chunks
+            .into_iter()
+            .map(|chunk| match chunk {
+                Ok(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            })
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_goes_on_after_the_last_event_that_it_has() {
+        let events = events(10);
+        for n in 1..=3 {
+            events.push("x", Audience::Everyone, &json!({"n": n}));
+        }
+        let after = format!("{}-1", events.run());
+        let text = read(&events, Viewer::everything(), Some(&after), 2).await;
+        assert!(text.contains("event: hello"), "{text}");
+        assert!(!text.contains(r#"{"n":1}"#), "{text}");
+        assert!(text.contains(r#"{"n":2}"#) && text.contains(r#"{"n":3}"#), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_of_another_run_or_too_far_behind_is_told_to_fetch_anew() {
+        let events = events(2);
+        for n in 1..=5 {
+            events.push("x", Audience::Everyone, &json!({"n": n}));
+        }
+        for after in [
+            "other-3",
+            "nonsense",
+            "",
+            &format!("{}-2", events.run()),
+            &format!("{}-99", events.run()),
+        ] {
+            let text = read(&events, Viewer::everything(), Some(after), 1).await;
+            assert!(text.contains("event: reset"), "{after}: {text}");
+        }
+        let after = format!("{}-3", events.run());
+        let text = read(&events, Viewer::everything(), Some(&after), 2).await;
+        assert!(!text.contains("reset") && text.contains(r#"{"n":4}"#), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_viewer_reads_what_concerns_them() {
+        let events = events(10);
+        events.push("x", Audience::Owner(Some("anna".into())), &"annas");
+        events.push("x", Audience::Owner(Some("bert".into())), &"berts");
+        events.push("x", Audience::Administrators, &"secret");
+        events.push("x", Audience::Everyone, &"all");
+        let after = format!("{}-0", events.run());
+        let anna = read(&events, Viewer::of("anna", false), Some(&after), 2).await;
+        assert!(anna.contains("annas") && anna.contains("all"), "{anna}");
+        assert!(!anna.contains("berts") && !anna.contains("secret"), "{anna}");
+        let admin = read(&events, Viewer::of("root", true), Some(&after), 2).await;
+        assert!(["annas", "berts", "secret", "all"].iter().all(|it| admin.contains(it)), "{admin}");
+    }
+
+    #[test]
+    fn streams_are_bounded_in_total_and_for_each_viewer() {
+        let events = Events::new(&Options { max_streams: 8, ..Options::default() });
+        let anna = Viewer::of("anna", true);
+        let places: Vec<_> = (0..2).map(|_| events.enter(&anna).unwrap()).collect();
+        assert!(events.enter(&anna).is_none(), "a quarter of the places");
+        assert!(events.enter(&Viewer::of("bert", false)).is_some());
+        drop(places);
+        assert!(events.enter(&anna).is_some());
+        assert_eq!(events.watchers(), 0);
+    }
+}

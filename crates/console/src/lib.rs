@@ -1,0 +1,110 @@
+#![doc = include_str!("../README.md")]
+
+mod api;
+mod backend;
+mod calls;
+mod events;
+mod messages;
+mod options;
+mod page;
+mod random;
+mod record;
+mod secrets;
+mod viewer;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::Router;
+
+pub use self::{
+    backend::{Backend, RestartError},
+    calls::{Calls, NewCall, RunningCall},
+    events::{Audience, Events},
+    messages::{Direction, Messages, NewMessage, Side},
+    options::Options,
+    page::Site,
+    record::Outcome,
+    viewer::Viewer,
+};
+
+/// The console: its record of calls, its events and its routes. Cheap to clone.
+#[derive(Clone)]
+pub struct Console {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    events: Arc<Events>,
+    calls: Calls,
+    messages: Messages,
+    /// The origin of the sandbox of Views, which the page may show in frames.
+    sandbox_origin: RwLock<Option<String>>,
+}
+
+impl Console {
+    /// Creates a console that has recorded nothing.
+    ///
+    /// # Panics
+    /// The system gives no random numbers.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let events = Arc::new(Events::new(&options));
+        let calls = Calls::new(&options, events.clone());
+        let messages = Messages::new(&options, events.clone());
+        let sandbox_origin = RwLock::default();
+        Self { inner: Arc::new(Inner { options, events, calls, messages, sandbox_origin }) }
+    }
+
+    /// Returns the record of calls.
+    #[must_use]
+    pub fn calls(&self) -> &Calls {
+        &self.inner.calls
+    }
+
+    /// Returns the stream of events.
+    #[must_use]
+    pub fn events(&self) -> &Events {
+        &self.inner.events
+    }
+
+    /// Returns the log of messages.
+    #[must_use]
+    pub fn messages(&self) -> &Messages {
+        &self.inner.messages
+    }
+
+    /// Lets the page show frames of `origin`, the sandbox of Views (`http://127.0.0.1:PORT`). Without it the page shows no frame.
+    pub fn allow_frames_of(&self, origin: impl Into<String>) {
+        let mut sandbox = self.inner.sandbox_origin.write().unwrap_or_else(PoisonError::into_inner);
+        *sandbox = Some(origin.into());
+    }
+
+    /// Returns the page as the answer to a request of a browser. It has no data, and needs no token.
+    pub fn page(&self, site: &Site<'_>) -> axum::response::Response {
+        page::page(self, site)
+    }
+
+    /// Returns the routes of the files that the page loads: `/console/{file}`. They need no token.
+    pub fn files_router(&self) -> Router {
+        page::files_router()
+    }
+
+    /// Returns the routes of the data, below `/api/console/`. Each request must have a [`Viewer`] in its extensions; without one it is
+    /// answered with 403.
+    pub fn api_router(&self, backend: Arc<dyn Backend>) -> Router {
+        api::router(self.clone(), backend)
+    }
+
+    pub(crate) fn events_shared(&self) -> &Arc<Events> {
+        &self.inner.events
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub(crate) fn sandbox_origin(&self) -> Option<String> {
+        self.inner.sandbox_origin.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

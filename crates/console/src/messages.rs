@@ -1,0 +1,292 @@
+//! The log of messages between agents, this server and its upstreams.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Audience, Events, Options, Viewer,
+    calls::{now_ms, shortened},
+    secrets::message_without_secrets,
+};
+
+/// What is kept of one message, in bytes.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// The log of messages. Cheap to clone.
+#[derive(Clone)]
+pub struct Messages {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kept: Mutex<KeptMessages>,
+    events: Arc<Events>,
+    max_messages: usize,
+    max_bytes: usize,
+}
+
+#[derive(Default)]
+struct KeptMessages {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    last: u64,
+}
+
+/// Whom this server speaks with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Side {
+    /// An agent.
+    Agent,
+    /// An upstream.
+    Upstream,
+    /// A View of a tool.
+    View,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Upstream => "upstream",
+            Self::View => "view",
+        }
+    }
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the other side to this server.
+    Received,
+    /// From this server to the other side.
+    Sent,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub struct NewMessage<'a> {
+    /// Whom this server speaks with.
+    pub side: Side,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The name of the agent, the upstream or the View.
+    pub peer: &'a str,
+    /// The principal whom it concerns.
+    pub owner: Option<&'a str>,
+    /// The record of the call to which it belongs.
+    pub call: Option<&'a str>,
+    /// The message: JSON, of which the first 64 KiB are kept.
+    pub json: &'a str,
+}
+
+struct Message {
+    number: u64,
+    at_ms: u64,
+    side: Side,
+    direction: Direction,
+    peer: String,
+    owner: Option<String>,
+    call: Option<String>,
+    /// What it is: a method, or "result" or "error".
+    kind: String,
+    bytes: usize,
+    text: String,
+}
+
+impl Messages {
+    pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
+        let (max_messages, max_bytes) = (options.max_messages, options.max_messages_bytes);
+        Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_messages, max_bytes }) }
+    }
+
+    /// Adds a message; the oldest one is forgotten when there are too many.
+    pub fn push(&self, message: &NewMessage<'_>) {
+        let json = message.json.trim();
+        let start = &json[..json.floor_char_boundary(MAX_MESSAGE)];
+        let text = message_without_secrets(start);
+        let mut kept = self.inner.kept();
+        kept.last += 1;
+        let message = Message {
+            number: kept.last,
+            at_ms: now_ms(),
+            side: message.side,
+            direction: message.direction,
+            peer: shortened(message.peer),
+            owner: message.owner.map(str::to_owned),
+            call: message.call.map(str::to_owned),
+            kind: kind_of(start),
+            bytes: json.len(),
+            text,
+        };
+        let audience = Audience::Owner(message.owner.clone());
+        self.inner.events.push("message", audience, &message.head(self.inner.events.run()));
+        kept.bytes += message.text.len();
+        kept.messages.push_back(message);
+        while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
+            let Some(oldest) = kept.messages.pop_front() else { break };
+            kept.bytes -= oldest.text.len();
+        }
+    }
+
+    /// Returns the heads of the viewer's messages, newest first: at most `most`, of those before the message `before`, of the call `call` if
+    /// there is one, and with the text `query` in them.
+    #[must_use]
+    pub fn list(
+        &self,
+        viewer: &Viewer,
+        query: Option<&str>,
+        call: Option<&str>,
+        before: Option<&str>,
+        most: usize,
+    ) -> Vec<Value> {
+        let run = self.inner.events.run();
+        let before = before.and_then(|id| self.inner.number_of(id)).unwrap_or(u64::MAX);
+        let kept = self.inner.kept();
+        let seen = kept.messages.iter().rev().filter(|message| {
+            message.number < before
+                && viewer.sees(message.owner.as_deref())
+                && call.is_none_or(|call| message.call.as_deref() == Some(call))
+                && query.is_none_or(|query| message.has(query))
+        });
+        seen.take(most).map(|message| message.head(run)).collect()
+    }
+
+    /// Returns one message with its text.
+    #[must_use]
+    pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
+        let number = self.inner.number_of(id)?;
+        let kept = self.inner.kept();
+        let first = kept.messages.front()?.number;
+        let message = kept.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
+        viewer.sees(message.owner.as_deref()).then(|| {
+            let mut whole = message.head(self.inner.events.run());
+            whole["text"] = json!(message.text);
+            whole["is_cut"] = json!(message.bytes > MAX_MESSAGE);
+            whole
+        })
+    }
+}
+
+impl Inner {
+    fn kept(&self) -> MutexGuard<'_, KeptMessages> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number_of(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(self.events.run())?.strip_prefix('-')?.parse().ok()
+    }
+}
+
+impl Message {
+    fn head(&self, run: &str) -> Value {
+        json!({
+            "id": format!("{run}-{}", self.number),
+            "at": self.at_ms,
+            "side": self.side.name(),
+            "sent": self.direction == Direction::Sent,
+            "peer": self.peer,
+            "call": self.call,
+            "kind": self.kind,
+            "bytes": self.bytes,
+        })
+    }
+
+    fn has(&self, query: &str) -> bool {
+        self.kind.contains(query) || self.peer.contains(query) || self.text.contains(query)
+    }
+}
+
+/// The method of a request, or whether a response is a result or an error. A message that was cut is asked for its beginning.
+fn kind_of(text: &str) -> String {
+    let after = |name: &str| {
+        let rest = &text[text.find(name)? + name.len()..];
+        rest.trim_start().strip_prefix(':').map(str::trim_start)
+    };
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        return match &value {
+            Value::Array(messages) => format!("batch of {}", messages.len()),
+            value => match value["method"].as_str() {
+                Some(method) => shortened(method),
+                None if value.get("error").is_some() => "error".to_owned(),
+                None if value.get("result").is_some() => "result".to_owned(),
+                None => "not JSON-RPC".to_owned(),
+            },
+        };
+    }
+    match after("\"method\"").and_then(|rest| rest.strip_prefix('"')) {
+        Some(method) => shortened(method.split('"').next().unwrap_or_default()),
+        None if after("\"result\"").is_some() => "result".to_owned(),
+        None if after("\"error\"").is_some() => "error".to_owned(),
+        None => "not JSON-RPC".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(max_messages: usize, max_messages_bytes: usize) -> Messages {
+        let options = Options { max_messages, max_messages_bytes, ..Options::default() };
+        Messages::new(&options, Arc::new(Events::new(&options)))
+    }
+
+    fn message<'a>(owner: Option<&'a str>, call: Option<&'a str>, json: &'a str) -> NewMessage<'a> {
+        NewMessage {
+            side: Side::Agent,
+            direction: Direction::Received,
+            peer: "agent",
+            owner,
+            call,
+            json,
+        }
+    }
+
+    #[test]
+    fn messages_are_bounded_and_say_what_they_are() {
+        let log = messages(3, 1 << 20);
+        for json in [
+            r#"{"method":"a"}"#,
+            r#"{"method":"tools/call","params":{"password":"xyzzy"}}"#,
+            r#"{"result":{}}"#,
+            r#"{"error":{}}"#,
+        ] {
+            log.push(&message(None, Some("run-1"), json));
+        }
+        let admin = Viewer::everything();
+        let listed = log.list(&admin, None, None, None, 10);
+        let kinds: Vec<_> = listed.iter().map(|it| it["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["error", "result", "tools/call"]);
+        let call = log.get(listed[2]["id"].as_str().unwrap(), &admin).unwrap();
+        assert!(!call["text"].as_str().unwrap().contains("xyzzy"), "{call}");
+        assert_eq!(log.list(&admin, Some("tools"), None, None, 10).len(), 1);
+        assert_eq!(log.list(&admin, None, Some("run-1"), None, 10).len(), 3);
+        assert_eq!(log.list(&admin, None, Some("run-2"), None, 10).len(), 0);
+    }
+
+    #[test]
+    fn a_long_message_is_cut_and_still_has_its_kind() {
+        let log = messages(10, 1 << 20);
+        let long = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"text":"{}"}}}}"#,
+            "ü".repeat(MAX_MESSAGE)
+        );
+        log.push(&message(Some("anna"), None, &long));
+        let admin = Viewer::everything();
+        let head = &log.list(&admin, None, None, None, 1)[0];
+        assert_eq!(head["kind"], "result");
+        let whole = log.get(head["id"].as_str().unwrap(), &admin).unwrap();
+        assert_eq!(whole["is_cut"], true);
+        assert_eq!(whole["bytes"], long.len());
+        assert!(log.list(&Viewer::of("bert", false), None, None, None, 1).is_empty());
+        assert!(log.get(head["id"].as_str().unwrap(), &Viewer::of("bert", false)).is_none());
+        let small = messages(10, 100);
+        (0..20)
+            .for_each(|_| small.push(&message(None, None, r#"{"result":{"text":"some bytes"}}"#)));
+        assert!(small.inner.kept().bytes <= 100);
+    }
+}

@@ -1,0 +1,33 @@
+//! What bounds the console.
+
+/// The limits of the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Calls that are kept: 1,000.
+    pub max_calls: usize,
+    /// What the kept calls may take together, in bytes of arguments and answers: 64 MiB. One call may take an eighth of it; of a larger one
+    /// only the sizes are kept.
+    pub max_calls_bytes: usize,
+    /// Events that are kept for pages that lost their connection: 10,000.
+    pub max_events: usize,
+    /// Messages that are kept: 2,000.
+    pub max_messages: usize,
+    /// What the kept messages may take together, in bytes: 16 MiB. The first 64 KiB of a message are kept.
+    pub max_messages_bytes: usize,
+    /// Pages that may read events at a time: 64. One viewer may have a quarter of them.
+    pub max_streams: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_calls: 1_000,
+            max_calls_bytes: 64 << 20,
+            max_events: 10_000,
+            max_messages: 2_000,
+            max_messages_bytes: 16 << 20,
+            max_streams: 64,
+        }
+    }
+}

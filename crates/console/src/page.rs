@@ -1,0 +1,173 @@
+//! The page and its files, which are embedded in the program.
+
+use axum::{Router, body::Body, extract::Path, response::Response, routing::get};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::Console;
+
+/// A file of the page.
+pub(crate) struct File {
+    pub(crate) name: &'static str,
+    media_type: &'static str,
+    pub(crate) text: &'static str,
+}
+
+macro_rules! files {
+    ($($name:literal $media_type:literal),* $(,)?) => {
+        &[$(File { name: $name, media_type: $media_type, text: include_str!(concat!("../page/", $name)) }),*]
+    };
+}
+
+/// The page itself; the rest is in [`FILES`].
+const INDEX: &str = include_str!("../page/index.html");
+
+/// The files that the page loads. Each module has one subject.
+pub(crate) const FILES: &[File] = files! {
+    "style.css" "text/css; charset=utf-8",
+    "app.js" "text/javascript; charset=utf-8",
+};
+
+/// What the page says of the server before a token is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The path under which the routes are nested, without a slash at its end; empty at the root.
+    pub prefix: &'a str,
+    /// The URL of the MCP endpoint for clients.
+    pub endpoint: &'a str,
+    /// Requests need a token.
+    pub wants_token: bool,
+    /// The version of the program.
+    pub version: &'static str,
+}
+
+/// The routes of the files of the page.
+pub(crate) fn files_router() -> Router {
+    Router::new().route("/console/{file}", get(async |Path(name): Path<String>| file(&name)))
+}
+
+/// The page loads nothing of other hosts, runs no script of its own text, and is shown in no frame. Views run in frames of the sandbox's
+/// origin alone.
+pub(crate) fn policy(sandbox_origin: Option<&str>) -> String {
+    let frames = sandbox_origin.unwrap_or("'none'");
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob: data:; \
+         media-src 'self' blob: data:; frame-src {frames}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+}
+
+pub(crate) fn page(console: &Console, site: &Site<'_>) -> Response {
+    let page = INDEX
+        .replace("{{prefix}}", &escaped(site.prefix))
+        .replace("{{endpoint}}", &escaped(site.endpoint))
+        .replace("{{token}}", if site.wants_token { "needed" } else { "" })
+        .replace("{{version}}", site.version);
+    let mut response = answer("text/html; charset=utf-8", page.into());
+    let policy = policy(console.sandbox_origin().as_deref());
+    let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn file(name: &str) -> Response {
+    match FILES.iter().find(|file| file.name == name) {
+        Some(file) => answer(file.media_type, file.text.into()),
+        None => {
+            let mut response = answer("text/plain; charset=utf-8", "no such file\n".into());
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    }
+}
+
+fn answer(media_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // The files change with the program, and come from memory.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// Text as HTML.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            other => html.push(other),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `specs/console.md`, section 3, "Budget".
+    #[test]
+    fn the_page_stays_within_its_budget() {
+        let bytes: usize = INDEX.len() + FILES.iter().map(|file| file.text.len()).sum::<usize>();
+        assert!(bytes <= 150_000, "{bytes} bytes");
+        let modules = FILES.iter().filter(|file| file.name.ends_with(".js")).count();
+        assert!(modules <= 12, "{modules} modules");
+    }
+
+    #[test]
+    fn the_page_writes_no_html_and_names_no_other_host() {
+        for file in FILES.iter().filter(|file| file.name.ends_with(".js")) {
+            for word in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+            ] {
+                assert!(!file.text.contains(word), "{} has {word}", file.name);
+            }
+            assert!(
+                !file.text.contains("from 'http") && !file.text.contains("import('http"),
+                "{}",
+                file.name
+            );
+        }
+        assert!(
+            !INDEX.contains("style=") && !INDEX.contains("onclick"),
+            "the policy would refuse it"
+        );
+    }
+
+    #[test]
+    fn a_host_is_text_and_no_markup() {
+        let console = Console::new(crate::Options::default());
+        let endpoint = "http://\"><script>alert(1)</script>/mcp";
+        let response =
+            page(&console, &Site { prefix: "", endpoint, wants_token: true, version: "1" });
+        let policy =
+            response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+        assert!(policy.contains("frame-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        let body = futures_util::FutureExt::now_or_never(axum::body::to_bytes(
+            response.into_body(),
+            1 << 20,
+        ));
+        let text = String::from_utf8(body.unwrap().unwrap().to_vec()).unwrap();
+        assert!(!text.contains("<script>alert"), "{text}");
+        assert!(text.contains("&lt;script&gt;"), "{text}");
+        console.allow_frames_of("http://127.0.0.1:9");
+        let with_views = super::policy(console.sandbox_origin().as_deref());
+        assert!(with_views.contains("frame-src http://127.0.0.1:9;"), "{with_views}");
+    }
+}

@@ -1,0 +1,12 @@
+//! Names of runs: they tell the numbers of one run of the server from those of another.
+
+/// Returns eight random letters and digits.
+///
+/// # Panics
+/// The system gives no random numbers.
+pub(crate) fn run_name() -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut bytes = [0_u8; 8];
+    getrandom::fill(&mut bytes).expect("the system gives random numbers");
+    bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
+}

@@ -1,0 +1,192 @@
+//! The record of one call.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The tool answered.
+    Ok,
+    /// The tool answered that it failed (`isError`).
+    ToolFailed,
+    /// The tool asks the client something, which calls again with the answer.
+    InputRequired,
+    /// A protocol error.
+    RpcError {
+        /// Its JSON-RPC code.
+        code: i64,
+        /// Its message.
+        message: String,
+    },
+    /// The gateway has no answer of the upstream.
+    GatewayError {
+        /// What the agent was told.
+        message: String,
+    },
+    /// The agent cancelled the call, or went away.
+    Cancelled,
+}
+
+impl Outcome {
+    /// Returns the name of the outcome in the data of the console.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolFailed => "tool_failed",
+            Self::InputRequired => "input_required",
+            Self::RpcError { .. } => "rpc_error",
+            Self::GatewayError { .. } => "gateway_error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    fn problem(&self) -> Option<Value> {
+        match self {
+            Self::RpcError { code, message } => Some(json!({"code": code, "message": message})),
+            Self::GatewayError { message } => Some(json!({"message": message})),
+            _ => None,
+        }
+    }
+}
+
+/// A text that is kept if there is room for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    /// Its size, whether it is kept or not.
+    pub(crate) bytes: usize,
+    pub(crate) text: Option<Arc<str>>,
+}
+
+impl Kept {
+    /// The size of memory that it takes.
+    pub(crate) fn cost(&self) -> usize {
+        self.text.as_ref().map_or(0, |text| text.len())
+    }
+
+    fn json(&self) -> Value {
+        json!({"bytes": self.bytes, "kept": self.text.is_some()})
+    }
+}
+
+/// One point of a call's course.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    /// Time since the call began, in microseconds.
+    pub(crate) at_us: u64,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) number: u64,
+    pub(crate) owner: Option<String>,
+    pub(crate) tool: String,
+    /// The upstream, or none for a tool of this server.
+    pub(crate) server: Option<String>,
+    pub(crate) client: Option<String>,
+    pub(crate) revision: Option<&'static str>,
+    /// When it began, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// How long it took, once it is over.
+    pub(crate) took: Option<Duration>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) arguments: Kept,
+    /// What the upstream said.
+    pub(crate) upstream: Option<Kept>,
+    /// What the model is shown.
+    pub(crate) model: Option<Kept>,
+    /// The report of the capture, if the answer was changed.
+    pub(crate) capture: Option<Value>,
+    /// The setting that decided.
+    pub(crate) decided: Option<Value>,
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Record {
+    /// The size of memory that its texts take.
+    pub(crate) fn cost(&self) -> usize {
+        let upstream = self.upstream.as_ref().map_or(0, Kept::cost);
+        // A text that both sides see is kept once.
+        let model = match (&self.upstream, &self.model) {
+            (Some(Kept { text: Some(a), .. }), Some(Kept { text: Some(b), .. }))
+                if Arc::ptr_eq(a, b) =>
+            {
+                0
+            }
+            (_, model) => model.as_ref().map_or(0, Kept::cost),
+        };
+        self.arguments.cost() + upstream + model + self.tool.len()
+    }
+
+    /// What a list shows of it.
+    pub(crate) fn head(&self, run: &str) -> Value {
+        json!({
+            "id": format!("{run}-{}", self.number),
+            "tool": self.tool,
+            "server": self.server,
+            "client": self.client,
+            "started": self.started_ms,
+            "us": self.took.map(micros),
+            "outcome": self.outcome.as_ref().map_or("running", Outcome::name),
+            "problem": self.outcome.as_ref().and_then(Outcome::problem),
+            "said_bytes": self.upstream.as_ref().map(|it| it.bytes),
+            "shown_bytes": self.model.as_ref().map(|it| it.bytes),
+        })
+    }
+
+    /// All of it.
+    pub(crate) fn whole(&self, run: &str) -> Value {
+        let mut whole = self.head(run);
+        let is_same = match (&self.upstream, &self.model) {
+            (Some(said), Some(shown)) => match (&said.text, &shown.text) {
+                (Some(said), Some(shown)) => Arc::ptr_eq(said, shown),
+                _ => false,
+            },
+            _ => false,
+        };
+        whole["revision"] = json!(self.revision);
+        whole["owner"] = json!(self.owner);
+        whole["arguments"] = self.arguments.json();
+        whole["arguments"]["json"] = json_of(&self.arguments);
+        whole["upstream"] = json!(self.upstream.as_ref().map(Kept::json));
+        whole["model"] = json!(self.model.as_ref().map(Kept::json));
+        whole["same"] = json!(is_same);
+        whole["capture"] = json!(self.capture);
+        whole["decided"] = json!(self.decided);
+        whole["steps"] = json!(self.steps);
+        whole
+    }
+}
+
+/// The JSON as text, since a page would round numbers that the agent wrote exactly.
+fn json_of(kept: &Kept) -> Value {
+    json!(kept.text.as_deref())
+}
+
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Whether a result says that the tool failed.
+pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        #[serde(default, rename = "isError")]
+        is_error: bool,
+        #[serde(default, rename = "resultType")]
+        result_type: Option<String>,
+    }
+    match serde_json::from_str::<Said>(result.get()) {
+        Ok(Said { is_error: true, .. }) => Outcome::ToolFailed,
+        Ok(Said { result_type: Some(kind), .. }) if kind == "input_required" => {
+            Outcome::InputRequired
+        }
+        _ => Outcome::Ok,
+    }
+}

@@ -1,0 +1,53 @@
+//! Starts an upstream again when somebody wants it.
+
+use super::{Gateway, UpstreamState, supervise::supervise};
+
+/// Why an upstream is not started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestartRefused {
+    /// No upstream has the name.
+    #[error("no upstream has this name")]
+    Unknown,
+    /// Its state does not allow it; the text continues "it …".
+    #[error("it {0}")]
+    Impossible(&'static str),
+}
+
+impl Gateway {
+    /// Ends the connection of the upstream `name` and starts it again at once, also if it was given up. Returns when the restart is ordered;
+    /// [`Upstream::states`](super::Upstream::states) shows its course. Calls that wait for the upstream fail or go on as after a lost connection.
+    ///
+    /// # Errors
+    /// There is no such upstream, it is disabled or cannot be used, it is starting just now, or the gateway stops.
+    pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
+        let index = self.upstreams.iter().position(|upstream| upstream.name() == name);
+        let index = index.ok_or(RestartRefused::Unknown)?;
+        let upstream = &self.upstreams[index];
+        match upstream.state() {
+            UpstreamState::Disabled => {
+                Err(RestartRefused::Impossible("is disabled in the configuration"))
+            }
+            UpstreamState::Starting => Err(RestartRefused::Impossible("is starting just now")),
+            UpstreamState::Stopped => {
+                Err(RestartRefused::Impossible("stops with the whole server"))
+            }
+            UpstreamState::Failed { .. } if !upstream.is_started() => {
+                Err(RestartRefused::Impossible("cannot be used as it is configured"))
+            }
+            UpstreamState::Failed { .. } => {
+                let gateway = self.me.upgrade().ok_or(RestartRefused::Unknown)?;
+                if !upstream.leave_failed() {
+                    return Err(RestartRefused::Impossible("is starting just now"));
+                }
+                self.tasks.spawn(supervise(gateway, index));
+                Ok(())
+            }
+            UpstreamState::Ready(_) | UpstreamState::BackingOff { .. } => {
+                // Wakes the supervisor if it waits, and leaves nothing behind that would restart it later.
+                upstream.restart.notify_waiters();
+                Ok(())
+            }
+        }
+    }
+}

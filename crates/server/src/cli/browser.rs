@@ -1,0 +1,24 @@
+//! Opens a page in the user's browser.
+
+use std::process::{Command, Stdio};
+
+/// Opens `url` with the program that the system has for that. A failure is a warning: the link was printed.
+pub(super) fn open(url: &str) {
+    let (program, arguments): (&str, &[&str]) = if cfg!(target_os = "macos") {
+        ("open", &[])
+    } else if cfg!(windows) {
+        ("rundll32", &["url.dll,FileProtocolHandler"])
+    } else {
+        ("xdg-open", &[])
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).arg(url);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.spawn() {
+        // It ends by itself, and is waited for so that no trace of it stays.
+        Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
+        Err(error) => tracing::warn!(
+            "{program} cannot open the console: {error}; open the link above by hand"
+        ),
+    }
+}

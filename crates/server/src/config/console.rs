@@ -1,0 +1,58 @@
+//! The console in the browser.
+
+use std::num::NonZeroUsize;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The console in the browser: the page at `/`, and its data below `/api/console`. What it keeps is in memory only, and secrets are left out.
+/// With `[auth]`, a caller sees their own calls, and a token with the scope `admin` sees all; without it, only browsers on this machine do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ConsoleConfig {
+    /// Serves the console, and records calls for it. Without it, `/` says in a few lines how to connect.
+    pub enabled: bool,
+    /// Calls of tools that are kept.
+    pub max_calls: NonZeroUsize,
+    /// What the kept calls take together, in bytes of arguments and answers. Of a call over an eighth of it, only the sizes are kept.
+    pub max_calls_bytes: NonZeroUsize,
+    /// Messages of agents and upstreams that are kept; of each the first 64 KiB.
+    pub max_messages: NonZeroUsize,
+    /// What the kept messages take together, in bytes.
+    pub max_messages_bytes: NonZeroUsize,
+    /// Events that are kept for pages that lose their connection for a while.
+    pub max_events: NonZeroUsize,
+    /// Pages that follow events at a time. One caller with a token may have a quarter of them.
+    pub max_streams: NonZeroUsize,
+}
+
+impl Default for ConsoleConfig {
+    fn default() -> Self {
+        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
+        Self {
+            enabled: true,
+            max_calls: n(1_000),
+            max_calls_bytes: n(64 << 20),
+            max_messages: n(2_000),
+            max_messages_bytes: n(16 << 20),
+            max_events: n(10_000),
+            max_streams: n(64),
+        }
+    }
+}
+
+#[cfg(feature = "console")]
+impl ConsoleConfig {
+    /// The limits as the console takes them.
+    pub(crate) fn options(&self) -> marquetry_console::Options {
+        let mut options = marquetry_console::Options::default();
+        options.max_calls = self.max_calls.get();
+        options.max_calls_bytes = self.max_calls_bytes.get();
+        options.max_messages = self.max_messages.get();
+        options.max_messages_bytes = self.max_messages_bytes.get();
+        options.max_events = self.max_events.get();
+        options.max_streams = self.max_streams.get();
+        options
+    }
+}

@@ -1,0 +1,39 @@
+//! A server without a console, which records nothing.
+
+use marquetry_artifacts::{Captured, Settings};
+use marquetry_protocol::{
+    RpcError,
+    server::{Reply, RequestContext},
+    types::CallToolParams,
+};
+use serde_json::{Value, value::RawValue};
+
+/// Records no call.
+#[derive(Clone, Default)]
+pub(crate) struct Recorder;
+
+/// The record of a call that is not kept.
+pub(crate) struct CallRecord;
+
+impl Recorder {
+    pub(crate) fn begin(
+        &self,
+        _: &CallToolParams,
+        _: impl FnOnce() -> Option<Value>,
+        _: &RequestContext,
+    ) -> CallRecord {
+        CallRecord
+    }
+}
+
+impl CallRecord {
+    pub(crate) fn sent_to(&self, _: &str) {}
+
+    pub(crate) fn said(&self, _: &RawValue) {}
+
+    pub(crate) fn captured(&self, _: &Captured, _: &Settings) {}
+
+    pub(crate) fn unreachable(&mut self, _: String) {}
+
+    pub(crate) fn end(self, _: &Result<Reply, RpcError>) {}
+}

@@ -1,0 +1,73 @@
+//! What the console is shown of this server.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use marquetry_console::{Audience, Backend, Console, RestartError};
+use marquetry_gateway::{Gateway, RestartRefused};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::health::Health;
+
+/// This server, as the console sees it.
+pub(crate) struct ServerBackend {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) health: Arc<Health>,
+}
+
+#[async_trait]
+impl Backend for ServerBackend {
+    fn state(&self) -> Value {
+        self.health.report()
+    }
+
+    fn server(&self, name: &str) -> Option<Value> {
+        let upstream = self.gateway.upstreams().iter().find(|upstream| upstream.name() == name)?;
+        let listing = upstream.listing();
+        let names = |it: &mut dyn Iterator<Item = String>| it.take(MAX_NAMES).collect::<Vec<_>>();
+        Some(json!({
+            "name": name,
+            "stderr": upstream.log(),
+            "instructions": listing.instructions,
+            "interface": {
+                "tools": names(&mut listing.tools.iter().map(|tool| tool.name.clone())),
+                "prompts": names(&mut listing.prompts.iter().map(|prompt| prompt.name.clone())),
+                "resources": names(&mut listing.resources.iter().map(|resource| resource.uri.clone())),
+            },
+            "connection": upstream.introduction(),
+        }))
+    }
+
+    async fn restart(&self, name: &str) -> Result<(), RestartError> {
+        self.gateway.restart(name).map_err(|refused| match refused {
+            RestartRefused::Unknown => RestartError::Unknown(name.to_owned()),
+            RestartRefused::Impossible(why) => {
+                RestartError::Impossible { name: name.to_owned(), why: why.to_owned() }
+            }
+            other => RestartError::Impossible { name: name.to_owned(), why: other.to_string() },
+        })
+    }
+}
+
+/// Names of one list of an upstream that the console shows.
+const MAX_NAMES: usize = 2_000;
+
+/// Tells the console's pages when the state of an upstream changes, until the server stops.
+pub(crate) fn watch_upstreams(console: &Console, gateway: &Arc<Gateway>, stop: &CancellationToken) {
+    for upstream in gateway.upstreams() {
+        let (console, upstream, stop) = (console.clone(), upstream.clone(), stop.clone());
+        let mut states = upstream.states();
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    changed = states.changed() => if changed.is_err() { return },
+                    () = stop.cancelled() => return,
+                }
+                let mut state = states.borrow_and_update().report();
+                state["name"] = json!(upstream.name());
+                console.events().push("server.state", Audience::Administrators, &state);
+            }
+        });
+    }
+}

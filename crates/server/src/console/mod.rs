@@ -1,0 +1,20 @@
+//! What this server has of the console. A program that is built without the feature `console` has nothing of it, and the same functions.
+
+#[cfg(not(feature = "console"))]
+mod absent;
+#[cfg(feature = "console")]
+mod backend;
+#[cfg(feature = "console")]
+mod present;
+
+#[cfg(not(feature = "console"))]
+pub(crate) use self::absent::{CallRecord, Recorder};
+#[cfg(feature = "console")]
+pub(crate) use self::{
+    backend::{ServerBackend, watch_upstreams},
+    present::{CallRecord, RecordSlot, Recorder, routes},
+};
+
+/// The response header that names the record of a tool call.
+#[cfg(feature = "console")]
+pub(crate) const CALL_HEADER: &str = "marquetry-call";

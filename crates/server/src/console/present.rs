@@ -1,0 +1,157 @@
+//! The console: its routes, and what is recorded for it.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::{
+    Extension, Router,
+    body::Body,
+    extract::{Request, State},
+    http::Response,
+    middleware::{Next, from_fn_with_state},
+};
+use marquetry_artifacts::{Captured, Settings};
+use marquetry_console::{Backend, Console, NewCall, Outcome, RunningCall, Viewer};
+use marquetry_protocol::{
+    RpcError,
+    server::{Principal, Reply, RequestContext, http::Authenticator},
+    types::CallToolParams,
+};
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    health::ADMIN,
+    http::{OnLoopback, denied, may_see_details},
+};
+
+/// Records calls for the console; none if it is switched off.
+#[derive(Clone, Default)]
+pub(crate) struct Recorder(pub(crate) Option<Console>);
+
+/// The record of one call.
+pub(crate) struct CallRecord {
+    running: Option<RunningCall>,
+    /// Why the gateway has no answer of the upstream.
+    unreachable: Option<String>,
+}
+
+/// An extension of an HTTP request in which the record of its tool call is named.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecordSlot(pub(crate) Arc<OnceLock<String>>);
+
+impl Recorder {
+    /// Records that a call begins. `schema` gives the input schema of the tool, which may mark arguments as secret.
+    pub(crate) fn begin(
+        &self,
+        params: &CallToolParams,
+        schema: impl FnOnce() -> Option<Value>,
+        cx: &RequestContext,
+    ) -> CallRecord {
+        let running = self.0.as_ref().map(|console| {
+            let schema = params.arguments.as_ref().and_then(|_| schema());
+            let client = cx.client().map(|client| format!("{} {}", client.name, client.version));
+            let call = NewCall::new(&params.name)
+                .arguments(params.arguments.as_deref())
+                .owner(cx.principal().map(|principal| principal.id()))
+                .client(client, cx.revision().as_str())
+                .input_schema(schema.as_ref());
+            let running = console.calls().begin(call);
+            if let Some(RecordSlot(slot)) = cx.extension::<RecordSlot>() {
+                // A batch has several calls; the header names the first.
+                _ = slot.set(running.id().to_owned());
+            }
+            running
+        });
+        CallRecord { running, unreachable: None }
+    }
+}
+
+impl CallRecord {
+    /// Records which upstream has the tool.
+    pub(crate) fn sent_to(&self, upstream: &str) {
+        if let Some(running) = &self.running {
+            running.sent_to(upstream);
+        }
+    }
+
+    /// Records the answer before it is captured.
+    pub(crate) fn said(&self, result: &RawValue) {
+        if let Some(running) = &self.running {
+            running.upstream_said(result);
+        }
+    }
+
+    /// Records how the answer was captured, and the setting that decided what the model is shown.
+    pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
+        let Some(running) = &self.running else { return };
+        running.step("captured");
+        let report = captured.report().and_then(|report| serde_json::to_value(report).ok());
+        let limit = json!({
+            "setting": "mcp_tool_llm_return_max_bytes",
+            "value": settings.mcp_tool_llm_return_max_bytes,
+            "then": settings.oversize,
+        });
+        running.decided(report, Some(limit));
+    }
+
+    /// Records that the upstream gave no answer.
+    pub(crate) fn unreachable(&mut self, problem: String) {
+        self.unreachable = Some(problem);
+    }
+
+    /// Records the answer that the agent gets.
+    pub(crate) fn end(self, answer: &Result<Reply, RpcError>) {
+        let Some(running) = self.running else { return };
+        match (answer, self.unreachable) {
+            (Ok(reply), None) => running.end(Outcome::Ok, Some(reply.get())),
+            (Ok(reply), Some(message)) => {
+                running.end(Outcome::GatewayError { message }, Some(reply.get()));
+            }
+            (Err(error), _) => {
+                let message = error.message.to_string();
+                running.end(Outcome::RpcError { code: error.code.into(), message }, None);
+            }
+        }
+    }
+}
+
+/// Returns the routes of the console's data. They need what the other routes need, and a viewer.
+pub(crate) fn routes(
+    console: &Console,
+    backend: Arc<dyn Backend>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+) -> Router {
+    console.api_router(backend).route_layer(from_fn_with_state(authenticator, as_viewer))
+}
+
+/// Finds out who looks. With authentication that is the holder of the token. Without it everybody on this machine sees everything, and other
+/// machines nothing.
+async fn as_viewer(
+    State(authenticator): State<Option<Arc<dyn Authenticator>>>,
+    here: Option<Extension<OnLoopback>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let (mut head, body) = request.into_parts();
+    let viewer = match &authenticator {
+        Some(authenticator) => match authenticator.authenticate(&head).await {
+            Ok(principal) => Some(viewer_of(&principal)),
+            Err(denial) => return denied(head.uri.path(), denial),
+        },
+        None => {
+            let is_here = here.is_some_and(|Extension(OnLoopback(is_here))| is_here);
+            match may_see_details(is_here, &head, None).await {
+                Ok(true) => Some(Viewer::everything()),
+                // The console says why it shows nothing.
+                _ => None,
+            }
+        }
+    };
+    if let Some(viewer) = viewer {
+        head.extensions.insert(viewer);
+    }
+    next.run(Request::from_parts(head, body)).await
+}
+
+fn viewer_of(principal: &Principal) -> Viewer {
+    Viewer::of(principal.id(), principal.has_scope(ADMIN))
+}
