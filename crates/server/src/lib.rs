@@ -18,6 +18,11 @@ mod http;
 mod knowledge;
 #[cfg(feature = "cli")]
 mod logging;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the Views are registered with their tools later")
+)]
+mod own_views;
 mod rest;
 mod tools;
 mod watched_store;

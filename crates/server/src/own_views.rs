@@ -1,0 +1,299 @@
+//! The Views of this server's own tools (MCP Apps): each is one HTML document that needs nothing else.
+//!
+//! The parts are in `views/`: markup, styles, and modules that import each other. [`OwnView::html`] puts the parts of one View into one
+//! document, since a page in a sandboxed frame without network can load nothing.
+
+/// A View of this server's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnView {
+    /// Shows and edits a diagram: its text, link and, with a local engine, picture.
+    Diagram,
+    /// Searches passages and shows them in their sources.
+    Search,
+    /// Lists artifacts and shows what they hold.
+    Artifacts,
+}
+
+/// The files of a View.
+struct Parts {
+    title: &'static str,
+    markup: &'static str,
+    style: &'static str,
+    /// In an order in which every module comes after those that it imports. The last one exports `start`.
+    modules: &'static [&'static str],
+}
+
+/// What every View has: the protocol with the host, and the page.
+const COMMON: [&str; 2] = [include_str!("../views/view.js"), include_str!("../views/page.js")];
+const COMMON_STYLE: &str = include_str!("../views/page.css");
+
+impl OwnView {
+    /// All Views.
+    pub(crate) const ALL: [Self; 3] = [Self::Diagram, Self::Search, Self::Artifacts];
+
+    /// Returns the URI of the View's resource.
+    pub(crate) fn uri(self) -> &'static str {
+        match self {
+            Self::Diagram => "ui://marquetry/diagram.html",
+            Self::Search => "ui://marquetry/search.html",
+            Self::Artifacts => "ui://marquetry/artifacts.html",
+        }
+    }
+
+    /// Returns the title of the View, for lists of resources.
+    pub(crate) fn title(self) -> &'static str {
+        self.parts().title
+    }
+
+    /// Returns what the View does, for lists of resources.
+    pub(crate) fn description(self) -> &'static str {
+        match self {
+            Self::Diagram => "Shows and edits a PlantUML diagram: text, link and picture.",
+            Self::Search => "Shows passages in their sources, and collects those to cite.",
+            Self::Artifacts => {
+                "Lists artifacts and shows them as tables, trees, text, pictures or sound."
+            }
+        }
+    }
+
+    /// Returns the tools whose results the View shows.
+    pub(crate) fn tools(self) -> &'static [&'static str] {
+        match self {
+            Self::Diagram => &["encodePlantUML", "decodePlantUML"],
+            Self::Search => &["am7_vector_search"],
+            Self::Artifacts => &["list_artifacts", "read_artifact"],
+        }
+    }
+
+    /// Returns the View as one HTML document.
+    pub(crate) fn html(self) -> String {
+        let parts = self.parts();
+        let script: String =
+            COMMON.iter().chain(parts.modules).map(|module| unlinked(module)).collect();
+        let Parts { title, markup, style, .. } = parts;
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"version\" content=\"{version}\">\n<title>{title}</title>\n\
+             <style>\n{COMMON_STYLE}\n{style}</style>\n</head>\n<body>\n{markup}\
+             <script type=\"module\">\n{script}\nstart();\n</script>\n</body>\n</html>\n"
+        )
+    }
+
+    fn parts(self) -> Parts {
+        match self {
+            Self::Diagram => Parts {
+                title: "Diagram",
+                markup: include_str!("../views/diagram.html"),
+                style: include_str!("../views/diagram.css"),
+                modules: &[
+                    include_str!("../views/pan-zoom.js"),
+                    include_str!("../views/diagram-source.js"),
+                    include_str!("../views/diagram.js"),
+                ],
+            },
+            Self::Search => Parts {
+                title: "Sources",
+                markup: include_str!("../views/search.html"),
+                style: include_str!("../views/search.css"),
+                modules: &[
+                    include_str!("../views/passages.js"),
+                    include_str!("../views/search.js"),
+                ],
+            },
+            Self::Artifacts => Parts {
+                title: "Artifacts",
+                markup: include_str!("../views/artifacts.html"),
+                style: include_str!("../views/artifacts.css"),
+                modules: &[
+                    include_str!("../views/csv.js"),
+                    include_str!("../views/json.js"),
+                    include_str!("../views/table.js"),
+                    include_str!("../views/text-view.js"),
+                    include_str!("../views/pan-zoom.js"),
+                    include_str!("../views/artifact-reader.js"),
+                    include_str!("../views/artifacts.js"),
+                ],
+            },
+        }
+    }
+}
+
+/// Returns a module as part of one script: without its imports, and without the word `export`.
+///
+/// Modules keep to a form that makes this enough, and the tests check it: an import has one line and renames nothing, and no two modules
+/// of a View declare the same name.
+fn unlinked(module: &str) -> String {
+    let lines = module.lines().filter(|line| !line.starts_with("import "));
+    lines.flat_map(|line| [line.strip_prefix("export ").unwrap_or(line), "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Every View together costs a host little more than a picture.
+    const MAX_BYTES: usize = 128 << 10;
+
+    fn modules(view: OwnView) -> impl Iterator<Item = &'static str> {
+        COMMON.into_iter().chain(view.parts().modules.iter().copied())
+    }
+
+    #[test]
+    fn a_view_is_one_html_document() {
+        for view in OwnView::ALL {
+            let html = view.html();
+            assert!(html.starts_with("<!doctype html>\n<html lang=\"en\">"), "{view:?}");
+            assert!(html.ends_with("</body>\n</html>\n"), "{view:?}");
+            for (tag, times) in [("head", 1), ("body", 1), ("title", 1), ("style", 1), ("main", 1)]
+            {
+                let count = |text: &str| html.matches(text).count();
+                assert_eq!(count(&format!("</{tag}>")), times, "{view:?} {tag}");
+            }
+            assert!(html.len() <= MAX_BYTES, "{view:?} has {} bytes", html.len());
+        }
+    }
+
+    /// Every element of the markup is closed in its order, and every id is given once.
+    #[test]
+    fn the_markup_is_well_formed() {
+        const VOID: [&str; 3] = ["input", "img", "br"];
+        for view in OwnView::ALL {
+            let markup = view.parts().markup;
+            let mut open = Vec::new();
+            let mut ids = BTreeSet::new();
+            for part in markup.split('<').skip(1) {
+                let (tag, _) = part.split_once('>').expect("a tag ends");
+                let name = tag.split([' ', '\n']).next().unwrap_or_default();
+                if let Some(closed) = name.strip_prefix('/') {
+                    assert_eq!(open.pop(), Some(closed), "{view:?} <{tag}>");
+                } else if !VOID.contains(&name) {
+                    open.push(name);
+                }
+                if let Some((_, id)) = tag.split_once(" id=\"") {
+                    let (id, _) = id.split_once('"').unwrap();
+                    assert!(ids.insert(id), "{view:?} has the id {id} twice");
+                }
+                let has_code = |part: &str| {
+                    part.starts_with("style=") || (part.starts_with("on") && part.contains('='))
+                };
+                assert!(!tag.split_whitespace().any(has_code), "{view:?} <{tag}>");
+                // A sandbox without `allow-forms` submits no form.
+                assert_ne!(name, "form", "{view:?}");
+            }
+            assert_eq!(open, Vec::<&str>::new(), "{view:?}");
+            for label in markup.split(" for=\"").skip(1) {
+                let (id, _) = label.split_once('"').unwrap();
+                assert!(ids.contains(id), "{view:?} has no id {id}");
+            }
+        }
+    }
+
+    /// The ids that scripts look up are those of the markup.
+    #[test]
+    fn scripts_find_their_elements() {
+        for view in OwnView::ALL {
+            let markup = view.parts().markup;
+            for module in modules(view) {
+                for part in module.split("byId(\"").skip(1) {
+                    let (id, _) = part.split_once('"').unwrap();
+                    assert!(
+                        markup.contains(&format!("id=\"{id}\"")),
+                        "{view:?}: no element has the id {id}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_ends_the_script_or_the_style_early() {
+        for view in OwnView::ALL {
+            for module in modules(view) {
+                let lower = module.to_lowercase();
+                for text in ["</script", "<script", "<!--", "-->"] {
+                    assert!(!lower.contains(text), "{view:?} has {text}");
+                }
+            }
+            for style in [COMMON_STYLE, view.parts().style] {
+                assert!(!style.contains('<'), "{view:?}");
+            }
+        }
+    }
+
+    /// A View loads nothing, and makes no HTML and no code out of text.
+    #[test]
+    fn a_view_needs_no_network_and_makes_no_code_of_text() {
+        const REFUSED: [&str; 18] = [
+            "http://",
+            "https://",
+            "src=\"",
+            "href=\"",
+            "@import",
+            "url(",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket(",
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "setTimeout(\"",
+            "localStorage",
+            "createObjectURL",
+        ];
+        for view in OwnView::ALL {
+            let html = view.html();
+            for text in REFUSED {
+                assert!(!html.contains(text), "{view:?} has {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn modules_become_one_script() {
+        let module = "import { a } from \"./a.js\";\nexport const b = a;\n  export\nb();\n";
+        assert_eq!(unlinked(module), "const b = a;\n  export\nb();\n");
+        for view in OwnView::ALL {
+            let mut names = BTreeSet::new();
+            for module in modules(view) {
+                for line in module.lines() {
+                    if line.starts_with("import ") {
+                        assert!(line.ends_with(".js\";"), "{view:?}: {line}");
+                        assert!(!line.contains(" as "), "{view:?}: {line}");
+                    }
+                    let line = line.strip_prefix("export ").unwrap_or(line);
+                    let declared = ["const ", "let ", "class ", "function ", "async function "]
+                        .iter()
+                        .find_map(|keyword| line.strip_prefix(keyword));
+                    let Some(declared) = declared else {
+                        assert!(!line.starts_with("default ") && !line.starts_with('{'), "{line}");
+                        continue;
+                    };
+                    let end = declared
+                        .find(|one: char| !one.is_alphanumeric() && one != '_')
+                        .unwrap_or(declared.len());
+                    let name = &declared[..end];
+                    assert!(names.insert(name), "{view:?} declares {name} twice");
+                }
+            }
+            assert!(names.contains("start"), "{view:?}");
+        }
+    }
+
+    #[test]
+    fn uris_and_titles_are_their_own() {
+        let uris: BTreeSet<_> = OwnView::ALL.iter().map(|view| view.uri()).collect();
+        assert_eq!(uris.len(), OwnView::ALL.len());
+        for view in OwnView::ALL {
+            assert!(view.uri().starts_with("ui://marquetry/"));
+            assert!(view.html().contains(&format!("<title>{}</title>", view.title())));
+            assert!(!view.description().is_empty() && !view.tools().is_empty());
+        }
+    }
+}
