@@ -27,13 +27,13 @@ case ${1:-} in
 esac
 
 if [[ -z $program ]]; then
-  cargo build --release --locked --package marquetry --target "$target"
-  program=target/$target/release/marquetry
+  cargo build --profile dist --locked --package marquetry --target "$target"
+  program=target/$target/dist/marquetry
 fi
 printer=$program
 if [[ $target != "$host" ]]; then
-  cargo build --release --locked --package marquetry --target "$host"
-  printer=target/$host/release/marquetry
+  cargo build --profile dist --locked --package marquetry --target "$host"
+  printer=target/$host/dist/marquetry
 fi
 
 version=$("$printer" --version | cut -d' ' -f2)
