@@ -31,6 +31,7 @@ use super::{
 pub struct DirectCall {
     server: Server,
     peer: Peer,
+    capabilities: ClientCapabilities,
     place: Arc<ReturnablePlace>,
 }
 
@@ -42,7 +43,8 @@ impl Server {
     /// When there was no place in [`Limits::queue_time`](super::Limits::queue_time).
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
         let place = ReturnablePlace::new(Some(self.place(&peer.caller).await?));
-        Ok(DirectCall { server: self.clone(), peer, place })
+        let capabilities = ClientCapabilities::default();
+        Ok(DirectCall { server: self.clone(), peer, capabilities, place })
     }
 
     /// Watches the resource `uri` for `peer`, as one that is subscribed to it. It counts among the clients of its caller
@@ -57,8 +59,8 @@ impl Server {
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let conversation = self.alone(&peer);
-        let cx =
-            self.direct_context(&peer, &conversation, "resources/subscribe", None, Weak::new());
+        let (method, capabilities) = ("resources/subscribe", ClientCapabilities::default());
+        let cx = self.direct_context(&peer, &conversation, method, None, capabilities, Weak::new());
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(
             Filter::Listen {
@@ -85,6 +87,7 @@ impl Server {
         conversation: &Arc<Conversation>,
         method: &'static str,
         params: Option<&RawValue>,
+        capabilities: ClientCapabilities,
         place: Weak<ReturnablePlace>,
     ) -> RequestContext {
         let parts = Parts {
@@ -93,7 +96,7 @@ impl Server {
             params: params.map(|params| Members::of(Some(params)).to_owned()),
             revision: Revision::LATEST_SESSION,
             client: None,
-            capabilities: ClientCapabilities::default(),
+            capabilities,
             progress_token: None,
             log_level: None,
             principal: peer.principal.clone(),
@@ -114,8 +117,40 @@ impl Server {
 }
 
 impl DirectCall {
-    /// Answers the request as a client of [`Revision::LATEST_SESSION`] is answered that offers nothing: the server asks it
-    /// nothing, and tells it nothing before the answer. Each request stands for itself; `initialize` begins no session.
+    /// The same request, of a client with these capabilities, for example with those of an extension. They cannot make
+    /// the server ask something: a direct call has no way back to its client.
+    #[must_use]
+    pub fn with_capabilities(self, capabilities: ClientCapabilities) -> Self {
+        Self { capabilities, ..self }
+    }
+
+    /// Does work on behalf of the caller that is no method of the protocol, such as a call to one certain upstream. The
+    /// work gets the context that a request of `method` has. Dropping the future cancels it.
+    ///
+    /// # Errors
+    /// As the work has them; an error when it panics, or when a shutdown no longer waits for it.
+    pub async fn run<T, E, F, Fut>(&self, method: &'static str, work: F) -> Result<T, E>
+    where
+        E: From<RpcError>,
+        F: FnOnce(RequestContext) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let Self { server, peer, capabilities, place } = self;
+        let (conversation, place) = (server.alone(peer), Arc::downgrade(place));
+        let capabilities = capabilities.clone();
+        let cx = server.direct_context(peer, &conversation, method, None, capabilities, place);
+        let panicked = || E::from(RpcError::internal(format!("method '{method}' panicked")));
+        let work = AssertUnwindSafe(async move { work(cx).await }).catch_unwind();
+        tokio::select! {
+            biased;
+            outcome = work => outcome.unwrap_or_else(|_| Err(panicked())),
+            () = peer.cut.cancelled() => Err(cut_off().into()),
+        }
+    }
+
+    /// Answers the request as a client of [`Revision::LATEST_SESSION`] is answered that offers nothing but its
+    /// [capabilities](Self::with_capabilities): the server asks it nothing, and tells it nothing before the answer. Each
+    /// request stands for itself; `initialize` begins no session.
     ///
     /// Dropping the future cancels the request. How large requests are is the caller's to bound.
     ///
@@ -126,14 +161,16 @@ impl DirectCall {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Reply, RpcError> {
-        let Self { server, peer, place } = self;
+        let Self { server, peer, capabilities, place } = self;
         let Found { name, callback, is_extension } = server
             .shared
             .tables
             .find(Era::Session, method)
             .ok_or_else(|| RpcError::method_not_found(method))?;
         let conversation = server.alone(peer);
-        let cx = server.direct_context(peer, &conversation, name, params, Arc::downgrade(place));
+        let place = Arc::downgrade(place);
+        let capabilities = capabilities.clone();
+        let cx = server.direct_context(peer, &conversation, name, params, capabilities, place);
         let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
         let mut extensions = Extensions::new();
         extensions.insert(server.clone());
@@ -155,7 +192,7 @@ impl DirectCall {
     /// # Errors
     /// When there is no room for so many bytes.
     pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
-        let Self { server, peer, place } = self;
+        let Self { server, peer, place, .. } = self;
         let sending = &server.shared.shares.sending;
         match Outgoing::result(bytes).charge(sending, &peer.caller).await {
             Ok(Outgoing { bytes, mut charged, .. }) => {

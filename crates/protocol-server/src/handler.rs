@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use marquetry_protocol_wire::{
     RpcError,
     types::{
-        CacheHint, CallToolParams, CompleteParams, CompleteResult, GetPromptParams, Implementation,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LogLevel, ReadResourceParams, ServerCapabilities,
+        CacheHint, CallToolParams, ClientCapabilities, CompleteParams, CompleteResult,
+        GetPromptParams, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ServerCapabilities,
     },
 };
 use serde_json::Value;
@@ -30,7 +30,8 @@ pub struct ServerDescription {
     pub instructions: Option<String>,
 }
 
-/// Answers the protocol's methods. A method that is not overridden answers "method not found".
+/// Answers the protocol's methods. A method that is not overridden answers "method not found", or as the
+/// [inner handler](Handler::inner) does.
 ///
 /// A call ends early when its future is dropped: the client cancelled it, or went away in the stateless era.
 /// [`RequestContext::cancelled`] tells it beforehand when there is something to clean up.
@@ -40,8 +41,42 @@ pub struct ServerDescription {
 /// `tokio::task::spawn_blocking`.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// Describes the server. Called at each `initialize` and `server/discover`.
+    /// Describes the server.
     fn describe(&self) -> ServerDescription;
+
+    /// Describes the server to one client. Called at each `initialize` and `server/discover`. A handler overrides it when
+    /// its capabilities depend on those of the client, as those of some extensions do.
+    ///
+    /// In the session era the client's capabilities hold for the session; since 2026-07-28 each request has its own. A
+    /// description that depends on them needs a [cache hint](Self::cache_hint) for `server/discover` that is private.
+    fn describe_for(&self, client: &ClientCapabilities) -> ServerDescription {
+        let _ = client;
+        self.describe()
+    }
+
+    /// The handler that this one wraps; none by default. A handler that changes some answers of another one names it
+    /// here, and overrides only the methods that it changes: every other method asks the inner handler. The descriptions
+    /// are its own: [`Self::describe`], and [`Self::describe_for`] where the inner handler has one.
+    ///
+    /// ```
+    /// # use marquetry_protocol_server::{Handler, ServerDescription, Toolbox};
+    /// struct Renamed(Toolbox);
+    ///
+    /// impl Handler for Renamed {
+    ///     fn inner(&self) -> Option<&dyn Handler> {
+    ///         Some(&self.0)
+    ///     }
+    ///
+    ///     fn describe(&self) -> ServerDescription {
+    ///         let mut description = self.0.describe();
+    ///         description.info.name = "renamed".to_owned();
+    ///         description
+    ///     }
+    /// }
+    /// ```
+    fn inner(&self) -> Option<&dyn Handler> {
+        None
+    }
 
     /// `tools/list`; `cursor` is what an earlier page gave as its next one.
     async fn list_tools(
@@ -49,8 +84,10 @@ pub trait Handler: Send + Sync + 'static {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
-        let _ = cursor;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.list_tools(cursor, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// `tools/call`. A tool that fails answers with [`CallToolResult::error`](marquetry_protocol_wire::types::CallToolResult::error); an [`RpcError`] says that the tool was
@@ -60,8 +97,10 @@ pub trait Handler: Send + Sync + 'static {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let _ = params;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.call_tool(params, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// How long clients may keep the results of `method` (`server/discover`, a list, `resources/read`), and whether
@@ -70,8 +109,7 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// Clients that listen learn of changes before that time is over.
     fn cache_hint(&self, method: &str) -> CacheHint {
-        let _ = method;
-        CacheHint::default()
+        self.inner().map_or_else(CacheHint::default, |inner| inner.cache_hint(method))
     }
 
     /// Whether calls of a tool run as tasks; none does, by default. Where the client does not know tasks, the call
@@ -80,21 +118,22 @@ pub trait Handler: Send + Sync + 'static {
     /// A server with such tools declares [`TASKS_EXTENSION`](marquetry_protocol_wire::types::TASKS_EXTENSION) in
     /// [`ServerCapabilities::extensions`].
     fn task_options(&self, tool: &str) -> Option<TaskOptions> {
-        let _ = tool;
-        None
+        self.inner()?.task_options(tool)
     }
 
     /// The input schema of a tool, asked for at calls over stateless HTTP: arguments that it marks with `x-mcp-header`
     /// must be repeated in headers. Without a schema they are not checked.
     fn input_schema(&self, tool: &str) -> Option<Cow<'_, Value>> {
-        let _ = tool;
-        None
+        self.inner()?.input_schema(tool)
     }
 
     /// Returns the arguments that [`Self::input_schema`] marks. By default it searches the schema at each call; override it
     /// to search each schema once.
     #[cfg(feature = "http")]
     fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
+        if let Some(inner) = self.inner() {
+            return inner.header_arguments(tool);
+        }
         let schema = self.input_schema(tool)?;
         // A tool with wrong marks is not listed; its author finds out by the server's own tests.
         super::HeaderArguments::of(&schema).ok().flatten()
@@ -108,8 +147,10 @@ pub trait Handler: Send + Sync + 'static {
     /// When too many requests wait already.
     #[cfg(feature = "http")]
     async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
-        let _ = (tool, caller);
-        Ok(())
+        match self.inner() {
+            Some(inner) => inner.header_arguments_known(tool, caller).await,
+            None => Ok(()),
+        }
     }
 
     /// What calls of a tool are checked against: their arguments before the tool sees them, their results before the
@@ -117,8 +158,7 @@ pub trait Handler: Send + Sync + 'static {
     /// where, in the answer and in the trace.
     #[cfg(feature = "schema")]
     fn tool_schema(&self, tool: &str) -> Option<Arc<super::ToolSchema>> {
-        let _ = tool;
-        None
+        self.inner()?.tool_schema(tool)
     }
 
     /// `resources/list`
@@ -127,8 +167,10 @@ pub trait Handler: Send + Sync + 'static {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
-        let _ = cursor;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.list_resources(cursor, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// `resources/templates/list`
@@ -137,8 +179,10 @@ pub trait Handler: Send + Sync + 'static {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
-        let _ = cursor;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.list_resource_templates(cursor, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// `resources/read`; [`RpcError::resource_not_found`] when there is none.
@@ -147,8 +191,10 @@ pub trait Handler: Send + Sync + 'static {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let _ = params;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.read_resource(params, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// `completion/complete`
@@ -157,25 +203,33 @@ pub trait Handler: Send + Sync + 'static {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        let _ = params;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.complete(params, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// A client wants to hear when the resource `uri` changes; tell it by
     /// [`Notifier::resource_updated`](super::Notifier::resource_updated). Override it to offer subscriptions.
     async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
-        let _ = uri;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.subscribe(uri, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// A client has ended its subscription to the resource, or is gone.
     async fn unsubscribe(&self, uri: &str) {
-        let _ = uri;
+        if let Some(inner) = self.inner() {
+            inner.unsubscribe(uri).await;
+        }
     }
 
     /// A session's client wants log messages from `level` on; [`RequestContext::log`] minds it by itself.
     async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
-        let _ = (level, cx);
+        if let Some(inner) = self.inner() {
+            inner.set_log_level(level, cx).await;
+        }
     }
 
     /// `prompts/list`
@@ -184,8 +238,10 @@ pub trait Handler: Send + Sync + 'static {
         cursor: Option<&str>,
         cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
-        let _ = cursor;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.list_prompts(cursor, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 
     /// `prompts/get`
@@ -194,8 +250,10 @@ pub trait Handler: Send + Sync + 'static {
         params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let _ = params;
-        Err(unanswered(cx))
+        match self.inner() {
+            Some(inner) => inner.get_prompt(params, cx).await,
+            None => Err(unanswered(cx)),
+        }
     }
 }
 

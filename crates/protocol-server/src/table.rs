@@ -418,6 +418,7 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
     let subscriptions = call.subscriptions();
+    let offered = params.capabilities.clone();
     let facts = SessionFacts {
         revision,
         client: params.client_info,
@@ -431,9 +432,13 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     if call.conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
-    let mut description = call.server.shared.handler.describe();
+    let mut description = call.server.shared.handler.describe_for(&offered);
     // Tasks of this form are younger than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
+    if !revision.has(Feature::Icons) {
+        // Extensions are younger than these revisions: only a client that names one knows what it is.
+        description.capabilities.extensions.retain(|id, _| offered.has_extension(id));
+    }
     let reply = Reply::json(&InitializeResult {
         protocol_version: revision.as_str().to_owned(),
         capabilities: description.capabilities,
@@ -459,7 +464,7 @@ async fn set_level(call: Call) -> Result<Reply, RpcError> {
 }
 
 async fn discover(call: Call) -> Result<Reply, RpcError> {
-    let description = call.server.shared.handler.describe();
+    let description = call.server.shared.handler.describe_for(call.cx.capabilities());
     let mut meta = JsonObject::new();
     meta.insert(meta_key::SERVER_INFO.to_owned(), json!(description.info));
     Reply::json(&DiscoverResult {

@@ -150,7 +150,6 @@ fn initialize(object: &mut JsonObject, revision: Revision) {
             capabilities.remove("completions");
         }
         capabilities.remove("tasks");
-        capabilities.remove("extensions");
     }
     if revision == Revision::V2024_10_07 {
         object.remove("instructions");
@@ -191,9 +190,20 @@ fn described(entry: &mut JsonObject, revision: Revision) {
     }
     if !revision.has(Feature::Titles) {
         entry.remove("title");
-        entry.remove("_meta");
+        let meta = entry.get_mut("_meta").and_then(Value::as_object_mut);
+        let is_kept = meta.is_some_and(|meta| {
+            meta.retain(|key, _| VIEW_KEYS.contains(&key.as_str()));
+            !meta.is_empty()
+        });
+        if !is_kept {
+            entry.remove("_meta");
+        }
     }
 }
+
+/// The keys of `_meta` that MCP Apps give a meaning to in every revision: a client that shows Views reads them whatever
+/// revision it speaks, and only such a client gets them from a server that gates them.
+const VIEW_KEYS: [&str; 2] = ["ui", "ui/resourceUri"];
 
 fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {
     let structured = match revision.has(Feature::StructuredContent) {
@@ -342,6 +352,9 @@ mod tests {
         );
         let plain = json!({ "name": "t", "annotations": {}, "inputSchema": {} });
         check("tools/list", Revision::V2025_03_26, &tools, &entry(plain));
+        let shown = json!({ "tools": [{ "name": "t", "_meta": { "ui": { "a": 1 }, "ui/resourceUri": "ui://a", "b": 1 } }] });
+        let kept = json!({ "tools": [{ "name": "t", "_meta": { "ui": { "a": 1 }, "ui/resourceUri": "ui://a" } }] });
+        check("tools/list", Revision::V2024_11_05, &shown, &kept);
         let plain = json!({ "name": "t", "inputSchema": {} });
         check("tools/list", Revision::V2024_11_05, &tools, &entry(plain.clone()));
         check("tools/list", Revision::V2024_10_07, &tools, &json!({ "tools": [plain] }));

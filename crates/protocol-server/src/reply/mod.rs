@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use marquetry_protocol_wire::{
     Era, RequestId, Revision, RpcError,
     envelope::{Around, write_result_with, write_text_result},
-    object::may_have,
+    object::{ObjectText, may_have},
     types::{CacheHint, CacheScope, CallToolResult, Content, Task},
 };
 use serde::Serialize;
@@ -114,6 +114,25 @@ impl Reply {
         }
     }
 
+    /// The same without these keys of its `_meta`. A `_meta` that is empty then is left out as well.
+    ///
+    /// It is for handlers that take the metadata of an extension out of the reply of another handler, for clients that do
+    /// not know the extension. A reply that has none of the keys stays as it is, and is not taken apart.
+    #[must_use]
+    pub fn without_meta(self, keys: &[&str]) -> Self {
+        let json = match &self.content {
+            ReplyContent::Text { .. } => return self,
+            ReplyContent::Json(_) | ReplyContent::Edited { .. } => self.get(),
+        };
+        if !may_have(json, &[r#""_meta""#]) {
+            return self;
+        }
+        match without_meta(json, keys) {
+            Some(json) => Self { content: ReplyContent::Json(json), ..self },
+            None => self,
+        }
+    }
+
     /// In the form of the revision that it goes to.
     pub(crate) fn shaped(self, method: &str, revision: Revision) -> Result<Self, RpcError> {
         if revision.era() == Era::Stateless {
@@ -201,6 +220,24 @@ impl Reply {
     }
 }
 
+/// The object without these keys of its `_meta`; none when it has none of them.
+fn without_meta(json: &RawValue, keys: &[&str]) -> Option<Box<RawValue>> {
+    let mut object = ObjectText::of(json)?;
+    let (mut meta, mut is_changed) = (object.object("_meta")?, false);
+    for key in keys {
+        is_changed |= meta.remove(key);
+    }
+    let meta = (!meta.is_empty()).then(|| meta.write());
+    if !is_changed {
+        return None;
+    }
+    match meta {
+        Some(meta) => object.set("_meta", meta),
+        None => _ = object.remove("_meta"),
+    }
+    RawValue::from_string(object.write()).ok()
+}
+
 impl TryFrom<CallToolResult> for Reply {
     type Error = RpcError;
 
@@ -237,5 +274,29 @@ mod tests {
             let reply = Reply::try_from(other).unwrap();
             assert!(matches!(reply.content, ReplyContent::Json(_)));
         }
+    }
+
+    #[test]
+    fn metadata_of_an_extension_is_taken_out() {
+        for (json, want) in [
+            (
+                r#"{"content":[],"_meta":{"ui":{"a":1},"b":2.50}}"#,
+                r#"{"content":[],"_meta":{"b":2.50}}"#,
+            ),
+            (r#"{"_meta":{"ui":1,"\u0075i":2},"content":[]}"#, r#"{"content":[]}"#),
+            (r#"{"_m\u0065ta":{"ui/x":1}}"#, "{}"),
+            (r#"{"_meta":{"ui":1},"_meta":{"ui":2,"b":1}}"#, r#"{"_meta":{"b":1}}"#),
+            // What has nothing to take out stays as it is written.
+            (r#"{ "_meta": {"b": 1} }"#, r#"{ "_meta": {"b": 1} }"#),
+            (r#"{"_meta":7,"ui":1}"#, r#"{"_meta":7,"ui":1}"#),
+            (r#"{"content":[{"_meta":{"ui":1}}]}"#, r#"{"content":[{"_meta":{"ui":1}}]}"#),
+        ] {
+            let reply = Reply::raw(RawValue::from_string(json.to_owned()).unwrap()).private();
+            let reply = reply.without_meta(&["ui", "ui/x"]);
+            assert_eq!((reply.get().get(), reply.is_private), (want, true));
+        }
+        let text =
+            Reply::try_from(CallToolResult::text("\"_meta\"")).unwrap().without_meta(&["ui"]);
+        assert!(matches!(text.content, ReplyContent::Text { .. }));
     }
 }

@@ -10,6 +10,7 @@ mod http2;
 mod http_client;
 mod http_heads;
 mod http_rules;
+mod inner;
 mod load;
 mod matrix;
 mod metadata;
