@@ -1,3 +1,5 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "server")]
+pub mod server;
 pub mod types;

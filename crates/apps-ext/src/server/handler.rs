@@ -1,0 +1,214 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError, error_code,
+    server::{Handler, Reply, RequestContext, ServerDescription},
+    types::{
+        CacheHint, CacheScope, CallToolParams, ClientCapabilities, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, ReadResourceParams, ReadResourceResult, Resource,
+    },
+};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::Apps;
+use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
+
+/// The most pages of which nothing is left that one request skips. Some clients take a page without entries for the end
+/// of the list.
+const MAX_EMPTY_PAGES: usize = 100;
+
+/// A handler that speaks the extension for another one; [`Apps::on`] makes it.
+pub struct AppsHandler<H> {
+    inner: H,
+    apps: Apps,
+    /// The Views as `resources/list` has them.
+    listed: Vec<Resource>,
+    /// The answers to `resources/read`, by URI.
+    contents: BTreeMap<String, Box<RawValue>>,
+}
+
+impl<H: Handler> AppsHandler<H> {
+    pub(super) fn new(apps: Apps, inner: H) -> Self {
+        let listed = apps.views.iter().map(|(uri, view)| view.resource(uri)).collect();
+        let contents = apps.views.iter().map(|(uri, view)| {
+            let contents = ReadResourceResult { contents: vec![view.contents(uri)], meta: None };
+            let contents = to_raw_value(&contents).expect("texts serialise");
+            (uri.as_str().to_owned(), contents)
+        });
+        Self { listed, contents: contents.collect(), inner, apps }
+    }
+
+    /// Returns the Views and their tools.
+    #[must_use]
+    pub fn apps(&self) -> &Apps {
+        &self.apps
+    }
+
+    /// Returns the handler inside.
+    #[must_use]
+    pub fn wrapped(&self) -> &H {
+        &self.inner
+    }
+
+    fn is_enabled(&self, cx: &RequestContext) -> bool {
+        self.apps.is_enabled_for(cx.capabilities())
+    }
+
+    /// The description with what Views need in any case: hosts that declare nothing read them, too.
+    fn with_resources(&self, mut description: ServerDescription) -> ServerDescription {
+        if !self.listed.is_empty() {
+            description.capabilities.resources.get_or_insert_default();
+        }
+        description
+    }
+}
+
+#[async_trait]
+impl<H: Handler> Handler for AppsHandler<H> {
+    fn inner(&self) -> Option<&dyn Handler> {
+        Some(&self.inner)
+    }
+
+    fn describe(&self) -> ServerDescription {
+        self.with_resources(self.inner.describe())
+    }
+
+    fn describe_for(&self, client: &ClientCapabilities) -> ServerDescription {
+        let mut description = self.with_resources(self.inner.describe_for(client));
+        let extensions = &mut description.capabilities.extensions;
+        if self.apps.is_enabled_for(client) {
+            extensions.insert(EXTENSION.to_owned(), client_settings());
+        } else {
+            extensions.shift_remove(EXTENSION);
+        }
+        description
+    }
+
+    /// What depends on the client's capabilities must not come out of a shared cache (2026-07-28, "Caching").
+    fn cache_hint(&self, method: &str) -> CacheHint {
+        let hint = self.inner.cache_hint(method);
+        let is_gated = matches!(
+            method,
+            "server/discover" | "tools/list" | "resources/list" | "resources/templates/list"
+        );
+        match is_gated && self.apps.is_gated() {
+            true => CacheHint { cache_scope: CacheScope::Private, ..hint },
+            false => hint,
+        }
+    }
+
+    async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        let is_enabled = self.is_enabled(cx);
+        let mut cursor = cursor.map(str::to_owned);
+        for _ in 0..MAX_EMPTY_PAGES {
+            let mut list = self.inner.list_tools(cursor.as_deref(), cx).await?;
+            let tools = list.tools.into_iter();
+            list.tools = tools.filter_map(|tool| self.apps.listed(tool, is_enabled)).collect();
+            if !list.tools.is_empty() || list.next_cursor.is_none() {
+                return Ok(list);
+            }
+            cursor = list.next_cursor;
+        }
+        Ok(ListToolsResult { tools: Vec::new(), next_cursor: cursor })
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let reply = self.inner.call_tool(params, cx).await?;
+        Ok(match self.is_enabled(cx) {
+            true => reply,
+            false => reply.without_meta(&[UI_META_KEY, FLAT_RESOURCE_KEY]),
+        })
+    }
+
+    /// Views come before the first page of the handler's own resources.
+    async fn list_resources(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListResourcesResult, RpcError> {
+        let is_enabled = self.is_enabled(cx);
+        let is_first = cursor.is_none();
+        let mut cursor = cursor.map(str::to_owned);
+        for _ in 0..MAX_EMPTY_PAGES {
+            let list = self.inner.list_resources(cursor.as_deref(), cx).await;
+            let mut list = self.or_empty(list)?;
+            list.resources.retain(|resource| {
+                let is_own = self.contents.contains_key(&resource.uri);
+                !is_own && (is_enabled || !is_view(&resource.uri))
+            });
+            if is_enabled && is_first {
+                list.resources.splice(..0, self.listed.iter().cloned());
+            }
+            if !list.resources.is_empty() || list.next_cursor.is_none() {
+                return Ok(list);
+            }
+            cursor = list.next_cursor;
+        }
+        Ok(ListResourcesResult { resources: Vec::new(), next_cursor: cursor })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        cursor: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListResourceTemplatesResult, RpcError> {
+        let is_enabled = self.is_enabled(cx);
+        let mut cursor = cursor.map(str::to_owned);
+        for _ in 0..MAX_EMPTY_PAGES {
+            let list = self.inner.list_resource_templates(cursor.as_deref(), cx).await;
+            let mut list = self.or_empty(list)?;
+            list.resource_templates
+                .retain(|template| is_enabled || !is_view(&template.uri_template));
+            if !list.resource_templates.is_empty() || list.next_cursor.is_none() {
+                return Ok(list);
+            }
+            cursor = list.next_cursor;
+        }
+        Ok(ListResourceTemplatesResult { resource_templates: Vec::new(), next_cursor: cursor })
+    }
+
+    /// Views are read by every client, also by one that did not declare the extension.
+    async fn read_resource(
+        &self,
+        params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        if let Some(contents) = self.contents.get(&params.uri) {
+            return Ok(Reply::raw(contents.clone()));
+        }
+        let uri = params.uri.clone();
+        let reply = self.inner.read_resource(params, cx).await;
+        reply.map_err(|error| match error.code {
+            error_code::METHOD_NOT_FOUND if is_view(&uri) || !self.listed.is_empty() => {
+                RpcError::resource_not_found(&uri)
+            }
+            _ => error,
+        })
+    }
+}
+
+impl<H: Handler> AppsHandler<H> {
+    /// An empty list where the handler inside has none, and Views make this a server of resources.
+    fn or_empty<T: Default>(&self, list: Result<T, RpcError>) -> Result<T, RpcError> {
+        match list {
+            Err(error) if error.code == error_code::METHOD_NOT_FOUND && !self.listed.is_empty() => {
+                Ok(T::default())
+            }
+            list => list,
+        }
+    }
+}
+
+/// Whether a URI, or a template of URIs, is of Views. Schemes are the same in capital letters (RFC 3986, 3.1).
+fn is_view(uri: &str) -> bool {
+    uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
+}
