@@ -25,7 +25,7 @@ use super::{
     Gateway, Upstream,
     asker::{Agent, AskVia, Asked, Asker, for_agent},
     call_events::CallEvents,
-    capabilities::bridged,
+    capabilities::{bridged, declared},
     connection::Connection,
     parked::{Handle, Parked},
     poll::polled_once,
@@ -95,7 +95,8 @@ impl Gateway {
             ..CallOptions::default()
         };
         if upstream_era == Era::Stateless {
-            options.capabilities = Some(bridged(cx.capabilities()));
+            let assumes_views = self.options.assumes_views;
+            options.capabilities = Some(declared(cx.capabilities(), method, assumes_views));
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());

@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use marquetry_apps_ext::types::is_ui_enabled;
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
     Era, Feature, RpcError,
@@ -27,7 +28,7 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Gateway, List, Upstream, UpstreamState,
+    Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::Carried,
     poll::polled_once,
     routes::{self, LinkOwner},
@@ -90,7 +91,7 @@ impl Gateway {
     /// Calls a tool of an upstream.
     pub async fn call_tool(
         &self,
-        mut params: CallToolParams,
+        params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
@@ -98,9 +99,24 @@ impl Gateway {
             self.wait_without_place(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
-        let Some(route) = catalog.tool(&params.name) else {
+        let of_view = || {
+            let has_views = self.options.assumes_views || is_ui_enabled(cx.capabilities());
+            catalog.tool_of_view(&params.name).filter(|_| has_views)
+        };
+        let Some(route) = catalog.tool(&params.name).or_else(of_view) else {
             return Err(self.unknown_tool(&params.name));
         };
+        self.call_at(route, params, cx).await
+    }
+
+    /// Calls the tool of a route, whatever name the parameters have.
+    pub(super) async fn call_at(
+        &self,
+        route: &ToolRoute,
+        mut params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<ToolAnswer, CallFailure> {
+        let catalog = self.catalog();
         let index = route.to.upstream;
         let upstream = &self.upstreams[index];
         params.name.clone_from(&route.to.name);
@@ -126,13 +142,26 @@ impl Gateway {
     /// Reads a resource of the upstream that lists it, linked to it, or is likely to have it.
     pub async fn read_resource(
         &self,
-        mut params: ReadResourceParams,
+        params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         self.resource_known(&params.uri, cx).await?;
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
+        match self.catalog().view(&params.uri).filter(|view| view.name != params.uri) {
+            Some(view) => self.read_renamed(view, params, cx).await,
+            None => self.read_at(index, params, cx).await,
+        }
+    }
+
+    /// Reads a resource of one upstream.
+    pub(super) async fn read_at(
+        &self,
+        index: usize,
+        mut params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let reply = self.forward(index, "resources/read", &params, cx).await;
         // A shared cache must not serve it to callers without a token, even if the upstream allows that.
@@ -240,7 +269,9 @@ impl Gateway {
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
-        if !is_reserved(uri) && self.catalog().resource(uri).is_none() {
+        let is_known =
+            |catalog: &Catalog| catalog.resource(uri).is_some() || catalog.view(uri).is_some();
+        if !is_reserved(uri) && !is_known(&self.catalog()) {
             self.started(List::Resources, cx).await?;
         }
         Ok(())
@@ -275,7 +306,9 @@ impl Gateway {
             links.get(&LinkOwner::of(cx), uri)
         };
         catalog
-            .resource(uri)
+            .view(uri)
+            .map(|view| view.upstream)
+            .or_else(|| catalog.resource(uri))
             .or_else(|| catalog.template_owner(uri))
             .or_else(linked)
             .or_else(|| catalog.only_with_resources())

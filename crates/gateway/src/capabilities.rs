@@ -1,8 +1,25 @@
 //! Which client capabilities this gateway passes on to upstreams.
 
+use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
 use marquetry_protocol::types::{ClientCapabilities, JsonObject};
 
-/// Returns the part of a client's capabilities that this server can pass on.
+/// Returns what one request to an upstream declares (since 2026-07-28): the questions that its agent answers, and Views.
+///
+/// A call is declared as its agent would declare it, since some tools answer differently without Views. Everything else
+/// declares Views: lists are gated here, and a View can be read by everybody.
+pub(super) fn declared(
+    offers: &ClientCapabilities,
+    method: &str,
+    assumes_views: bool,
+) -> ClientCapabilities {
+    let mut declared = bridged(offers);
+    if method != "tools/call" || assumes_views || is_ui_enabled(offers) {
+        declare_client(&mut declared);
+    }
+    declared
+}
+
+/// Returns the part of a client's capabilities by which upstreams can ask it something.
 pub(super) fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
     const BRIDGED: [&str; 3] = ["elicitation", "sampling", "roots"];
     let bridged = offers.0.iter().filter(|(name, _)| BRIDGED.contains(&name.as_str()));
@@ -21,5 +38,34 @@ pub(super) fn offered() -> ClientCapabilities {
     let all = serde_json::json!({
         "elicitation": { "form": {}, "url": {} }, "sampling": { "tools": {} }, "roots": {},
     });
-    ClientCapabilities(all.as_object().cloned().unwrap_or_default())
+    let mut all = ClientCapabilities(all.as_object().cloned().unwrap_or_default());
+    declare_client(&mut all);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_declares_views_when_its_agent_does() {
+        let mut with_views = ClientCapabilities::default();
+        declare_client(&mut with_views);
+        let without = ClientCapabilities::default();
+        let declares = |offers: &ClientCapabilities, method, assumes_views| {
+            is_ui_enabled(&declared(offers, method, assumes_views))
+        };
+        assert!(declares(&with_views, "tools/call", false));
+        assert!(!declares(&without, "tools/call", false));
+        assert!(declares(&without, "tools/call", true));
+        assert!(declares(&without, "resources/read", false));
+        assert!(is_ui_enabled(&offered()));
+        // No upstream can ask a question by it.
+        assert_eq!(bridged(&with_views).0, JsonObject::new());
+        let roots = json!({ "roots": { "listChanged": true }, "experimental": {} });
+        let roots = ClientCapabilities(roots.as_object().cloned().unwrap());
+        assert_eq!(json!(declared(&roots, "tools/call", false)), json!({ "roots": {} }));
+    }
 }

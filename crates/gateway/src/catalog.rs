@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
+use marquetry_apps_ext::types::{ToolUi, UiUri, Visibility};
 use marquetry_artifacts::{Settings, settings::Oversize, shorten::is_shortenable};
 use marquetry_protocol::{
     server::HeaderArguments,
@@ -9,7 +10,10 @@ use marquetry_protocol::{
 };
 use serde_json::{Value, json};
 
-use crate::{names::NameError, template::UriPattern, upstream::Upstream, uris::is_reserved};
+use crate::{
+    listing::Listing, names::NameError, template::UriPattern, upstream::Upstream,
+    uris::is_reserved, views::ViewRoutes,
+};
 
 /// Tools, prompts and resources of all upstreams, with routes from the exposed names to the upstreams.
 ///
@@ -28,6 +32,11 @@ pub struct Catalog {
     /// Entries that are not offered, each with the reason.
     pub refused: Vec<Refused>,
     tool_routes: HashMap<String, ToolRoute>,
+    /// The exposed names of tools, by upstream and the name there.
+    exposed_tools: HashMap<Route, String>,
+    /// The tools that Views call, by their names at the upstreams; none where several upstreams have the name.
+    view_tools: HashMap<String, Option<String>>,
+    views: ViewRoutes,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
     template_routes: HashMap<String, usize>,
@@ -38,7 +47,7 @@ pub struct Catalog {
 }
 
 /// The upstream of an exposed name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// Index of the upstream in the configuration.
     pub upstream: usize,
@@ -58,6 +67,8 @@ pub struct ToolRoute {
     pub output_schema: Option<Arc<Value>>,
     /// Arguments that stateless HTTP clients repeat in headers.
     pub headers: Option<Arc<HeaderArguments>>,
+    /// The View that shows its results, by the URI at the upstream, and who may call the tool.
+    pub ui: ToolUi,
 }
 
 /// Something of an upstream that is not offered to clients, and why.
@@ -75,12 +86,18 @@ pub struct Refused {
 }
 
 impl Catalog {
-    /// Puts the lists of all upstreams together. `reserved` are the names of our own tools.
-    pub(crate) fn new(upstreams: &[impl AsRef<Upstream>], reserved: &[String]) -> Self {
-        let mut catalog = Self::default();
+    /// Puts the lists of all upstreams together. `reserved` are the names of our own tools; a View keeps the URI that it
+    /// has in the catalog `before`.
+    pub(crate) fn new(
+        upstreams: &[impl AsRef<Upstream>],
+        reserved: &[String],
+        before: Option<&Self>,
+    ) -> Self {
+        let mut catalog = Self { views: view_routes(upstreams, before), ..Self::default() };
         for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
             let listing = upstream.listing();
             let filter = &upstream.options.filter;
+            let has_views = views_of(upstream, &listing).next().is_some();
             for tool in listing.tools.iter().filter(|tool| filter.allows(&tool.name)) {
                 let owner = |name: &str| {
                     let ours = reserved
@@ -94,14 +111,23 @@ impl Catalog {
                     Ok(exposed) => {
                         let capture = upstream.options.capture.of(&tool.name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
-                        catalog.tools.push(exposed_tool(tool, &exposed, promise));
+                        let mut listed = exposed_tool(tool, &exposed, promise);
+                        let ui = tool_ui(tool);
+                        catalog.link(index, &ui, &mut listed);
+                        catalog.tools.push(listed);
                         let to = Route { upstream: index, name: tool.name.clone() };
+                        if ui.visibility.app && has_views {
+                            let known = catalog.view_tools.entry(tool.name.clone());
+                            let known = known.and_modify(|exposed| *exposed = None);
+                            known.or_insert_with(|| Some(exposed.clone()));
+                        }
+                        catalog.exposed_tools.insert(to.clone(), exposed.clone());
                         let output_schema = match promise {
                             Promise::Shortened => tool.output_schema.clone().map(Arc::new),
                             Promise::AsSent | Promise::Replaced => None,
                         };
                         let headers = header_arguments(tool, upstream);
-                        let route = ToolRoute { to, capture, output_schema, headers };
+                        let route = ToolRoute { to, capture, output_schema, headers, ui };
                         catalog.tool_routes.insert(exposed, route);
                     }
                     Err(why) => catalog.refuse(index, "tool", &tool.name, why),
@@ -122,6 +148,19 @@ impl Catalog {
                 }
             }
             for resource in &listing.resources {
+                if let Ok(uri) = UiUri::new(resource.uri.as_str()) {
+                    match catalog.views.exposed(index, &uri) {
+                        Some(exposed) => {
+                            let uri = exposed.as_str().to_owned();
+                            catalog.resources.push(Resource { uri, ..resource.clone() });
+                        }
+                        None => {
+                            let why = NameError::TooLong { chars: resource.uri.len() };
+                            catalog.refuse(index, "resource", &resource.uri, why);
+                        }
+                    }
+                    continue;
+                }
                 if is_reserved(&resource.uri) {
                     let why = NameError::ReservedScheme;
                     catalog.refuse(index, "resource", &resource.uri, why);
@@ -172,6 +211,39 @@ impl Catalog {
         self.refused.push(Refused { upstream, kind, name, why });
     }
 
+    /// Gives a tool the URI of its View that clients see. A link that leads nowhere is taken out.
+    fn link(&self, upstream: usize, ui: &ToolUi, tool: &mut Tool) {
+        let Some(uri) = &ui.resource else { return };
+        let mut ui = ui.clone();
+        ui.resource = self.views.exposed(upstream, uri).cloned();
+        ui.write(tool);
+    }
+
+    /// Where the URI of a View leads: the upstream, and the URI there.
+    #[must_use]
+    pub fn view(&self, exposed: &str) -> Option<Route> {
+        let (upstream, uri) = self.views.owner(exposed)?;
+        Some(Route { upstream, name: uri.as_str().to_owned() })
+    }
+
+    /// The URI under which clients see a View of an upstream.
+    pub(crate) fn exposed_view(&self, upstream: usize, uri: &UiUri) -> Option<&UiUri> {
+        self.views.exposed(upstream, uri)
+    }
+
+    /// The exposed name of a tool of an upstream.
+    #[must_use]
+    pub fn exposed_tool(&self, at: &Route) -> Option<&str> {
+        self.exposed_tools.get(at).map(String::as_str)
+    }
+
+    /// Where a tool leads that a View calls by the name at its upstream; none when several upstreams have such a tool.
+    ///
+    /// A host behind this server knows no upstreams: it passes the call of a View on as it is.
+    pub(crate) fn tool_of_view(&self, name: &str) -> Option<&ToolRoute> {
+        self.tool(self.view_tools.get(name)?.as_deref()?)
+    }
+
     /// Where a tool's name leads.
     #[must_use]
     pub fn tool(&self, exposed: &str) -> Option<&ToolRoute> {
@@ -218,6 +290,29 @@ impl Catalog {
     pub fn tools_of(&self, upstream: usize) -> usize {
         self.tool_routes.values().filter(|route| route.to.upstream == upstream).count()
     }
+}
+
+/// The View and the visibility of a tool. A link that is not the URI of a View counts as none.
+fn tool_ui(tool: &Tool) -> ToolUi {
+    let without_link = |_| Some(ToolUi::default().with_visibility(Visibility::of(tool)));
+    ToolUi::read(tool).unwrap_or_else(without_link).unwrap_or_default()
+}
+
+/// The Views of an upstream: those that it lists, and those that its offered tools name. A server need not list them.
+fn views_of<'a>(upstream: &'a Upstream, listing: &'a Listing) -> impl Iterator<Item = UiUri> + 'a {
+    let listed = listing.resources.iter().filter_map(|it| UiUri::new(it.uri.as_str()).ok());
+    let offered = listing.tools.iter().filter(|tool| upstream.options.filter.allows(&tool.name));
+    listed.chain(offered.filter_map(|tool| tool_ui(tool).resource))
+}
+
+fn view_routes(upstreams: &[impl AsRef<Upstream>], before: Option<&Catalog>) -> ViewRoutes {
+    let upstreams = upstreams.iter().map(AsRef::as_ref).enumerate();
+    let views = upstreams.flat_map(|(index, upstream)| {
+        let listing = upstream.listing();
+        let views: Vec<UiUri> = views_of(upstream, &listing).collect();
+        views.into_iter().map(move |uri| (index, upstream.name(), uri))
+    });
+    ViewRoutes::new(views, before.map(|before| &before.views))
 }
 
 /// Returns the arguments of a tool that headers repeat. A tool with an invalid mark has none: HTTP clients do not show it,
@@ -309,7 +404,7 @@ mod tests {
                 upstream
             })
             .collect();
-        Catalog::new(&upstreams, &["read_artifact".to_owned()])
+        Catalog::new(&upstreams, &["read_artifact".to_owned()], None)
     }
 
     fn upstream(name: &str) -> UpstreamOptions {
@@ -499,5 +594,51 @@ mod tests {
         let catalog = catalog(vec![(upstream("a"), listing)]);
         assert!(catalog.tool("a__t").unwrap().headers.is_some());
         assert!(catalog.tool("a__wrong").unwrap().headers.is_none());
+    }
+
+    #[test]
+    fn tools_lead_to_the_views_of_their_own_upstream() {
+        let shown = |name: &str, uri: &str| {
+            let meta = json!({"ui": {"resourceUri": uri}, "x": 1});
+            Tool { meta: meta.as_object().cloned(), ..tool(name) }
+        };
+        let for_views = |name: &str| {
+            let meta = json!({"ui": {"visibility": ["app"]}});
+            Tool { meta: meta.as_object().cloned(), ..tool(name) }
+        };
+        let page = Resource { uri: "ui://page".into(), name: "p".into(), ..Resource::default() };
+        let a = Listing {
+            tools: vec![shown("t", "ui://page"), for_views("poll")],
+            resources: vec![page.clone()],
+            ..Listing::default()
+        };
+        let b = Listing {
+            tools: vec![shown("t", "ui://page"), shown("bad", "https://x"), for_views("only")],
+            ..Listing::default()
+        };
+        let c = Listing { tools: vec![for_views("poll"), for_views("none")], ..Listing::default() };
+        let catalog = catalog(vec![(upstream("a"), a), (upstream("b"), b), (upstream("c"), c)]);
+        let meta = |at: usize| serde_json::to_value(&catalog.tools[at].meta).unwrap();
+        let linked = |uri: &str| json!({"ui": {"resourceUri": uri}, "ui/resourceUri": uri, "x": 1});
+        assert_eq!(meta(0), linked("ui://page"));
+        assert_eq!(meta(2), linked("ui://b/page"));
+        assert_eq!(
+            catalog.view("ui://b/page"),
+            Some(Route { upstream: 1, name: "ui://page".into() })
+        );
+        assert_eq!(
+            catalog.view("ui://page"),
+            Some(Route { upstream: 0, name: "ui://page".into() })
+        );
+        assert_eq!(catalog.resources, [page]);
+        let ui = &catalog.tool("b__t").unwrap().ui;
+        assert_eq!(ui.resource.as_ref().unwrap().as_str(), "ui://page");
+        assert_eq!(catalog.tool("b__bad").unwrap().ui, ToolUi::default());
+        // An upstream without a View has no tools that Views call.
+        let of_view = |name: &str| catalog.tool_of_view(name).map(|route| route.to.upstream);
+        let found = [of_view("poll"), of_view("only"), of_view("none"), of_view("t")];
+        assert_eq!(found, [Some(0), Some(1), None, None]);
+        let at = Route { upstream: 1, name: "only".into() };
+        assert_eq!(catalog.exposed_tool(&at), Some("b__only"));
     }
 }

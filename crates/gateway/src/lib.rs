@@ -33,6 +33,8 @@ mod tool_filter;
 mod upstream;
 mod uris;
 mod url_elicitation;
+mod view_calls;
+mod views;
 mod waiting;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -176,7 +178,8 @@ impl Gateway {
     /// Rebuilds the catalog and announces changed lists.
     fn relist(&self) {
         let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = Arc::new(Catalog::new(&self.upstreams, &self.options.reserved_tools));
+        let reserved = &self.options.reserved_tools;
+        let new = Arc::new(Catalog::new(&self.upstreams, reserved, Some(&self.catalog())));
         let old = {
             let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *catalog, new.clone())

@@ -41,6 +41,8 @@ pub struct GatewayOptions {
     /// Program that starts each upstream as `guard --server PID --grace-ms N -- PROGRAM ARGUMENT…`. When the upstream or
     /// this process ends, the guard ends all processes that the upstream has started.
     pub guard: Option<PathBuf>,
+    /// Agents count as clients that show Views of MCP Apps, also those that do not declare it.
+    pub assumes_views: bool,
     /// The limits.
     pub limits: GatewayLimits,
 }
@@ -60,6 +62,7 @@ impl Default for GatewayOptions {
             pass_env: Vec::new(),
             secret_variables: Vec::new(),
             guard: None,
+            assumes_views: false,
             limits: GatewayLimits::default(),
         }
     }

@@ -27,6 +27,10 @@ impl Gateway {
     /// When no upstream has the resource, or its upstream is down, refuses, or does not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
+        if self.catalog().view(uri).is_some_and(|view| view.name != uri) {
+            let message = "a View whose URI two upstreams have cannot be subscribed to";
+            return Err(RpcError::invalid_params(message));
+        }
         let (index, _alone) = loop {
             let index =
                 self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;

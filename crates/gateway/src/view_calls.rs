@@ -1,0 +1,102 @@
+//! What the Views of an upstream ask for: tools and resources of that upstream, and of no other.
+
+use marquetry_apps_ext::types::{DENIED, UiUri};
+use marquetry_protocol::{
+    RpcError,
+    server::{Reply, RequestContext},
+    types::{CallToolParams, ReadResourceParams, ReadResourceResult, Tool},
+};
+
+use super::{CallFailure, Gateway, Route, ToolAnswer};
+
+impl Gateway {
+    /// Calls a tool for a View of the upstream with this index. `params` has the tool's name at the upstream, as the View
+    /// knows it.
+    ///
+    /// # Errors
+    /// When the upstream offers no such tool, or Views may not call it; otherwise as [`Gateway::call_tool`].
+    pub async fn call_tool_for_view(
+        &self,
+        upstream: usize,
+        params: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<ToolAnswer, CallFailure> {
+        let catalog = self.catalog();
+        let at = Route { upstream, name: params.name.clone() };
+        let route = catalog.exposed_tool(&at).and_then(|exposed| catalog.tool(exposed));
+        match route {
+            Some(route) if route.ui.visibility.app => self.call_at(route, params, cx).await,
+            Some(_) => Err(denied(&params.name, "is not for Views: its visibility lacks \"app\"")),
+            None => Err(denied(&params.name, "is not a tool of the server of this View")),
+        }
+    }
+
+    /// Returns the tools that Views of an upstream may call, under the upstream's own names.
+    #[must_use]
+    pub fn tools_for_view(&self, upstream: usize) -> Vec<Tool> {
+        let catalog = self.catalog();
+        let is_for_views = |tool: &&Tool| {
+            let at = Route { upstream, name: tool.name.clone() };
+            let route = catalog.exposed_tool(&at).and_then(|exposed| catalog.tool(exposed));
+            route.is_some_and(|route| route.ui.visibility.app)
+        };
+        let Some(upstream) = self.upstreams.get(upstream) else { return Vec::new() };
+        upstream.listing().tools.iter().filter(is_for_views).cloned().collect()
+    }
+
+    /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or what a View asks for.
+    ///
+    /// # Errors
+    /// When there is no such upstream; otherwise as [`Gateway::read_resource`].
+    pub async fn read_resource_for_view(
+        &self,
+        upstream: usize,
+        params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        if upstream >= self.upstreams.len() {
+            return Err(RpcError::resource_not_found(&params.uri));
+        }
+        self.read_at(upstream, params, cx).await
+    }
+
+    /// Reads a View that is offered under another URI than the one that it has at its upstream. The answer has the URI
+    /// that the client asked for.
+    pub(super) async fn read_renamed(
+        &self,
+        view: Route,
+        params: ReadResourceParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        let exposed = params.uri;
+        let params = ReadResourceParams { uri: view.name, meta: params.meta };
+        let own = params.uri.clone();
+        let reply = self.read_at(view.upstream, params, cx).await;
+        let not_found = |error: RpcError| match error.code {
+            marquetry_protocol::error_code::RESOURCE_NOT_FOUND => {
+                RpcError::resource_not_found(&exposed)
+            }
+            _ => error,
+        };
+        let reply = reply.map_err(not_found)?;
+        let Ok(mut result) = serde_json::from_str::<ReadResourceResult>(reply.get().get()) else {
+            return Ok(reply);
+        };
+        for contents in result.contents.iter_mut().filter(|contents| contents.uri == own) {
+            contents.uri.clone_from(&exposed);
+        }
+        Ok(Reply::json(&result)?.private())
+    }
+
+    /// Returns the URI under which clients see a View of an upstream.
+    #[must_use]
+    pub fn exposed_view(&self, upstream: usize, uri: &UiUri) -> Option<UiUri> {
+        self.catalog().exposed_view(upstream, uri).cloned()
+    }
+}
+
+/// The code is the extension's, which has none for this (specification, "Error codes").
+fn denied(tool: &str, why: &str) -> CallFailure {
+    let tool = marquetry_protocol::shortened(tool);
+    CallFailure::Rpc(RpcError::new(DENIED, format!("tool '{tool}' {why}")))
+}

@@ -1,0 +1,146 @@
+//! Under which URI the Views of each upstream are offered.
+
+use std::collections::HashMap;
+
+use marquetry_apps_ext::types::{UI_SCHEME, UiUri};
+
+use crate::names::is_name_char;
+
+/// The start of the URIs of this server's own Views.
+const OWN: &str = "ui://marquetry/";
+
+/// Routes between the URIs of Views that clients see and those at the upstreams.
+///
+/// A View belongs to its upstream: a tool, its View and the tools that the View calls are of one upstream. So a URI that
+/// two upstreams have is offered twice, once as it is and once below the other upstream's name. A URI stays with its
+/// upstream as long as that one has it, so that an upstream which comes later cannot take the View of another one's tool.
+#[derive(Debug, Default)]
+pub(crate) struct ViewRoutes {
+    /// By the URI that clients see: the upstream, and the URI there.
+    offered: HashMap<String, (usize, UiUri)>,
+    /// By the upstream and the URI there.
+    exposed: HashMap<(usize, UiUri), UiUri>,
+}
+
+impl ViewRoutes {
+    /// Routes of the Views of all upstreams: each with the upstream's index and name, in the order of the configuration.
+    pub(crate) fn new<'a>(
+        views: impl IntoIterator<Item = (usize, &'a str, UiUri)>,
+        before: Option<&Self>,
+    ) -> Self {
+        let mut routes = Self::default();
+        let mut others = Vec::new();
+        for (upstream, name, uri) in views {
+            let known = before.and_then(|before| before.exposed(upstream, &uri));
+            match known {
+                Some(exposed) => routes.add(exposed.clone(), upstream, uri),
+                None => others.push((upstream, name, uri)),
+            }
+        }
+        for (upstream, name, uri) in others {
+            if routes.exposed(upstream, &uri).is_none()
+                && let Some(exposed) = routes.free(name, &uri)
+            {
+                routes.add(exposed, upstream, uri);
+            }
+        }
+        routes
+    }
+
+    fn add(&mut self, exposed: UiUri, upstream: usize, uri: UiUri) {
+        self.offered.insert(exposed.as_str().to_owned(), (upstream, uri.clone()));
+        self.exposed.insert((upstream, uri), exposed);
+    }
+
+    /// A URI that no View has yet; none when it would be too long.
+    fn free(&self, upstream: &str, uri: &UiUri) -> Option<UiUri> {
+        let is_free = |uri: &str| !uri.starts_with(OWN) && !self.offered.contains_key(uri);
+        if is_free(uri.as_str()) {
+            return Some(uri.clone());
+        }
+        let name: String =
+            upstream.chars().map(|c| if is_name_char(c) { c } else { '_' }).collect();
+        let rest = uri.as_str().strip_prefix(UI_SCHEME)?;
+        let numbered = (2..).map(|number| format!("{UI_SCHEME}{name}~{number}/{rest}"));
+        let candidates = std::iter::once(format!("{UI_SCHEME}{name}/{rest}")).chain(numbered);
+        // Each View takes one URI, so that one of so many is free.
+        let mut candidates = candidates.take(self.offered.len() + 2);
+        UiUri::new(candidates.find(|uri| is_free(uri))?).ok()
+    }
+
+    /// The upstream of a View that clients see, and its URI there.
+    pub(crate) fn owner(&self, exposed: &str) -> Option<(usize, &UiUri)> {
+        self.offered.get(exposed).map(|(upstream, uri)| (*upstream, uri))
+    }
+
+    /// The URI that clients see.
+    pub(crate) fn exposed(&self, upstream: usize, uri: &UiUri) -> Option<&UiUri> {
+        self.exposed.get(&(upstream, uri.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routes(views: &[(usize, &str)], before: Option<&ViewRoutes>) -> ViewRoutes {
+        let views = views.iter().map(|&(upstream, uri)| {
+            (upstream, ["a", "b b", "c"][upstream], UiUri::new(uri).unwrap())
+        });
+        ViewRoutes::new(views, before)
+    }
+
+    #[track_caller]
+    fn check(routes: &ViewRoutes, upstream: usize, uri: &str, want: &str) {
+        let uri = UiUri::new(uri).unwrap();
+        let exposed = routes.exposed(upstream, &uri).unwrap();
+        assert_eq!(exposed.as_str(), want);
+        assert_eq!(routes.owner(want), Some((upstream, &uri)));
+    }
+
+    #[test]
+    fn a_uri_of_two_upstreams_is_offered_twice() {
+        let views = [(0, "ui://x"), (0, "ui://x"), (1, "ui://x"), (1, "ui://y"), (2, "ui://x")];
+        let routes = routes(&views, None);
+        check(&routes, 0, "ui://x", "ui://x");
+        check(&routes, 1, "ui://x", "ui://b_b/x");
+        check(&routes, 1, "ui://y", "ui://y");
+        check(&routes, 2, "ui://x", "ui://c/x");
+        assert_eq!(routes.offered.len(), 4);
+    }
+
+    #[test]
+    fn a_uri_below_a_name_may_be_taken_as_well() {
+        let views =
+            [(0, "ui://x"), (0, "ui://c/x"), (0, "ui://c~2/x"), (2, "ui://x"), (2, "ui://c/x")];
+        let routes = routes(&views, None);
+        check(&routes, 2, "ui://x", "ui://c~3/x");
+        check(&routes, 2, "ui://c/x", "ui://c/c/x");
+    }
+
+    #[test]
+    fn the_views_of_this_server_keep_their_uris() {
+        let routes = routes(&[(0, "ui://marquetry/diagram.html")], None);
+        check(&routes, 0, "ui://marquetry/diagram.html", "ui://a/marquetry/diagram.html");
+    }
+
+    #[test]
+    fn a_uri_stays_with_its_upstream() {
+        let first = routes(&[(1, "ui://x")], None);
+        let second = routes(&[(0, "ui://x"), (1, "ui://x")], Some(&first));
+        check(&second, 1, "ui://x", "ui://x");
+        check(&second, 0, "ui://x", "ui://a/x");
+        // When the upstream has it no more, it is free, and the other keeps the one that clients know.
+        let third = routes(&[(0, "ui://x"), (2, "ui://x")], Some(&second));
+        check(&third, 0, "ui://x", "ui://a/x");
+        check(&third, 2, "ui://x", "ui://x");
+    }
+
+    #[test]
+    fn a_uri_that_would_be_too_long_is_not_offered() {
+        let longest = format!("ui://{}", "x".repeat(UiUri::MAX_BYTES - 5));
+        let routes = routes(&[(0, &longest), (1, &longest)], None);
+        let uri = UiUri::new(longest.as_str()).unwrap();
+        assert!(routes.exposed(0, &uri).is_some() && routes.exposed(1, &uri).is_none());
+    }
+}
