@@ -4,6 +4,8 @@ mod alphabet;
 mod decode;
 mod deflate;
 mod encode;
+#[cfg(feature = "engine")]
+pub mod engine;
 mod inflate;
 mod source;
 mod url;

@@ -1,0 +1,189 @@
+//! The real PlantUML on this machine: checks and draws diagrams, and nothing leaves the machine.
+//!
+//! [`Engine`] keeps one process and gives it one diagram after the other: the start of Java costs seconds, a diagram
+//! less than 100 ms. The process has an empty working directory and an environment of its own, and newer versions of
+//! PlantUML run in their own sandbox (`PLANTUML_SECURITY_PROFILE=SANDBOX`). Older versions have none, so a diagram that
+//! could read files, addresses or the environment is refused before the process sees it ([`Forbidden`]).
+//!
+//! ```no_run
+//! use marquetry_plantuml::{Source, engine::{Engine, EngineOptions, Program}};
+//!
+//! # async fn draw() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::new(EngineOptions::new(Program::Command("/usr/bin/plantuml".into())));
+//! let drawn = engine.render(Source::new("Bob -> Alice : hello")?).await?;
+//! assert!(drawn.svg.starts_with("<?xml"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod process;
+mod rules;
+
+use std::{io, path::PathBuf, time::Duration};
+
+use tokio::{sync::Mutex, time::timeout};
+
+use self::process::{Process, Reply};
+pub use self::rules::Forbidden;
+use crate::Source;
+
+/// How PlantUML is started, and its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineOptions {
+    /// The program.
+    pub program: Program,
+    /// Time limit of the start of the process: 30 s unless said.
+    pub start_timeout: Duration,
+    /// Time limit of one diagram, with the time that it waits for others: 20 s unless said.
+    pub timeout: Duration,
+    /// The largest drawing, in bytes: 4 MiB unless said.
+    pub max_output_bytes: usize,
+    /// The memory that Java may use for its objects, in MiB: 512 unless said.
+    pub max_memory_mib: u32,
+}
+
+impl EngineOptions {
+    /// Options with this program and defaults for the rest.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self {
+            program,
+            start_timeout: Duration::from_secs(30),
+            timeout: Duration::from_secs(20),
+            max_output_bytes: 4 << 20,
+            max_memory_mib: 512,
+        }
+    }
+}
+
+/// The program that draws.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A command with the command line of PlantUML, as packages of distributions install it.
+    Command(PathBuf),
+    /// A jar, run by `java` on the `PATH`.
+    Jar(PathBuf),
+}
+
+/// A drawn diagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drawing {
+    /// The picture, an SVG document. Its links are those of the diagram's author.
+    pub svg: String,
+}
+
+/// Why a diagram was not drawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The diagram has something that is refused here.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// PlantUML does not understand the diagram.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// The line of the source, counted from 1.
+        line: usize,
+        /// What PlantUML says.
+        message: String,
+    },
+    /// The drawing took too long. The process was ended; the next diagram starts another one.
+    #[error("the diagram was not drawn within {} ms", limit.as_millis())]
+    Timeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The drawing is too large. The process was ended; the next diagram starts another one.
+    #[error("the drawing is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// PlantUML cannot be started, or it ended twice in a row.
+    #[error("PlantUML cannot be used: {0}")]
+    Process(#[from] io::Error),
+}
+
+/// PlantUML as a process of this machine, which is started at the first diagram.
+#[derive(Debug)]
+pub struct Engine {
+    options: EngineOptions,
+    /// None before the first diagram, and after one that failed. Whoever draws takes the process out, so that a call that
+    /// is given up ends the process: nobody reads what is left of its answer.
+    process: Mutex<Option<Process>>,
+}
+
+impl Engine {
+    /// An engine that has not started its process yet.
+    #[must_use]
+    pub fn new(options: EngineOptions) -> Self {
+        Self { options, process: Mutex::new(None) }
+    }
+
+    /// Returns the options.
+    #[must_use]
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Draws a diagram. Text without `@startuml` gets it. Diagrams wait for each other.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub async fn render(&self, source: Source<'_>) -> Result<Drawing, EngineError> {
+        let diagram = rules::checked(source.as_str())?;
+        let limit = self.options.timeout;
+        let drawn = timeout(limit, async {
+            let mut place = self.process.lock().await;
+            let reply = match place.take() {
+                // It may have ended since the last diagram; another one is started then, once.
+                Some(mut process) => match process.draw(&diagram.text).await {
+                    Ok(reply) => Ok((process, reply)),
+                    Err(process::DrawError::Ended) => self.draw_anew(&diagram.text).await,
+                    Err(error) => Err(self.error(error)),
+                },
+                None => self.draw_anew(&diagram.text).await,
+            };
+            let (process, reply) = reply?;
+            *place = Some(process);
+            Ok(reply)
+        });
+        match drawn.await.unwrap_or(Err(EngineError::Timeout { limit }))? {
+            Reply::Svg(svg) => Ok(Drawing { svg }),
+            Reply::Error { line, message } => {
+                Err(EngineError::Syntax { line: line + diagram.first_line, message })
+            }
+        }
+    }
+
+    /// Ends the process. The next diagram starts another one.
+    pub async fn stop(&self) {
+        self.process.lock().await.take();
+    }
+
+    async fn draw_anew(&self, diagram: &str) -> Result<(Process, Reply), EngineError> {
+        let mut process = Process::start(&self.options)?;
+        let limit = self.options.start_timeout;
+        let ready = timeout(limit, process.ready()).await;
+        ready.unwrap_or(Err(process::DrawError::Ended)).map_err(|error| self.error(error))?;
+        let reply = process.draw(diagram).await.map_err(|error| self.error(error))?;
+        Ok((process, reply))
+    }
+
+    fn error(&self, error: process::DrawError) -> EngineError {
+        match error {
+            process::DrawError::TooLarge => {
+                EngineError::TooLarge { limit: self.options.max_output_bytes }
+            }
+            process::DrawError::Ended => {
+                let program = match &self.options.program {
+                    Program::Command(path) | Program::Jar(path) => path,
+                };
+                let message = format!("{} ended without an answer", program.display());
+                EngineError::Process(io::Error::other(message))
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One process of PlantUML, which draws one diagram after the other.
+
+use std::{io, process::Stdio};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use super::{EngineOptions, Program};
+
+/// A running PlantUML. Dropping it ends it, with what it has started.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// The line at the end of each answer, which no diagram can know.
+    delimiter: String,
+    max_output_bytes: usize,
+    _folder: TempDir,
+}
+
+/// What PlantUML answers.
+pub(super) enum Reply {
+    Svg(String),
+    Error {
+        /// Counted from 0 at `@startuml`.
+        line: usize,
+        message: String,
+    },
+}
+
+pub(super) enum DrawError {
+    /// The process has ended, or answers something that is no answer.
+    Ended,
+    TooLarge,
+}
+
+impl From<io::Error> for DrawError {
+    fn from(_: io::Error) -> Self {
+        Self::Ended
+    }
+}
+
+impl Process {
+    pub(super) fn start(options: &EngineOptions) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut command = match &options.program {
+            Program::Command(path) => Command::new(path),
+            Program::Jar(path) => {
+                let mut command = Command::new("java");
+                command.arg("-jar").arg(path);
+                command
+            }
+        };
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
+        let delimiter = format!("{:032x}", u128::from_ne_bytes(secret));
+        let java = format!(
+            "-Xmx{}m -Djava.awt.headless=true -Djava.io.tmpdir={}",
+            options.max_memory_mib,
+            folder.path().display()
+        );
+        command
+            .args(["-tsvg", "-pipe", "-pipenostderr", "-nometadata", "-charset", "UTF-8"])
+            .args(["-pipedelimitor", &delimiter])
+            .env_clear()
+            // Its start script and Graphviz are found there.
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env("HOME", folder.path())
+            .env("JAVA_TOOL_OPTIONS", java)
+            .env("PLANTUML_SECURITY_PROFILE", "SANDBOX")
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        // Graphviz, which it starts, ends with it.
+        #[cfg(unix)]
+        command.process_group(0);
+        let mut child = command.spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the process has no pipes"));
+        };
+        let max_output_bytes = options.max_output_bytes;
+        Ok(Self { child, input, output, delimiter, max_output_bytes, _folder: folder })
+    }
+
+    /// Waits until the process answers.
+    pub(super) async fn ready(&mut self) -> Result<(), DrawError> {
+        self.draw("@startuml\nA -> B\n@enduml\n").await.map(|_| ())
+    }
+
+    /// Draws a diagram, which has exactly one `@start…` and one `@end…`, each on a line of its own.
+    pub(super) async fn draw(&mut self, diagram: &str) -> Result<Reply, DrawError> {
+        self.input.write_all(diagram.as_bytes()).await?;
+        self.input.flush().await?;
+        let end = format!("{}\n", self.delimiter);
+        let mut answer = Vec::new();
+        while !answer.ends_with(end.as_bytes()) {
+            if answer.len() > self.max_output_bytes.saturating_add(end.len()) {
+                return Err(DrawError::TooLarge);
+            }
+            if self.output.read_buf(&mut answer).await? == 0 {
+                return Err(DrawError::Ended);
+            }
+        }
+        answer.truncate(answer.len() - end.len());
+        let answer = String::from_utf8(answer).map_err(|_| DrawError::Ended)?;
+        let answer = answer.trim_end_matches(['\n', '\r']);
+        let Some(error) = answer.strip_prefix("ERROR") else {
+            return match answer.is_empty() {
+                true => Err(DrawError::Ended),
+                false => Ok(Reply::Svg(answer.to_owned())),
+            };
+        };
+        let mut lines = error.lines().skip(1);
+        let line = lines.next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+        Ok(Reply::Error { line, message: lines.collect::<Vec<_>>().join(" ") })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Process {
+    fn drop(&mut self) {
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            // It may be over already.
+            _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
