@@ -203,6 +203,8 @@ fn config(
     let mut config = json!({
         "artifacts": artifacts,
         "knowledge": { "database": database },
+        // Which tools there are must not depend on the machine.
+        "plantuml": { "engine": "off" },
         // A busy machine may take its time to start a process.
         "gateway": { "list_wait_ms": 30_000 },
         "testing": {

@@ -41,6 +41,8 @@ pub struct AgentAnswers {
     pub sample: Option<String>,
     /// The URIs of its roots.
     pub roots: Option<Vec<String>>,
+    /// The extensions of the protocol that it declares, by their ids, each with its settings.
+    pub extensions: Map<String, Value>,
 }
 
 /// What the chat model's provider answers: exactly one of `says`, `status`, `garbage` and `silence`.
@@ -87,9 +89,30 @@ pub struct Upstream {
     /// Its resources: the text of each by its URI.
     #[serde(default)]
     pub(crate) resources: BTreeMap<String, Source>,
+    /// Its Views (MCP Apps), by URI.
+    #[serde(default)]
+    pub(crate) views: BTreeMap<String, View>,
     /// Its prompts: the one message of each by its name.
     #[serde(default)]
     pub(crate) prompts: BTreeMap<String, Source>,
+}
+
+/// A View of an upstream (MCP Apps): a resource of the type `text/html;profile=mcp-app`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct View {
+    /// Its HTML document.
+    pub(crate) html: Source,
+    /// What it is, in `resources/list`.
+    pub(crate) description: Option<String>,
+    /// Its `_meta.ui`.
+    pub(crate) ui: Option<Value>,
+    /// It is sent in base64.
+    #[serde(default)]
+    pub(crate) blob: bool,
+    /// `resources/list` leaves it out.
+    #[serde(default)]
+    pub(crate) unlisted: bool,
 }
 
 /// How the gateway reaches an upstream.
@@ -113,6 +136,8 @@ pub(crate) struct Tool {
     pub(crate) input_schema: Option<Value>,
     /// The schema of its structured content.
     pub(crate) output_schema: Option<Value>,
+    /// Its `_meta`.
+    pub(crate) meta: Option<Map<String, Value>>,
     /// What every call is answered with.
     pub(crate) answer: Option<Answer>,
     /// What the first call, the second, … are answered with; the last answer serves all further ones.

@@ -33,7 +33,7 @@ pub use self::{
 pub(crate) use self::{
     compare::{Context, Mismatch},
     expect::{Artifact, Artifacts, Expect, FinalExpect},
-    given::{Answer, Item, Over, Question, Tool},
+    given::{Answer, Item, Over, Question, Tool, View},
     load::{Loaded, load},
     matcher::Matcher,
     matrix::Matrix,

@@ -27,6 +27,9 @@ use crate::language::AgentAnswers;
 /// The request whose answer is all that is heard; no answer comes before its end.
 const LISTEN: &str = "subscriptions/listen";
 
+/// The request that was sent when the connection was made, or `server/discover` in its place. A step shows its answer.
+const INITIALIZE: &str = "initialize";
+
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
 
@@ -66,7 +69,11 @@ pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptio
         ("roots", given.roots.is_some()),
     ];
     let offered = offered.into_iter().filter(|(_, is_offered)| *is_offered);
-    let capabilities = offered.map(|(name, _)| (name.to_owned(), json!({}))).collect();
+    let mut capabilities: Map<String, Value> =
+        offered.map(|(name, _)| (name.to_owned(), json!({}))).collect();
+    if !given.extensions.is_empty() {
+        capabilities.insert("extensions".to_owned(), given.extensions.clone().into());
+    }
     ClientOptions {
         capabilities: ClientCapabilities(capabilities),
         handler: Arc::new(Person(given.clone())),
@@ -113,14 +120,25 @@ impl Agent {
     /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`;
     /// anything else that happens is an error of ours to report.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
-        if method == LISTEN {
-            return self.listen(&params).await;
+        match method {
+            LISTEN => return self.listen(&params).await,
+            INITIALIZE => return self.introduction(),
+            _ => {}
         }
         let params = match params {
             Value::Null => None,
             params => Some(raw(&params)?),
         };
         self.send(method, params.as_deref(), CallOptions::default()).await
+    }
+
+    /// What the server said of itself when the connection was made, in either era.
+    fn introduction(&self) -> Result<Value, String> {
+        let server = self.client.server();
+        let capabilities =
+            serde_json::to_value(&server.capabilities).map_err(|error| error.to_string())?;
+        let info = serde_json::to_value(&server.info).map_err(|error| error.to_string())?;
+        Ok(json!({ "result": { "capabilities": capabilities, "serverInfo": info } }))
     }
 
     /// Starts to listen until the end of the scenario. Steps with `wait_for` wait for the notifications.

@@ -33,7 +33,7 @@ pub(crate) struct World {
 }
 
 enum Upstream {
-    Stdio(StdioUpstream),
+    Stdio(Box<StdioUpstream>),
     Http(HttpUpstream),
 }
 
@@ -164,7 +164,8 @@ async fn start_upstreams(
                 let Some(program) = program else {
                     return Err(failed("this server has no upstreams over stdio".into()));
                 };
-                StdioUpstream::new(name, offer, folder, program.clone()).map(Upstream::Stdio)
+                StdioUpstream::new(name, offer, folder, program.clone())
+                    .map(|upstream| Upstream::Stdio(Box::new(upstream)))
             }
             Over::Http => HttpUpstream::start(name, offer, folder).await.map(Upstream::Http),
         };

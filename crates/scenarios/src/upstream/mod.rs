@@ -17,5 +17,5 @@ pub use self::{
 };
 pub(crate) use self::{
     hosted::{HttpUpstream, StdioUpstream},
-    spec::{ToolSpec, resolve_tools},
+    spec::{ToolSpec, ViewSpec, resolve_tools},
 };

@@ -21,7 +21,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
 use super::{
-    Journal, Offer, ToolSpec,
+    Journal, Offer, ToolSpec, ViewSpec,
     answer::{AnswerSpec, Send},
 };
 use crate::language::Question;
@@ -35,6 +35,7 @@ pub(super) struct Behaviour {
     name: String,
     tools: Arc<RwLock<Vec<ToolSpec>>>,
     resources: Arc<BTreeMap<String, String>>,
+    views: Arc<Vec<ViewSpec>>,
     prompts: Arc<BTreeMap<String, String>>,
     journal: Arc<Journal>,
     /// Takes lines that are not JSON-RPC to the pipe; there is none over HTTP.
@@ -48,11 +49,12 @@ impl Behaviour {
         journal: Arc<Journal>,
         garbage: Option<mpsc::UnboundedSender<String>>,
     ) -> Self {
-        let Offer { tools, resources, prompts } = offer;
+        let Offer { tools, resources, views, prompts } = offer;
         Self {
             name,
             tools: Arc::new(RwLock::new(tools)),
             resources: Arc::new(resources),
+            views: Arc::new(views),
             prompts: Arc::new(prompts),
             journal,
             garbage,
@@ -92,7 +94,7 @@ impl Handler for Behaviour {
     fn describe(&self) -> ServerDescription {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = Some(ListChanged { list_changed: true });
-        if !self.resources.is_empty() {
+        if !self.resources.is_empty() || !self.views.is_empty() {
             capabilities.resources =
                 Some(ResourcesCapability { list_changed: false, subscribe: false });
         }
@@ -172,8 +174,9 @@ impl Handler for Behaviour {
     ) -> Result<ListResourcesResult, RpcError> {
         let resource =
             |uri: &String| Resource { uri: uri.clone(), name: uri.clone(), ..Resource::default() };
+        let views = self.views.iter().filter_map(|view| view.listed.clone());
         Ok(ListResourcesResult {
-            resources: self.resources.keys().map(resource).collect(),
+            resources: self.resources.keys().map(resource).chain(views).collect(),
             ..Default::default()
         })
     }
@@ -183,6 +186,11 @@ impl Handler for Behaviour {
         params: ReadResourceParams,
         _cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        let view = self.views.iter().find(|view| view.contents.uri == params.uri);
+        if let Some(ViewSpec { contents, .. }) = view {
+            let contents = vec![contents.clone()];
+            return Reply::json(&ReadResourceResult { contents, meta: None });
+        }
         let text = self.resources.get(&params.uri);
         let text = text.ok_or_else(|| RpcError::resource_not_found(&params.uri))?.clone();
         let contents =

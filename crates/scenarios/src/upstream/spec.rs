@@ -6,11 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_protocol::types::{Resource, ResourceContents};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{AnswerError, AnswerSpec};
-use crate::language::{Source, SourceError, Tool, Upstream};
+use crate::language::{Source, SourceError, Tool, Upstream, View};
 
 /// An upstream over stdio, as its child process reads it from a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,8 +37,44 @@ pub struct Offer {
     pub(crate) tools: Vec<ToolSpec>,
     /// The texts of its resources, by URI.
     pub(crate) resources: BTreeMap<String, String>,
+    /// Its Views.
+    #[serde(default)]
+    pub(crate) views: Vec<ViewSpec>,
     /// The messages of its prompts, by name.
     pub(crate) prompts: BTreeMap<String, String>,
+}
+
+/// A View: as it is listed, and as it is read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ViewSpec {
+    /// None when it is not listed.
+    pub(crate) listed: Option<Resource>,
+    pub(crate) contents: ResourceContents,
+}
+
+impl ViewSpec {
+    fn new(uri: &str, given: &View, folder: &Path) -> Result<Self, SourceError> {
+        const MIME_TYPE: &str = "text/html;profile=mcp-app";
+        let html = given.html.text(folder)?;
+        let meta = given.ui.as_ref().and_then(|ui| json!({ "ui": ui }).as_object().cloned());
+        let listed = (!given.unlisted).then(|| Resource {
+            uri: uri.to_owned(),
+            name: uri.to_owned(),
+            description: given.description.clone(),
+            mime_type: Some(MIME_TYPE.to_owned()),
+            ..Resource::default()
+        });
+        let blob = given.blob.then(|| STANDARD.encode(&html));
+        let contents = ResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some(MIME_TYPE.to_owned()),
+            text: (!given.blob).then_some(html),
+            blob,
+            meta,
+        };
+        Ok(Self { listed, contents })
+    }
 }
 
 impl Offer {
@@ -49,8 +87,10 @@ impl Offer {
             let texts = given.iter().map(|(name, text)| Ok((name.clone(), text.text(folder)?)));
             texts.collect::<Result<_, SourceError>>().map_err(io::Error::other)
         };
+        let views = given.views.iter().map(|(uri, view)| ViewSpec::new(uri, view, folder));
         Ok(Self {
             tools: resolve_tools(&given.tools, folder).map_err(io::Error::other)?,
+            views: views.collect::<Result<_, _>>().map_err(io::Error::other)?,
             resources: texts(&given.resources)?,
             prompts: texts(&given.prompts)?,
         })
@@ -80,6 +120,7 @@ pub(crate) fn resolve_tools(
                 description: given.description.clone(),
                 input_schema: given.input_schema.clone().unwrap_or_else(any_object),
                 output_schema: given.output_schema.clone(),
+                meta: given.meta.clone(),
                 ..Default::default()
             };
             let answers = given
