@@ -17,6 +17,7 @@ use axum::{
     response::Response,
 };
 use http_body::{Frame, SizeHint};
+use marquetry_apps_ext::server::{Apps, View};
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
     source::{FixedClock, SeededIds},
@@ -50,6 +51,7 @@ use crate::{
     health::Health,
     http::{MESSAGES, OnLoopback, Routes, metadata_routes, router},
     knowledge::Knowledge,
+    own_views::OwnView,
     rest::{McpV1, Rest},
     tools::{Artifacts, BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
@@ -82,6 +84,7 @@ struct Inner {
     server: Server,
     gateway: Arc<Gateway>,
     knowledge: Knowledge,
+    diagrams: Diagrams,
     health: Arc<Health>,
     router: Router,
     metadata: Router,
@@ -265,6 +268,7 @@ impl App {
         _ = timeout_at(deadline, self.inner.routed.wait()).await;
         self.inner.gateway.stop().await;
         self.inner.knowledge.close().await;
+        self.inner.diagrams.close().await;
     }
 }
 
@@ -350,7 +354,8 @@ impl AppBuilder {
         let changes = Arc::new(Changes::default());
         let knowledge = Knowledge::new(&config, changes.clone())?;
         let gateway = Gateway::start(config.gateway_options(&reserved), changes.clone());
-        let diagrams = Diagrams::new(config.plantuml.url_base.clone());
+        let diagrams = Diagrams::new(config.plantuml.url_base.clone())
+            .with_engine(config.plantuml.engine_options());
         let artifacts = Artifacts::new(
             store.clone(),
             config.artifacts.scope,
@@ -379,6 +384,8 @@ impl AppBuilder {
             #[cfg(not(feature = "console"))]
             recorder: Recorder,
         };
+        let apps = with_own_views(config.apps.apps(), |tool| handler.built_ins.has(tool));
+        let handler = apps.on(handler);
         let limits = &config.limits;
         let grace = Duration::from_millis(config.server.shutdown_grace_ms);
         let server = Server::with_limits(handler, protocol_limits(limits, grace));
@@ -421,12 +428,17 @@ impl AppBuilder {
                 (console, Arc::new(backend))
             }),
             mcp_v1: Arc::new(McpV1::new(server.clone(), knowledge.clone(), config.limits.clone())),
-            rest: Arc::new(Rest { server: server.clone(), diagrams, limits: config.limits }),
+            rest: Arc::new(Rest {
+                server: server.clone(),
+                diagrams: diagrams.clone(),
+                limits: config.limits,
+            }),
         });
         let inner = Inner {
             server,
             gateway,
             knowledge,
+            diagrams,
             health,
             router,
             metadata,
@@ -438,6 +450,20 @@ impl AppBuilder {
         };
         Ok(App { inner: Arc::new(inner) })
     }
+}
+
+/// Adds the Views of this server's own tools, those of the tools that are switched on.
+fn with_own_views(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
+    OwnView::ALL.into_iter().fold(apps, |apps, own| {
+        let tools = own.tools().iter().filter(|tool| has_tool(tool));
+        let tools: Vec<_> = tools.collect();
+        if tools.is_empty() {
+            return apps;
+        }
+        let view = View::html(own.html()).title(own.title()).description(own.description());
+        let apps = apps.view(own.uri(), view.prefers_border(true));
+        tools.into_iter().fold(apps, |apps, tool| apps.show(tool, own.uri()))
+    })
 }
 
 /// A response body of [`App::router`], which counts as running until it was sent or dropped.

@@ -18,10 +18,6 @@ mod http;
 mod knowledge;
 #[cfg(feature = "cli")]
 mod logging;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the Views are registered with their tools later")
-)]
 mod own_views;
 mod rest;
 mod tools;
@@ -32,10 +28,11 @@ pub use crate::config::{ChatConfig, EmbeddingConfig, EmbeddingProvider, Knowledg
 pub use crate::{
     app::{App, AppBuilder, StartError},
     config::{
-        ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig, Capture, Config, ConfigError,
-        ConsoleConfig, GatewayConfig, Limits, LogConfig, LogFormat, LoginConfig, LoginGrant, Place,
-        PlantUmlConfig, Prefix, Separator, ServerConfig, StoreKind, TestingConfig, TokenConfig,
-        ToolConfig, ToolFilter, ToolsConfig, Transport, UpstreamConfig,
+        AppOnlyTools, AppsConfig, ArtifactPreset, ArtifactScope, ArtifactsConfig, AuthConfig,
+        Capture, Config, ConfigError, ConsoleConfig, GatewayConfig, Gating, Limits, LogConfig,
+        LogFormat, LoginConfig, LoginGrant, Place, PlantUmlConfig, Prefix, Separator, ServerConfig,
+        StoreKind, TestingConfig, TokenConfig, ToolConfig, ToolFilter, ToolsConfig, Transport,
+        UpstreamConfig,
     },
 };
 

@@ -191,7 +191,7 @@ export function start() {
     try {
       const [check, picture] = await Promise.all([
         checkPlantUML ? view.callTool(checkPlantUML, { plantumlCode: text }) : undefined,
-        renderPlantUML ? view.callTool(renderPlantUML, { plantumlCode: text, format: "svg" }) : undefined,
+        renderPlantUML ? view.callTool(renderPlantUML, { plantumlCode: text }) : undefined,
       ]);
       state.isDrawn = true;
       if (source.value !== text) return;

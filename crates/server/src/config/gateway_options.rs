@@ -9,7 +9,8 @@ use marquetry_gateway::{
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use super::{
-    Config, GatewayConfig, LoginConfig, Transport, UpstreamConfig, capture::Level, limits::Limits,
+    Config, GatewayConfig, Gating, LoginConfig, Transport, UpstreamConfig, capture::Level,
+    limits::Limits,
 };
 
 impl Config {
@@ -33,6 +34,7 @@ impl Config {
         options.pass_env.clone_from(&gateway.pass_env);
         options.secret_variables = self.auth.variables().map(str::to_owned).collect();
         options.guard.clone_from(&gateway.guard);
+        options.assumes_views = self.apps.gating == Gating::Always;
         options.limits = gateway_limits(&self.limits);
         options
     }

@@ -2,6 +2,7 @@
 //!
 //! Later sources win: defaults, the TOML file, `--mcp-config` files in their order, the command line.
 
+mod apps;
 mod artifacts;
 mod auth;
 mod capture;
@@ -15,6 +16,7 @@ mod limits;
 mod locate;
 mod log_level;
 mod login;
+mod plantuml;
 mod sections;
 mod source;
 mod tools;
@@ -46,6 +48,7 @@ pub use marquetry_knowledge::{
 };
 
 pub use self::{
+    apps::{AppOnlyTools, AppsConfig, Gating},
     artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
     auth::{AuthConfig, TokenConfig},
     capture::Capture,
@@ -53,7 +56,8 @@ pub use self::{
     gateway::{GatewayConfig, Separator},
     limits::Limits,
     login::{LoginConfig, LoginGrant},
-    sections::{LogConfig, LogFormat, PlantUmlConfig, ServerConfig, TestingConfig},
+    plantuml::PlantUmlConfig,
+    sections::{LogConfig, LogFormat, ServerConfig, TestingConfig},
     tools::ToolsConfig,
     upstream::{Prefix, ToolConfig, UpstreamConfig},
 };
@@ -102,6 +106,9 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// The console in the browser.
     pub console: ConsoleConfig,
+    /// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to clients that show them; other clients see
+    /// the same tools as texts.
+    pub apps: AppsConfig,
     /// The diagram tools.
     pub plantuml: PlantUmlConfig,
     /// Searchable documents and other records: the tools `am7_*` and the resources `am7://…`.
@@ -203,7 +210,8 @@ impl Config {
 
     /// Keeps data in the user's folders where no other place is set, as the program `marquetry` does: the database of knowledge in
     /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
-    /// (`~/.local/state/marquetry`). Without it, a server writes only to places that its configuration names.
+    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without it, a server writes only to
+    /// places that its configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         #[cfg(feature = "knowledge")]
@@ -215,6 +223,7 @@ impl Config {
         if self.gateway.credentials_directory.is_none() {
             self.gateway.credentials_directory = login::credentials_directory();
         }
+        self.plantuml.find_engine(std::env::var_os("PATH"));
         self
     }
 
@@ -233,6 +242,9 @@ impl Config {
             && let Err(problem) = self.artifacts.check_directory()
         {
             return Err(self.fault("artifacts.directory", problem.to_string()));
+        }
+        if let Err(problem) = self.plantuml.check_engine() {
+            return Err(self.fault("plantuml.engine", problem));
         }
         self.resource_server()?;
         #[cfg(feature = "knowledge")]
@@ -289,7 +301,12 @@ impl Config {
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
         let auth = ["issuer", "resource", "jwks_url", "jwks_file", "required_scopes", "tokens"];
         let auth = auth.map(|key| ["auth", key]);
-        let places = [["server", "listen"], ["artifacts", "directory"], ["knowledge", "database"]];
+        let places = [
+            ["server", "listen"],
+            ["artifacts", "directory"],
+            ["knowledge", "database"],
+            ["plantuml", "engine"],
+        ];
         for key in places.into_iter().chain(auth) {
             if let Some(offset) = locate::toml_offset(text, &key) {
                 let place = (file.to_owned(), Place::of(text, offset));

@@ -2,7 +2,6 @@
 
 use std::{fmt, net::SocketAddr, time::SystemTime};
 
-use marquetry_plantuml::Server;
 use schemars::JsonSchema;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -159,25 +158,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
-}
-
-/// The diagram tools.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct PlantUmlConfig {
-    /// PlantUML server that diagram URLs point to. Format and code are appended.
-    #[serde(deserialize_with = "plantuml_server", serialize_with = "base_of")]
-    #[schemars(with = "String")]
-    pub url_base: Server,
-}
-
-fn plantuml_server<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Server, D::Error> {
-    Server::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-}
-
-fn base_of<S: Serializer>(server: &Server, serializer: S) -> Result<S::Ok, S::Error> {
-    server.base().serialize(serializer)
 }
 
 /// Settings that make a run repeatable; for tests only.

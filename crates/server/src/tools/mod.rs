@@ -19,7 +19,8 @@ pub(crate) use self::{
     artifacts::{Artifacts, DELETE, LIST, READ},
     custom::CustomTools,
     plantuml::{
-        DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE, EncodeArguments,
+        CHECK, DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE,
+        EncodeArguments, RENDER,
     },
 };
 
@@ -68,6 +69,9 @@ impl BuiltIns {
         let mut names = Vec::new();
         if config.tools.diagrams {
             names.extend([ENCODE, DECODE]);
+            if config.plantuml.engine_options().is_some() {
+                names.extend([RENDER, CHECK]);
+            }
         }
         if config.tools.artifacts {
             names.extend([LIST, READ, DELETE]);
@@ -119,6 +123,8 @@ fn listed(tool: &Tool) -> Tool {
     let (title, hints) = match tool.name.as_str() {
         ENCODE => ("Encode a PlantUML diagram", reads),
         DECODE => ("Decode a PlantUML diagram", reads),
+        RENDER => ("Draw a PlantUML diagram", reads),
+        CHECK => ("Check a PlantUML diagram", reads),
         LIST => ("List artifacts", reads),
         READ => ("Read an artifact", reads),
         DELETE => {

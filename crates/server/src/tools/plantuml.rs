@@ -1,18 +1,23 @@
-//! `encodePlantUML` and `decodePlantUML`.
+//! `encodePlantUML` and `decodePlantUML`; with an engine on this machine also `renderPlantUML` and `checkPlantUML`.
+
+use std::sync::Arc;
 
 use marquetry_plantuml::{
     DecodeOptions, EncodeOptions, Format, Server, Source, SourceError, decode, encode,
+    engine::{Engine, EngineError, EngineOptions},
 };
 use marquetry_protocol::{
-    server::{Json, Toolbox},
-    types::Tool,
+    server::{Json, ToolOutput as _, Toolbox},
+    types::{CallToolResult, Tool},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 pub(crate) const ENCODE: &str = "encodePlantUML";
 pub(crate) const DECODE: &str = "decodePlantUML";
+pub(crate) const RENDER: &str = "renderPlantUML";
+pub(crate) const CHECK: &str = "checkPlantUML";
 
 /// What `encodePlantUML` takes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -34,6 +39,43 @@ pub(crate) struct EncodeArguments {
 pub(crate) struct DecodeArguments {
     /// A code such as "SyfFKj2rKt3CoKnELR1Io4ZDoSa70000", or a URL that ends with one.
     pub(crate) code: String,
+}
+
+/// What `renderPlantUML` and `checkPlantUML` take.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct DrawArguments {
+    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are optional. One diagram, which reads no files,
+    /// addresses or environment variables.
+    pub(crate) plantuml_code: String,
+}
+
+/// What `renderPlantUML` answers.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct DrawnDiagram {
+    /// The picture, an SVG document.
+    pub(crate) svg: String,
+}
+
+/// What `checkPlantUML` answers.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct CheckedDiagram {
+    /// PlantUML understands the diagram.
+    pub(crate) valid: bool,
+    /// The first error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<DiagramFault>,
+}
+
+/// An error in the text of a diagram.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct DiagramFault {
+    /// The line, counted from 1.
+    pub(crate) line: usize,
+    /// What is wrong.
+    pub(crate) message: String,
+    /// The text of the line.
+    pub(crate) text: String,
 }
 
 /// What a diagram's URL shows.
@@ -89,6 +131,15 @@ pub(crate) enum DiagramError {
     Argument(String),
 }
 
+/// Why a diagram was not drawn or checked.
+#[derive(Debug, thiserror::Error)]
+enum DrawError {
+    #[error(transparent)]
+    Source(#[from] DiagramError),
+    #[error("Failed to draw the diagram: {0}")]
+    Engine(#[from] EngineError),
+}
+
 impl DiagramError {
     /// Returns the error code of seed 002, scenario 4.
     pub(crate) fn code(&self) -> &'static str {
@@ -119,12 +170,25 @@ pub(super) fn has_no_text(arguments: &RawValue) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Diagrams {
     server: Server,
+    engine: Option<Arc<Engine>>,
 }
 
 impl Diagrams {
     /// Creates the tools; their URLs point to `server`.
     pub(crate) fn new(server: Server) -> Self {
-        Self { server }
+        Self { server, engine: None }
+    }
+
+    /// The same with an engine, which starts with the first diagram.
+    pub(crate) fn with_engine(self, options: Option<EngineOptions>) -> Self {
+        Self { engine: options.map(|options| Arc::new(Engine::new(options))), ..self }
+    }
+
+    /// Ends the process of the engine.
+    pub(crate) async fn close(&self) {
+        if let Some(engine) = &self.engine {
+            engine.stop().await;
+        }
     }
 
     /// Encodes a diagram as a URL.
@@ -132,11 +196,7 @@ impl Diagrams {
         &self,
         arguments: &EncodeArguments,
     ) -> Result<EncodedDiagram, DiagramError> {
-        let source = Source::new(&arguments.plantuml_code).map_err(|error| match error {
-            SourceError::Blank => DiagramError::Empty,
-            SourceError::TooLong { .. } => DiagramError::TooLarge,
-            _ => DiagramError::EncodingFailed,
-        })?;
+        let source = checked_source(&arguments.plantuml_code)?;
         let code = encode(source, &EncodeOptions::new().with_verbatim(arguments.verbatim));
         let url = self.server.url(&code, arguments.format.into());
         Ok(EncodedDiagram {
@@ -162,8 +222,23 @@ impl Diagrams {
             .map_err(|error| DiagramError::Undecodable(error.to_string()))
     }
 
-    /// Adds the two tools to `toolbox`.
+    /// Adds the tools to `toolbox`.
     pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
+        let toolbox = self.add_codes_to(toolbox);
+        let Some(engine) = &self.engine else { return toolbox };
+        let (drawer, checker) = (engine.clone(), engine.clone());
+        toolbox
+            .tool(RENDER, RENDER_DESCRIPTION, move |arguments: DrawArguments, _| {
+                let engine = drawer.clone();
+                async move { draw(&engine, &arguments).await }
+            })
+            .tool(CHECK, CHECK_DESCRIPTION, move |arguments: DrawArguments, _| {
+                let engine = checker.clone();
+                async move { check(&engine, &arguments).await.map(Json) }
+            })
+    }
+
+    fn add_codes_to(&self, toolbox: Toolbox) -> Toolbox {
         let (encoder, decoder) = (self.clone(), self.clone());
         toolbox
             .tool(ENCODE, ENCODE_DESCRIPTION, move |arguments: EncodeArguments, _| {
@@ -176,12 +251,61 @@ impl Diagrams {
             })
     }
 
-    /// Returns the two tools as lists show them.
+    /// Returns the two tools for codes, which the REST facade has, as lists show them.
     pub(crate) fn tools(&self) -> Vec<Tool> {
-        let toolbox = self.add_to(Toolbox::new("diagrams", env!("CARGO_PKG_VERSION")));
+        let toolbox = self.add_codes_to(Toolbox::new("diagrams", env!("CARGO_PKG_VERSION")));
         toolbox.tools().map(super::listed).collect()
     }
 }
+
+fn checked_source(code: &str) -> Result<Source<'_>, DiagramError> {
+    Source::new(code).map_err(|error| match error {
+        SourceError::Blank => DiagramError::Empty,
+        SourceError::TooLong { .. } => DiagramError::TooLarge,
+        _ => DiagramError::EncodingFailed,
+    })
+}
+
+/// Draws a diagram. A mistake in the diagram is a failed call whose data has the line.
+async fn draw(engine: &Engine, arguments: &DrawArguments) -> Result<CallToolResult, DrawError> {
+    let code = &arguments.plantuml_code;
+    let error = match engine.render(checked_source(code)?).await {
+        Ok(drawing) => return Ok(Json(DrawnDiagram { svg: drawing.svg }).into_result()),
+        Err(error) => error,
+    };
+    let Some(fault) = fault_of(&error, code) else { return Err(error.into()) };
+    let data = json!({ "error": fault });
+    Ok(CallToolResult {
+        structured_content: Some(data),
+        ..CallToolResult::error(DrawError::from(error).to_string())
+    })
+}
+
+async fn check(engine: &Engine, arguments: &DrawArguments) -> Result<CheckedDiagram, DrawError> {
+    let code = &arguments.plantuml_code;
+    match engine.render(checked_source(code)?).await {
+        Ok(_) => Ok(CheckedDiagram { valid: true, error: None }),
+        Err(error) => match fault_of(&error, code) {
+            Some(fault) => Ok(CheckedDiagram { valid: false, error: Some(fault) }),
+            None => Err(error.into()),
+        },
+    }
+}
+
+/// The mistake in a diagram; none when something else went wrong.
+fn fault_of(error: &EngineError, code: &str) -> Option<DiagramFault> {
+    let (line, message) = match error {
+        EngineError::Syntax { line, message } => (*line, message.clone()),
+        EngineError::Forbidden(forbidden) => (forbidden.line(), forbidden.to_string()),
+        _ => return None,
+    };
+    let text = line.checked_sub(1).and_then(|at| code.lines().nth(at)).unwrap_or_default();
+    Some(DiagramFault { line, message, text: text.to_owned() })
+}
+
+const RENDER_DESCRIPTION: &str = "Draws a PlantUML diagram as SVG, with the PlantUML of this machine: nothing is sent anywhere. An error names its line.";
+
+const CHECK_DESCRIPTION: &str = "Says whether PlantUML understands a diagram, and in which line the first error is. Nothing is sent anywhere.";
 
 const ENCODE_DESCRIPTION: &str = "Turns PlantUML source text into a URL that shows the diagram: sequence, class, state, activity, mind map, Gantt and \
      others. Nothing is sent anywhere; the text is compressed into the URL.";
@@ -196,5 +320,46 @@ impl From<DiagramFormat> for Format {
             DiagramFormat::Png => Self::Png,
             DiagramFormat::Txt => Self::Txt,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_plantuml::engine::Program;
+
+    use super::*;
+
+    #[test]
+    fn the_tools_of_the_engine_are_there_with_an_engine() {
+        let names = |diagrams: &Diagrams| -> Vec<String> {
+            let toolbox = diagrams.add_to(Toolbox::new("t", "1"));
+            toolbox.tools().map(|tool| tool.name.clone()).collect()
+        };
+        let diagrams = Diagrams::new(Server::default());
+        assert_eq!(names(&diagrams), [ENCODE, DECODE]);
+        let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
+        let diagrams = diagrams.with_engine(Some(options));
+        assert_eq!(names(&diagrams), [ENCODE, DECODE, RENDER, CHECK]);
+        assert_eq!(diagrams.tools().len(), 2, "the REST facade has no engine");
+    }
+
+    #[tokio::test]
+    async fn a_mistake_has_its_line_and_a_broken_engine_is_an_error() {
+        let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
+        let engine = Engine::new(options);
+        let arguments = |code: &str| DrawArguments { plantuml_code: code.to_owned() };
+        let checked = check(&engine, &arguments("A\n!include /etc/passwd")).await.unwrap();
+        let fault = checked.error.unwrap();
+        assert!(!checked.valid && fault.message.contains("!include"), "{fault:?}");
+        assert_eq!((fault.line, &*fault.text), (2, "!include /etc/passwd"));
+        let drawn = draw(&engine, &arguments("A\n!include /etc/passwd")).await.unwrap();
+        assert_eq!(drawn.is_error, Some(true));
+        assert_eq!(drawn.structured_content.unwrap()["error"]["line"], 2);
+        let error = draw(&engine, &arguments("A -> B")).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with("Failed to draw the diagram: PlantUML cannot be used"),
+            "{error}"
+        );
+        assert!(matches!(check(&engine, &arguments(" ")).await, Err(DrawError::Source(_))));
     }
 }

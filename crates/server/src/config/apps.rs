@@ -1,0 +1,56 @@
+//! MCP Apps: which clients get Views.
+
+use marquetry_apps_ext::server::{self, Apps};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// MCP Apps: tools whose results a host shows in a View. Views of upstreams are passed on to clients that show them; other clients see
+/// the same tools as texts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct AppsConfig {
+    /// Clients that get Views: "negotiated" for clients that declare the extension `io.modelcontextprotocol/ui`, "always" for all clients, if a
+    /// host shows Views and does not declare it.
+    pub gating: Gating,
+    /// Tools that only Views may call: "listed" for clients that show Views, which hide them from the model, or "hidden" from every list.
+    /// They can be called in either case.
+    pub app_only_tools: AppOnlyTools,
+}
+
+/// Clients that get Views.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Gating {
+    /// Clients that declare the extension.
+    #[default]
+    Negotiated,
+    /// All clients.
+    Always,
+}
+
+/// Whether lists have tools that only Views may call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AppOnlyTools {
+    /// For clients that show Views.
+    #[default]
+    Listed,
+    /// Never.
+    Hidden,
+}
+
+impl AppsConfig {
+    /// Returns a registry with these settings.
+    pub(crate) fn apps(&self) -> Apps {
+        let gating = match self.gating {
+            Gating::Negotiated => server::Gating::Negotiated,
+            Gating::Always => server::Gating::Always,
+        };
+        let app_only_tools = match self.app_only_tools {
+            AppOnlyTools::Listed => server::AppOnlyTools::Listed,
+            AppOnlyTools::Hidden => server::AppOnlyTools::Hidden,
+        };
+        Apps::new().gating(gating).app_only_tools(app_only_tools)
+    }
+}
