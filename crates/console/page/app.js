@@ -1,9 +1,228 @@
-// The console begins here.
-const root = document.documentElement;
-const main = document.createElement('main');
-const title = document.createElement('h1');
-title.textContent = 'Marquetry';
-const endpoint = document.createElement('p');
-endpoint.textContent = `Agents connect to ${root.dataset.endpoint}`;
-main.append(title, endpoint);
-document.body.append(main);
+// The frame of the page: addresses, navigation, keys, the token.
+
+import { base, data, follow, list, live, liveState, token } from './api.js';
+import { button, empty, failure, fill, h, link, newId, say } from './dom.js';
+import { calls, messages } from './calls.js';
+import { artifacts, knowledge, prompts, resources } from './content.js';
+import { home, servers } from './home.js';
+import { tools } from './tools.js';
+
+const PAGES = {
+  '': { label: 'Home', key: 'h', make: home },
+  servers: { label: 'Servers', key: 's', make: servers },
+  tools: { label: 'Tools', key: 't', make: tools },
+  calls: { label: 'Calls', key: 'c', make: calls },
+  messages: { label: 'Messages', key: 'm', make: messages },
+  resources: { label: 'Resources', key: 'r', make: resources },
+  prompts: { label: 'Prompts', key: 'p', make: prompts },
+  artifacts: { label: 'Artifacts', key: 'a', make: artifacts },
+  knowledge: { label: 'Knowledge', key: 'k', make: knowledge },
+};
+
+/** The address: #/PAGE/NAME?tab=… as { page, name, query }. */
+function route() {
+  const [path, query] = location.hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+  const [page, ...rest] = path.split('/');
+  let name;
+  try {
+    name = decodeURIComponent(rest.join('/'));
+  } catch {
+    name = rest.join('/');
+  }
+  return { page, name, query: new URLSearchParams(query ?? '') };
+}
+
+/** Changes members of the address's query. Switching a tab replaces the entry of the history. */
+function setQuery(changes, { replace = true } = {}) {
+  const { page, name, query } = route();
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === undefined || value === '') query.delete(key);
+    else query.set(key, value);
+  }
+  const text = query.toString();
+  const hash = `#/${page}${name ? `/${encodeURIComponent(name)}` : ''}${text ? `?${text}` : ''}`;
+  if (replace) history.replaceState(null, '', hash);
+  else history.pushState(null, '', hash);
+}
+
+const main = h('main', { id: 'main', tabIndex: -1 });
+const nav = h('nav', { 'aria-label': 'Pages' });
+const age = h('span', { class: 'age', id: 'age' });
+let shown;
+let left = [];
+
+async function show() {
+  const at = route();
+  const known = PAGES[at.page];
+  const isSame = shown && shown.page === at.page && shown.name === at.name;
+  left.forEach((stop) => stop());
+  left = [];
+  shown = at;
+  fill(nav, Object.entries(PAGES).map(([id, page]) => h('a', { href: `#/${id}`, 'aria-current': id === at.page ? 'page' : undefined }, page.label)));
+  const title = h('h1', { tabIndex: -1 }, at.name || known?.label || 'No such page');
+  const body = h('div', { class: 'body' });
+  document.title = `${at.name ? `${at.name} · ` : ''}${known?.label ?? ''} · Marquetry`;
+  fill(main, title, body);
+  if (!isSame && document.activeElement !== document.body) title.focus({ preventScroll: true });
+  if (!known) {
+    fill(body, empty('This address leads nowhere.', link('#/', 'Go to the first page')));
+    main.dataset.ready = location.hash;
+    return;
+  }
+  /** What pages are given: the address, and ways to change it and to hear of events. */
+  const context = {
+    ...at, setQuery, title,
+    again: show,
+    on(name, listener) {
+      live.addEventListener(name, listener);
+      left.push(() => live.removeEventListener(name, listener));
+    },
+    onLeave: (stop) => left.push(stop),
+    isShown: () => shown === at,
+  };
+  context.on('reset', show);
+  try {
+    fill(body, h('p', { class: 'muted', 'data-loading': '' }, 'loading…'));
+    const content = await known.make(context);
+    if (shown === at) fill(body, content);
+  } catch (error) {
+    if (shown === at) fill(body, failure(error, show));
+  }
+  if (shown === at) main.dataset.ready = location.hash || '#/';
+}
+
+function askForToken(why) {
+  const input = h('input', { type: 'password', id: newId('token'), autocomplete: 'off', required: true });
+  const form = h('form', { class: 'form token', onsubmit: (event) => {
+    event.preventDefault();
+    token.set(input.value.trim());
+    document.getElementById('token')?.remove();
+    show();
+    follow();
+  } }, h('h2', {}, 'A token is needed'), why ? h('p', { class: 'bad', role: 'alert' }, why) : null,
+  h('label', { for: input.id }, 'Token'), input, h('p', { class: 'muted' }, 'It is kept for this tab alone, and sent to this server alone.'), h('button', { type: 'submit' }, 'Use this token'));
+  document.getElementById('token')?.remove();
+  document.body.append(h('div', { id: 'token', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Token' }, form));
+  input.focus();
+}
+
+document.addEventListener('token-needed', (event) => {
+  if (!document.getElementById('token')) askForToken(event.detail);
+});
+
+/** Goes anywhere: pages, tools, servers, by a part of their names. */
+async function palette() {
+  if (document.getElementById('palette')) return;
+  const opener = document.activeElement;
+  const close = () => { dialog.remove(); opener?.focus?.(); };
+  const results = h('div', { role: 'listbox', id: newId('found'), 'aria-label': 'Found', class: 'found' });
+  let all = Object.entries(PAGES).map(([id, page]) => ({ label: page.label, href: `#/${id}` }));
+  let found = all;
+  let at = 0;
+  const draw = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    found = all.filter((it) => words.every((word) => it.label.toLowerCase().includes(word))).slice(0, 30);
+    at = Math.min(at, Math.max(0, found.length - 1));
+    fill(results, found.map((it, index) => h('a', { href: it.href, role: 'option', id: `found${index}`, 'aria-selected': index === at, onclick: close }, it.label)));
+    input.setAttribute('aria-activedescendant', `found${at}`);
+  };
+  const input = h('input', { type: 'search', placeholder: 'page, tool or server', 'aria-label': 'Go to', role: 'combobox', 'aria-expanded': 'true', 'aria-controls': results.id, oninput: () => { at = 0; draw(); }, onkeydown: (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) { event.preventDefault(); at = (at + step + found.length) % Math.max(1, found.length); draw(); }
+    if (event.key === 'Enter' && found[at]) { event.preventDefault(); close(); location.hash = found[at].href; }
+  } });
+  const dialog = h('div', { id: 'palette', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Go to', onkeydown: (event) => { if (event.key === 'Escape') close(); }, onclick: (event) => { if (event.target === dialog) close(); } }, h('div', { class: 'box' }, input, results));
+  document.body.append(dialog);
+  draw();
+  input.focus();
+  const [named, state] = await Promise.allSettled([list('tools/list', 'tools'), data('state')]);
+  all = [...all, ...(named.value ?? []).map((it) => ({ label: `${it.name}  tool`, href: `#/tools/${encodeURIComponent(it.name)}` })),
+    ...(state.value?.server?.upstreams ?? []).map((it) => ({ label: `${it.name}  server`, href: `#/servers/${encodeURIComponent(it.name)}` }))];
+  draw();
+}
+
+const KEYS = 'marquetry.keys';
+const keysAreOn = () => localStorage.getItem(KEYS) !== 'off';
+
+function help() {
+  if (document.getElementById('help')) return;
+  const opener = document.activeElement;
+  const close = () => { dialog.remove(); opener?.focus?.(); };
+  const rows = [['Ctrl+K', 'go anywhere'], ['Ctrl+Enter', 'run the tool'], ['/', 'filter'], ['j k Enter', 'down, up, open'], ['Esc', 'close'], ...Object.values(PAGES).map((page) => [`g ${page.key}`, page.label]), ['?', 'this help']];
+  const box = h('input', { type: 'checkbox', id: newId('keys'), checked: keysAreOn(), onchange: () => localStorage.setItem(KEYS, box.checked ? 'on' : 'off') });
+  const dialog = h('div', { id: 'help', class: 'overlay', role: 'dialog', 'aria-modal': 'true', 'aria-label': 'Keys', onkeydown: (event) => { if (event.key === 'Escape') close(); } },
+    h('div', { class: 'box' }, h('h2', {}, 'Keys'), h('dl', {}, rows.map(([key, what]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, what)])), h('label', { for: box.id, class: 'switch' }, box, ' single keys work'), button('Close', close)));
+  document.body.append(dialog);
+  dialog.querySelector('button').focus();
+}
+
+let began;
+document.addEventListener('keydown', (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+    event.preventDefault();
+    palette();
+    return;
+  }
+  if (event.ctrlKey && event.key === 'Enter') {
+    document.querySelector('[data-run]')?.click();
+    return;
+  }
+  const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+  if (isTyping && event.key === 'Escape') event.target.blur();
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn() || document.querySelector('.overlay')) return;
+  if (began === 'g') {
+    began = undefined;
+    const [id] = Object.entries(PAGES).find(([, page]) => page.key === event.key) ?? [];
+    if (id !== undefined) location.hash = `#/${id}`;
+    return;
+  }
+  if (event.key === 'g') {
+    began = 'g';
+    setTimeout(() => { began = undefined; }, 1500);
+  } else if (event.key === '/') {
+    const filter = main.querySelector('input[type=search]');
+    if (filter) { event.preventDefault(); filter.focus(); }
+  } else if (event.key === '?') help();
+  else if (event.key === 'j' || event.key === 'k') {
+    const links = [...main.querySelectorAll('[role=list] a')];
+    const at = links.indexOf(document.activeElement) + (event.key === 'j' ? 1 : -1);
+    links[Math.max(0, Math.min(links.length - 1, at))]?.focus();
+  }
+});
+
+function showAge() {
+  const { state, since } = liveState();
+  const seconds = Math.round((Date.now() - since) / 1000);
+  const text = { live: 'live', connecting: 'connecting', paused: 'paused', refused: 'not live' }[state] ?? `connection lost; the data is ${seconds} s old`;
+  if (age.textContent !== text) age.textContent = text;
+  age.dataset.state = state;
+}
+live.addEventListener('state', () => {
+  showAge();
+  if (liveState().state === 'lost') say('The connection to the server is lost');
+});
+setInterval(showAge, 1000);
+
+document.body.append(
+  link('#main', 'Skip to the content'),
+  h('header', {}, h('a', { href: '#/', class: 'brand' }, 'Marquetry'), nav, h('div', { class: 'right' }, age, button('Go to…', palette, { class: 'small', 'aria-keyshortcuts': 'Control+K' }), button('?', help, { class: 'small', 'aria-label': 'Keys' }))),
+  main, h('div', { id: 'status', role: 'status', class: 'hidden' }));
+const skip = document.body.querySelector('a');
+skip.className = 'skip';
+skip.addEventListener('click', (event) => { event.preventDefault(); main.focus(); });
+window.addEventListener('hashchange', show);
+
+/** The link that the server printed has a code, which works once and for a minute. */
+async function takeCode() {
+  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
+  if (!code) return;
+  history.replaceState(null, '', '#/');
+  try {
+    const response = await fetch(new URL('api/console/session', base), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ code }), credentials: 'omit' });
+    if (response.ok) token.set((await response.json()).token);
+  } catch { /* The token is asked for. */ }
+}
+
+await takeCode();
+await show();
+follow();

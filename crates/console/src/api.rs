@@ -38,6 +38,8 @@ enum ApiError {
     TooManyStreams(usize),
     /// The request has no viewer: it comes from another machine, and nothing says who sends it.
     NoViewer,
+    /// The code of a login is wrong, too old or used.
+    WrongCode,
     /// The request comes from a page of another origin.
     OtherOrigin,
 }
@@ -64,6 +66,10 @@ impl IntoResponse for ApiError {
                 StatusCode::FORBIDDEN,
                 "the console shows its data to browsers on this machine; for other machines, configure [auth]".to_owned(),
             ),
+            Self::WrongCode => (
+                StatusCode::FORBIDDEN,
+                "the code of this link was used or is older than 60 s; use a token, or start the server again".to_owned(),
+            ),
             Self::OtherOrigin => (
                 StatusCode::FORBIDDEN,
                 "the console answers its own page alone, and no page of another origin".to_owned(),
@@ -71,6 +77,26 @@ impl IntoResponse for ApiError {
         };
         (status, Json(json!({"error": message}))).into_response()
     }
+}
+
+/// `POST /api/console/session`, which needs no token: it gives one.
+pub(crate) fn session_router(console: Console) -> Router {
+    Router::new().route(
+        "/api/console/session",
+        post(async move |headers: HeaderMap, Json(Login { code }): Json<Login>| {
+            if !is_own_page(&headers) {
+                return Err(ApiError::OtherOrigin);
+            }
+            let token = console.logins().redeem(&code).ok_or(ApiError::WrongCode)?;
+            Ok(([(header::CACHE_CONTROL, "no-store")], Json(json!({"token": token}))))
+        }),
+    )
+}
+
+/// What exchanges a code for a token.
+#[derive(Deserialize)]
+struct Login {
+    code: String,
 }
 
 /// The routes below `/api/console/`.

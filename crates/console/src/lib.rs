@@ -4,6 +4,7 @@ mod api;
 mod backend;
 mod calls;
 mod events;
+mod logins;
 mod messages;
 mod options;
 mod page;
@@ -20,6 +21,7 @@ pub use self::{
     backend::{Backend, RestartError},
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},
+    logins::Logins,
     messages::{Direction, Messages, NewMessage, Side},
     options::Options,
     page::Site,
@@ -38,6 +40,7 @@ struct Inner {
     events: Arc<Events>,
     calls: Calls,
     messages: Messages,
+    logins: Logins,
     /// The origin of the sandbox of Views, which the page may show in frames.
     sandbox_origin: RwLock<Option<String>>,
 }
@@ -52,8 +55,9 @@ impl Console {
         let events = Arc::new(Events::new(&options));
         let calls = Calls::new(&options, events.clone());
         let messages = Messages::new(&options, events.clone());
-        let sandbox_origin = RwLock::default();
-        Self { inner: Arc::new(Inner { options, events, calls, messages, sandbox_origin }) }
+        let (logins, sandbox_origin) = (Logins::default(), RwLock::default());
+        let inner = Inner { options, events, calls, messages, logins, sandbox_origin };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Returns the record of calls.
@@ -74,6 +78,12 @@ impl Console {
         &self.inner.messages
     }
 
+    /// Returns the logins of the person who started the server.
+    #[must_use]
+    pub fn logins(&self) -> &Logins {
+        &self.inner.logins
+    }
+
     /// Lets the page show frames of `origin`, the sandbox of Views (`http://127.0.0.1:PORT`). Without it the page shows no frame.
     pub fn allow_frames_of(&self, origin: impl Into<String>) {
         let mut sandbox = self.inner.sandbox_origin.write().unwrap_or_else(PoisonError::into_inner);
@@ -85,9 +95,10 @@ impl Console {
         page::page(self, site)
     }
 
-    /// Returns the routes of the files that the page loads: `/console/{file}`. They need no token.
-    pub fn files_router(&self) -> Router {
-        page::files_router()
+    /// Returns the routes that need no token: `/console/{file}`, the files that the page loads, and `POST /api/console/session`, which
+    /// exchanges a code of [`Logins::new_code`] for a token.
+    pub fn open_router(&self) -> Router {
+        page::files_router().merge(api::session_router(self.clone()))
     }
 
     /// Returns the routes of the data, below `/api/console/`. Each request must have a [`Viewer`] in its extensions; without one it is

@@ -80,8 +80,10 @@ pub struct NewMessage<'a> {
     pub owner: Option<&'a str>,
     /// The record of the call to which it belongs.
     pub call: Option<&'a str>,
-    /// The message: JSON, of which the first 64 KiB are kept.
+    /// The message, or its beginning: JSON, of which the first 64 KiB are kept.
     pub json: &'a str,
+    /// The size of the whole message, in bytes.
+    pub bytes: usize,
 }
 
 struct Message {
@@ -120,7 +122,7 @@ impl Messages {
             owner: message.owner.map(str::to_owned),
             call: message.call.map(str::to_owned),
             kind: kind_of(start),
-            bytes: json.len(),
+            bytes: message.bytes,
             text,
         };
         let audience = Audience::Owner(message.owner.clone());
@@ -243,6 +245,7 @@ mod tests {
             owner,
             call,
             json,
+            bytes: json.len(),
         }
     }
 

@@ -24,7 +24,18 @@ const INDEX: &str = include_str!("../page/index.html");
 /// The files that the page loads. Each module has one subject.
 pub(crate) const FILES: &[File] = files! {
     "style.css" "text/css; charset=utf-8",
+    "api.js" "text/javascript; charset=utf-8",
     "app.js" "text/javascript; charset=utf-8",
+    "calls.js" "text/javascript; charset=utf-8",
+    "content.js" "text/javascript; charset=utf-8",
+    "dom.js" "text/javascript; charset=utf-8",
+    "form.js" "text/javascript; charset=utf-8",
+    "home.js" "text/javascript; charset=utf-8",
+    "json.js" "text/javascript; charset=utf-8",
+    "result.js" "text/javascript; charset=utf-8",
+    "schema.js" "text/javascript; charset=utf-8",
+    "tools.js" "text/javascript; charset=utf-8",
+    "view-host.js" "text/javascript; charset=utf-8",
 };
 
 /// What the page says of the server before a token is given.

@@ -41,7 +41,7 @@ use tokio_util::{
 };
 
 #[cfg(feature = "console")]
-use crate::console::{ServerBackend, watch_upstreams};
+use crate::console::{ServerBackend, WithLogins, watch_upstreams};
 use crate::{
     changes::Changes,
     config::{ArtifactsConfig, Config, ConfigError, Limits, StoreKind},
@@ -96,6 +96,9 @@ struct Inner {
     calls: TaskTracker,
     /// Requests that came through [`App::router`].
     routed: TaskTracker,
+    /// The console, where requests need a token.
+    #[cfg(feature = "console")]
+    login: Option<marquetry_console::Console>,
 }
 
 impl Drop for Inner {
@@ -235,6 +238,15 @@ impl App {
         self.inner.health.report()
     }
 
+    /// Returns the end of a link to the console for the person who started the server: `#code=…` with a code that works once within 60 s.
+    /// Empty where no token is needed, or without a console. An earlier code stops working.
+    #[cfg(feature = "console")]
+    #[must_use]
+    pub fn console_login(&self) -> String {
+        let login = self.inner.login.as_ref();
+        login.map(|console| format!("#code={}", console.logins().new_code())).unwrap_or_default()
+    }
+
     /// Returns the number of tool calls that are running.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
@@ -368,6 +380,16 @@ impl AppBuilder {
             .console
             .enabled
             .then(|| marquetry_console::Console::new(config.console.options()));
+        #[cfg(feature = "console")]
+        let authenticator = match (&console, authenticator) {
+            (Some(console), Some(inner)) => {
+                let with_logins = WithLogins::new(console.clone(), inner);
+                Some(Arc::new(with_logins) as Arc<dyn Authenticator>)
+            }
+            (_, authenticator) => authenticator,
+        };
+        #[cfg(feature = "console")]
+        let login = console.clone().filter(|_| authenticator.is_some());
         let handler = GatewayHandler {
             calls: calls.clone(),
             gateway: gateway.clone(),
@@ -447,6 +469,8 @@ impl AppBuilder {
             serving: TaskTracker::new(),
             calls,
             routed: TaskTracker::new(),
+            #[cfg(feature = "console")]
+            login,
         };
         Ok(App { inner: Arc::new(inner) })
     }

@@ -25,7 +25,10 @@ use serde_json::json;
 use tracing::Instrument as _;
 
 #[cfg(feature = "console")]
-use crate::console::{CALL_HEADER, RecordSlot, ServerBackend, routes as console_routes};
+use crate::console::{
+    CALL_HEADER, Copied, CopiedBody, Exchange, LoggedBody, RecordSlot, ServerBackend,
+    routes as console_routes,
+};
 use crate::{
     health::{ADMIN, Health},
     home,
@@ -76,7 +79,7 @@ pub(crate) fn router(routes: Routes) -> Router {
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
             let data = console_routes(&console, backend, routes.authenticator.clone());
-            let routes = console.files_router().merge(data);
+            let routes = console.open_router().merge(data);
             (Some(console), routes)
         }
         None => (None, Router::new()),
@@ -103,7 +106,7 @@ pub(crate) fn router(routes: Routes) -> Router {
                         let prefix = mount_path(&original, request.uri());
                         return home::page_response(request.headers(), prefix, &site);
                     }
-                    recorded(&mcp, request).await
+                    recorded(&mcp, &site, request).await
                 }
             }),
         )
@@ -148,21 +151,32 @@ pub(crate) fn router(routes: Routes) -> Router {
 }
 
 /// Answers a request to the MCP endpoint. A header names the record of a tool call, if the console keeps one.
-async fn recorded(
-    mcp: &HttpEndpoint,
-    #[cfg_attr(not(feature = "console"), expect(unused_mut))] mut request: Request,
-) -> Response<Body> {
-    #[cfg(feature = "console")]
-    {
-        let slot = RecordSlot::default();
-        request.extensions_mut().insert(slot.clone());
-        let mut response = mcp.handle(request).await.map(Body::new);
-        if let Some(id) = slot.0.get().and_then(|id| HeaderValue::from_str(id).ok()) {
-            response.headers_mut().insert(CALL_HEADER, id);
-        }
-        response
+#[cfg(feature = "console")]
+async fn recorded(mcp: &HttpEndpoint, site: &home::Site, mut request: Request) -> Response<Body> {
+    let Some(console) = &site.console else { return mcp.handle(request).await.map(Body::new) };
+    let (slot, copied) = (RecordSlot::default(), Copied::default());
+    request.extensions_mut().insert(slot.clone());
+    let request = request.map(|body| CopiedBody { body, copied: copied.clone() });
+    let mut response = mcp.handle(request).await.map(Body::new);
+    if response.status() == StatusCode::UNAUTHORIZED {
+        // The console shows nothing of those who may not call.
+        return response;
     }
-    #[cfg(not(feature = "console"))]
+    if let Some(record) = slot.0.get()
+        && let Ok(id) = HeaderValue::from_str(&record.id)
+    {
+        response.headers_mut().insert(CALL_HEADER, id);
+    }
+    let exchange = Exchange { console: console.clone(), slot };
+    exchange.received(&copied);
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let is_stream = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+    response.map(|body| Body::new(LoggedBody::new(body, exchange, is_stream)))
+}
+
+/// Answers a request to the MCP endpoint of a program without a console.
+#[cfg(not(feature = "console"))]
+async fn recorded(mcp: &HttpEndpoint, _: &home::Site, request: Request) -> Response<Body> {
     mcp.handle(request).await.map(Body::new)
 }
 

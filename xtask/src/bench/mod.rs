@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: how fast we are, beside others and the least that it can cost.
 
 mod blocks;
+mod console;
 mod echo;
 mod http;
 mod measured;
@@ -35,6 +36,7 @@ Examples:
   cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are, beside others
   cargo xtask bench rag --quick        10,000 chunks alone
   cargo xtask bench context-blocks     how fast text is searched for blocks
+  cargo xtask bench console            size of the console's page, and how fast it is in Chromium
 
 Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
 
@@ -51,6 +53,8 @@ pub(crate) enum Bench {
     Rag(rag::Options),
     /// Context blocks: finding, filtering and neutralising them.
     ContextBlocks(blocks::Options),
+    /// The console: size of its page, first paint, long lists and texts.
+    Console(console::Options),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
@@ -60,6 +64,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
         Bench::Start(options) => start::run(options),
         Bench::Rag(options) => rag::run(options),
         Bench::ContextBlocks(options) => blocks::run(options),
+        Bench::Console(options) => console::run(options),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The steps, in their order.
 
 use super::{built::Built, line::Line};
-use crate::{Failed, names};
+use crate::{Failed, names, root};
 
 /// One step: commands that must all succeed.
 pub(super) struct Step {
@@ -142,6 +142,15 @@ pub(super) const STEPS: &[Step] = &[
         about: "the official conformance suite",
         needs: Some(("npm", "it comes with Node.js")),
         work: Work::Programs(|built| Ok(vec![built.xtask("conformance")?])),
+    },
+    Step {
+        name: "browser",
+        about: "the console and Views in Chromium",
+        needs: Some(("chromium", "apt-get install chromium, and run tests/browser/install")),
+        work: Work::Programs(|built| {
+            let line = built.line("node", "--test --test-concurrency=1");
+            Ok(vec![Line { folder: root().join("tests/browser"), ..line }])
+        }),
     },
     // Last, as it uses all cores, and the lane that compiles has ended by then.
     Step {

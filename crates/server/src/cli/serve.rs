@@ -36,9 +36,14 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let signals = EndSignals::new()?;
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
-        let greeting = Greeting::new(bound, &config);
+        #[cfg_attr(not(feature = "console"), expect(unused_mut))]
+        let mut greeting = Greeting::new(bound, &config);
         let is_open = !config.auth.is_set() && !bound.ip().is_loopback();
         let app = App::builder(config).start().await?;
+        #[cfg(feature = "console")]
+        if let Some(link) = &mut greeting.console {
+            link.push_str(&app.console_login());
+        }
         greeting.print();
         #[cfg(feature = "console")]
         if arguments.open {

@@ -6,13 +6,16 @@ mod absent;
 mod backend;
 #[cfg(feature = "console")]
 mod present;
+#[cfg(feature = "console")]
+mod tap;
 
 #[cfg(not(feature = "console"))]
 pub(crate) use self::absent::{CallRecord, Recorder};
 #[cfg(feature = "console")]
 pub(crate) use self::{
     backend::{ServerBackend, watch_upstreams},
-    present::{CallRecord, RecordSlot, Recorder, routes},
+    present::{CallRecord, RecordSlot, Recorder, WithLogins, routes},
+    tap::{Copied, CopiedBody, Exchange, LoggedBody},
 };
 
 /// The response header that names the record of a tool call.

@@ -2,18 +2,22 @@
 
 use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
 use axum::{
     Extension, Router,
     body::Body,
     extract::{Request, State},
-    http::Response,
+    http::{Response, header, request::Parts},
     middleware::{Next, from_fn_with_state},
 };
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_console::{Backend, Console, NewCall, Outcome, RunningCall, Viewer};
 use marquetry_protocol::{
     RpcError,
-    server::{Principal, Reply, RequestContext, http::Authenticator},
+    server::{
+        Principal, Reply, RequestContext,
+        http::{Authenticator, Denial},
+    },
     types::CallToolParams,
 };
 use serde_json::{Value, json, value::RawValue};
@@ -36,7 +40,43 @@ pub(crate) struct CallRecord {
 
 /// An extension of an HTTP request in which the record of its tool call is named.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RecordSlot(pub(crate) Arc<OnceLock<String>>);
+pub(crate) struct RecordSlot(pub(crate) Arc<OnceLock<Recorded>>);
+
+/// What is known of a request that is a tool call.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// The id of its record.
+    pub(crate) id: String,
+    pub(crate) owner: Option<String>,
+    pub(crate) client: Option<String>,
+}
+
+/// An authenticator that also takes the tokens of people who came by the printed link.
+pub(crate) struct WithLogins {
+    console: Console,
+    principal: Arc<Principal>,
+    inner: Arc<dyn Authenticator>,
+}
+
+impl WithLogins {
+    /// The person who started the server may do everything.
+    pub(crate) fn new(console: Console, inner: Arc<dyn Authenticator>) -> Self {
+        let principal = Arc::new(Principal::new(None, "console").with_scopes([ADMIN]));
+        Self { console, principal, inner }
+    }
+}
+
+#[async_trait]
+impl Authenticator for WithLogins {
+    async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial> {
+        let header = request.headers.get(header::AUTHORIZATION);
+        let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        match token {
+            Some(token) if self.console.logins().knows(token) => Ok(self.principal.clone()),
+            _ => self.inner.authenticate(request).await,
+        }
+    }
+}
 
 impl Recorder {
     /// Records that a call begins. `schema` gives the input schema of the tool, which may mark arguments as secret.
@@ -49,15 +89,16 @@ impl Recorder {
         let running = self.0.as_ref().map(|console| {
             let schema = params.arguments.as_ref().and_then(|_| schema());
             let client = cx.client().map(|client| format!("{} {}", client.name, client.version));
+            let owner = cx.principal().map(|principal| principal.id());
             let call = NewCall::new(&params.name)
                 .arguments(params.arguments.as_deref())
-                .owner(cx.principal().map(|principal| principal.id()))
-                .client(client, cx.revision().as_str())
+                .owner(owner.clone())
+                .client(client.clone(), cx.revision().as_str())
                 .input_schema(schema.as_ref());
             let running = console.calls().begin(call);
             if let Some(RecordSlot(slot)) = cx.extension::<RecordSlot>() {
                 // A batch has several calls; the header names the first.
-                _ = slot.set(running.id().to_owned());
+                _ = slot.set(Recorded { id: running.id().to_owned(), owner, client });
             }
             running
         });

@@ -1,0 +1,234 @@
+// Speaks with the server: the data of the console, MCP as any agent speaks it, and the stream of events.
+
+import { parse, stringify } from './json.js';
+
+/** The address of the server, with the path under which it is nested. */
+export const base = new URL('..', import.meta.url);
+export const REVISION = '2026-07-28';
+
+const TOKEN = 'marquetry.token';
+const META = 'io.modelcontextprotocol/';
+
+/** The token is kept for this tab, and sent in a header. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) ?? '',
+  set(text) {
+    if (text) sessionStorage.setItem(TOKEN, text);
+    else sessionStorage.removeItem(TOKEN);
+  },
+};
+
+export class Failure extends Error {
+  constructor(message, status, data) {
+    super(message);
+    this.status = status;
+    this.data = data;
+  }
+}
+
+async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  let response;
+  try {
+    response = await fetch(new URL(path, base), { ...options, headers, credentials: 'omit', cache: 'no-store' });
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new Failure('the server does not answer; is it still running?', 0);
+  }
+  if (response.status === 401) document.dispatchEvent(new CustomEvent('token-needed', { detail: token.get() ? 'the token is not accepted' : '' }));
+  return response;
+}
+
+async function refusal(response) {
+  let message = `the server answered ${response.status}`;
+  try {
+    const body = JSON.parse(await response.text());
+    message = typeof body.error === 'string' ? body.error : body.error?.message ?? body.message ?? message;
+  } catch { /* The status says enough. */ }
+  return new Failure(message, response.status);
+}
+
+/** Gets data of the console. */
+export async function data(path, options) {
+  const response = await ask(`api/console/${path}`, options);
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+/** Gets an answer that the console keeps, as text. */
+export async function text(path) {
+  const response = await ask(`api/console/${path}`);
+  if (!response.ok) throw await refusal(response);
+  return response.text();
+}
+
+/** A header may hold printable ASCII alone; other text goes in base64. */
+function headerText(value) {
+  if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith('=?base64?')) return value;
+  const raw = new TextEncoder().encode(value);
+  return `=?base64?${btoa(Array.from(raw, (it) => String.fromCharCode(it)).join(''))}?=`;
+}
+
+/** The headers that repeat arguments which a tool's schema marks with `x-mcp-header`. */
+function repeated(schema, args, headers) {
+  for (const [name, property] of Object.entries(schema?.properties ?? {})) {
+    const value = args?.[name];
+    if (value === undefined || value === null) continue;
+    if (typeof property?.['x-mcp-header'] === 'string') headers[`Mcp-Param-${property['x-mcp-header']}`] = headerText(String(value));
+    else if (typeof value === 'object') repeated(property, value, headers);
+  }
+}
+
+let lastRequest = 0;
+
+/**
+ * Sends one request of MCP. Returns { result, error, call, ms, messages }: `call` is the id of the record, `messages` what came before the
+ * answer.
+ */
+export async function rpc(method, params = {}, { signal, schema, onmessage } = {}) {
+  lastRequest += 1;
+  const id = lastRequest;
+  const meta = { [`${META}protocolVersion`]: REVISION, [`${META}clientInfo`]: { name: 'marquetry-console', version: document.documentElement.dataset.version ?? '0' }, [`${META}clientCapabilities`]: { elicitation: { form: {}, url: {} } }, progressToken: id };
+  const message = { jsonrpc: '2.0', id, method, params: { ...params, _meta: { ...params._meta, ...meta } } };
+  const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': REVISION, 'Mcp-Method': method };
+  const name = { 'tools/call': params.name, 'prompts/get': params.name, 'resources/read': params.uri }[method];
+  if (name !== undefined) headers['Mcp-Name'] = headerText(name);
+  repeated(schema, params.arguments, headers);
+  const began = performance.now();
+  const messages = [message];
+  const response = await ask('mcp', { method: 'POST', headers, body: stringify(message), signal });
+  const call = response.headers.get('Marquetry-Call') ?? undefined;
+  let answer;
+  const take = (text) => {
+    const found = parse(text);
+    messages.push(found);
+    if (found.id === id && found.method === undefined) answer = found;
+    else onmessage?.(found);
+  };
+  if ((response.headers.get('Content-Type') ?? '').startsWith('text/event-stream')) {
+    for await (const event of events(response.body)) if (event.data) take(event.data);
+  } else {
+    const body = await response.text();
+    try {
+      take(body);
+    } catch {
+      throw new Failure(body.slice(0, 300) || `the server answered ${response.status}`, response.status);
+    }
+  }
+  if (!answer && response.ok) throw new Failure('the connection ended before the answer', 0);
+  answer ??= messages[messages.length - 1];
+  return { result: answer.result, error: answer.error, call, ms: performance.now() - began, messages, status: response.status };
+}
+
+/** As `rpc`, for requests whose error is a failure of the page's part. */
+export async function result(method, params, options) {
+  const { result: found, error, status } = await rpc(method, params, options);
+  if (error) throw new Failure(`${error.message ?? 'refused'} (${error.code ?? status})`, status, error);
+  return found;
+}
+
+/** Gets all pages of a list, up to 10,000 items. */
+export async function list(method, member) {
+  const items = [];
+  let cursor;
+  do {
+    const page = await result(method, cursor === undefined ? {} : { cursor });
+    items.push(...(page[member] ?? []));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined && items.length < 10_000);
+  return items;
+}
+
+/** Reads a stream of server-sent events. */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    let end;
+    while ((end = rest.indexOf('\n\n')) >= 0) {
+      const event = { name: 'message', data: '' };
+      for (const line of rest.slice(0, end).split('\n')) {
+        const [, field, text] = /^(\w*):? ?(.*)$/.exec(line.replace(/\r$/, '')) ?? [];
+        if (field === 'id') event.id = text;
+        if (field === 'event') event.name = text;
+        if (field === 'data') event.data += (event.data && '\n') + text;
+      }
+      rest = rest.slice(end + 2);
+      yield event;
+    }
+  }
+}
+
+/** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to fetch anew. */
+export const live = new EventTarget();
+let position;
+let state = 'connecting';
+let since = Date.now();
+let controller;
+
+export function liveState() {
+  return { state, since };
+}
+
+function setState(next) {
+  if (state === next) return;
+  state = next;
+  since = Date.now();
+  live.dispatchEvent(new Event('state'));
+}
+
+async function readEvents() {
+  controller = new AbortController();
+  const query = position === undefined ? '' : `?after=${encodeURIComponent(position)}`;
+  const response = await ask(`api/console/events${query}`, { signal: controller.signal });
+  if (!response.ok) throw await refusal(response);
+  for await (const event of events(response.body)) {
+    if (event.id) position = event.id;
+    setState('live');
+    if (event.data) live.dispatchEvent(new CustomEvent(event.name, { detail: JSON.parse(event.data) }));
+  }
+}
+
+let isFollowing = false;
+/** Keeps the stream open while the page is seen, and comes back after a loss. */
+export async function follow() {
+  if (isFollowing) return;
+  isFollowing = true;
+  let pause = 250;
+  while (isFollowing) {
+    try {
+      await readEvents();
+      pause = 250;
+      setState('lost');
+    } catch (error) {
+      if (error.status === 401 || error.status === 403) {
+        isFollowing = false;
+        setState('refused');
+        return;
+      }
+      if (document.hidden) setState('paused');
+      else setState('lost');
+    }
+    await wake(pause);
+    pause = Math.min(5000, pause * 2);
+  }
+}
+
+/** Waits for a while, and for the page to be seen. */
+function wake(pause) {
+  return new Promise((done) => {
+    const later = () => (document.hidden ? document.addEventListener('visibilitychange', () => done(), { once: true }) : done());
+    setTimeout(later, pause);
+  });
+}
+
+// Browsers allow six connections to a host: a page that nobody sees gives its own back.
+let hiding;
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(() => controller?.abort(), 30_000);
+});

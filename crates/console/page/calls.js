@@ -1,0 +1,303 @@
+// The record of calls, and the log of messages.
+
+import { data, list, text } from './api.js';
+import { badge, button, bytes, copy, download, duration, empty, fill, h, link, newId, svg, table, tabs, time, virtualList } from './dom.js';
+import { parse, stringify } from './json.js';
+import { literal, resultView, tree } from './result.js';
+import { openView } from './view-host.js';
+
+const OUTCOMES = ['ok', 'tool_failed', 'rpc_error', 'gateway_error', 'cancelled', 'input_required', 'running'];
+
+export async function calls(context) {
+  return context.name ? one(context) : all(context);
+}
+
+/** A list of calls that grows as they come. */
+async function all(context) {
+  let kept = (await data('calls')).calls;
+  const chosen = context.query.get('outcome') ?? '';
+  const row = (it) => h('a', { href: `#/calls/${it.id}`, class: 'callrow' }, badge(it.outcome), h('span', { class: 'grow' }, it.tool), h('span', {}, duration(it.us)), h('span', { class: 'wide' }, it.shown_bytes === null ? '' : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`), time(it.started));
+  const fits = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const outcome = select.value;
+    return kept.filter((it) => (!outcome || it.outcome === outcome) && words.every((word) => `${it.tool} ${it.server ?? ''} ${it.client ?? ''}`.toLowerCase().includes(word)));
+  };
+  const draw = () => {
+    const found = fits();
+    rows.update(found);
+    count.textContent = `${found.length} calls`;
+    nothing.hidden = found.length > 0;
+  };
+  const filter = h('input', { type: 'search', placeholder: 'filter', 'aria-label': 'Filter calls', value: context.query.get('q') ?? '', oninput: () => { draw(); context.setQuery({ q: filter.value }); } });
+  const select = h('select', { 'aria-label': 'Outcome', onchange: () => { draw(); context.setQuery({ outcome: select.value }); } }, h('option', { value: '' }, 'all outcomes'), OUTCOMES.map((it) => h('option', { value: it, selected: it === chosen }, it.replaceAll('_', ' '))));
+  const count = h('span', { class: 'muted' });
+  const nothing = empty('No call fits.', link('#/tools', 'Call a tool'));
+  const rows = virtualList('Calls', [], row);
+  const more = button('Older calls', async () => {
+    const older = (await data(`calls?before=${encodeURIComponent(kept[kept.length - 1]?.id ?? '')}`)).calls;
+    kept = [...kept, ...older];
+    more.hidden = !older.length;
+    draw();
+  }, { hidden: kept.length < 200 });
+  const put = (event) => {
+    const at = kept.findIndex((it) => it.id === event.detail.id);
+    if (at >= 0) kept[at] = event.detail;
+    else kept = [event.detail, ...kept].slice(0, 5000);
+    draw();
+  };
+  context.on('call.started', put);
+  context.on('call.ended', put);
+  draw();
+  return [h('div', { class: 'bar' }, filter, select, count), nothing, rows.element, more];
+}
+
+/** The past calls of one tool. */
+export function pastCalls(context, tool) {
+  const box = h('div', {}, 'loading…');
+  data(`calls?tool=${encodeURIComponent(tool)}`).then(({ calls: found }) => {
+    if (!found.length) return fill(box, empty('The tool was not called since the server started.'));
+    return fill(box, table('Past calls', ['Call', 'Outcome', 'Time', 'Model sees'], found.map((it) => [link(`#/calls/${it.id}`, time(it.started)), badge(it.outcome), duration(it.us), bytes(it.shown_bytes)])));
+  }, (error) => fill(box, error.message));
+  return box;
+}
+
+async function one(context) {
+  const record = await data(`calls/${encodeURIComponent(context.name)}`);
+  context.title.textContent = record.tool;
+  const tools = await list('tools/list', 'tools').catch(() => []);
+  const tool = tools.find((it) => it.name === record.tool);
+  let result;
+  if (record.model?.kept) result = parse(await text(`calls/${record.id}/shown`));
+  context.on('call.ended', (event) => { if (event.detail.id === record.id) context.again(); });
+  const args = record.arguments.json;
+  return [
+    h('p', {}, badge(record.outcome), ` ${duration(record.us)} `, time(record.started), ` ${record.server ? `server ${record.server}, ` : ''}${record.client ? `called by ${record.client}` : ''}`),
+    record.problem ? h('div', { class: 'failure' }, h('p', {}, `${record.problem.code ?? ''} ${record.problem.message}`)) : null,
+    h('p', {}, tool ? link(`#/tools/${encodeURIComponent(record.tool)}${args ? `?args=${encodeURIComponent(args)}` : ''}`, 'Call it again') : null, ' ', link(`#/calls`, 'All calls')),
+    h('details', {}, h('summary', {}, `Arguments, ${bytes(record.arguments.bytes)}`), args ? tree(parse(args)) : empty(record.arguments.bytes ? 'They were too large to be kept.' : 'The call had none.')),
+    callParts({ record, result, tool, context, tab: context.query.get('tab') ?? 'result', isOwnPage: true }),
+  ];
+}
+
+/** The tabs of a call: its result, what the model sees, messages, timeline, its View, and the scenario. */
+export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
+  const box = h('div', {});
+  const draw = (current, focus) => {
+    fill(box, tabs('The call', [
+      ['result', 'Result', () => (result ? resultView(result, tool?.outputSchema) : empty(record && !record.model ? 'The call has no result.' : 'The result was too large to be kept.'))],
+      ['model', 'Model', () => (record ? modelView(record) : empty('The call has no record.'))],
+      ['messages', 'Messages', () => messagesOf(record, sent)],
+      ['timeline', 'Timeline', () => (record ? timeline(record) : empty('The call has no record.'))],
+      ['view', 'View', () => viewOf(record, tool)],
+      ['save', 'Save', () => (record && result ? scenarioView(record, result) : empty('A scenario needs a call with a result.'))],
+    ], current, (next, isFocused) => {
+      if (isOwnPage) context.setQuery({ tab: next === 'result' ? undefined : next });
+      draw(next, isFocused);
+    }));
+    if (focus) box.querySelector('[role=tab][aria-selected=true]')?.focus();
+  };
+  draw(tab);
+  return box;
+}
+
+function viewOf(record, tool) {
+  const box = h('div', { class: 'view' });
+  const uri = tool?._meta?.ui?.resourceUri ?? tool?._meta?.['ui/resourceUri'];
+  if (!uri || !record) return empty('The tool has no View.');
+  Promise.resolve(openView(box, { call: record.id, tool: record.tool, uri })).catch((error) => fill(box, h('p', { class: 'bad' }, error.message)));
+  return box;
+}
+
+/** What the upstream said beside what the model sees, and the setting that decided. */
+function modelView(record) {
+  const { upstream, model, capture, decided } = record;
+  const tokens = (count) => (count === undefined ? '' : `about ${Math.ceil(count / 4)} tokens`);
+  const rows = [['Upstream said', upstream ? bytes(upstream.bytes) : '–', tokens(upstream?.bytes)], ['Model sees', model ? bytes(model.bytes) : '–', tokens(model?.bytes)]];
+  const why = !upstream ? 'The tool belongs to this server: its answer goes to the model as it is.'
+    : record.same ? 'The answer goes to the model as the upstream wrote it.'
+      : capture?.message ?? 'The answer was changed.';
+  const place = h('div', {});
+  const show = (part, label) => button(`Show ${label}`, async () => {
+    fill(place, 'loading…');
+    const found = await text(`calls/${record.id}/${part}`).catch((error) => error.message);
+    fill(place, h('h3', {}, label), literal(found, label));
+  }, { class: 'small' });
+  return [
+    table('Sizes', ['', 'Bytes', 'Tokens, estimated'], rows), h('p', {}, why),
+    decided ? h('p', {}, 'Decided by ', h('code', {}, decided.setting), ` = ${decided.value} (${bytes(decided.value)}), beyond it: ${decided.then}. It is set in `, h('code', {}, '[artifacts]'), ', or for a server or a tool in ', h('code', {}, 'capture'), '.') : null,
+    decided && upstream && !record.same ? limits(upstream.bytes, decided.value) : null,
+    capture?.save?.artifacts?.length ? h('p', {}, 'Saved: ', capture.save.artifacts.map((it) => [link(`#/artifacts/${encodeURIComponent(it.name)}`, it.name), ' '])) : null,
+    capture ? tree(capture, 'report') : null,
+    h('p', {}, upstream?.kept ? show('said', 'what the upstream said') : null, ' ', model?.kept ? show('shown', 'what the model sees') : null), place,
+  ];
+}
+
+/** What another limit would give the model. */
+function limits(said, now) {
+  const all = [...new Set([4096, 16_384, 65_536, 262_144, now])].sort((a, b) => a - b);
+  return h('details', {}, h('summary', {}, 'What another limit gives'), table('Limits', ['Limit', 'Text that fits', 'Left out'], all.map((limit) => [`${bytes(limit)}${limit === now ? ' (now)' : ''}`, bytes(Math.min(said, limit)), bytes(Math.max(0, said - limit))])));
+}
+
+function messagesOf(record, sent) {
+  const box = h('div', {});
+  const own = (sent ?? []).map((message, index) => h('details', { open: index === 0 }, h('summary', {}, `${index === 0 ? '→' : '←'} ${message.method ?? (message.error ? 'error' : 'result')}`), tree(message)));
+  if (own.length) box.append(h('h3', {}, 'Between this page and the server'), ...own);
+  if (!record) return box;
+  const logged = h('div', {}, 'loading…');
+  box.append(h('h3', {}, 'In the log'), logged);
+  data(`messages?call=${encodeURIComponent(record.id)}`).then(({ messages: found }) => {
+    if (!found.length) return fill(logged, empty('The log has no message of this call any more.'));
+    return fill(logged, found.reverse().map(messageRow));
+  }, (error) => fill(logged, error.message));
+  return box;
+}
+
+function messageRow(head) {
+  const details = h('details', {}, h('summary', {}, messageLine(head)));
+  details.addEventListener('toggle', async () => {
+    if (!details.open || details.childElementCount > 1) return;
+    const place = h('div', {}, 'loading…');
+    details.append(place);
+    try {
+      fill(place, messageBody(await data(`messages/${head.id}`)));
+    } catch (error) {
+      fill(place, error.message);
+    }
+  });
+  return details;
+}
+
+function messageLine(head) {
+  return [h('span', { class: 'arrow', title: head.sent ? 'sent by this server' : 'received by this server' }, head.sent ? '→ ' : '← '), `${head.side} ${head.peer} `, h('strong', {}, head.kind), ` ${bytes(head.bytes)} `, time(head.at)];
+}
+
+function messageBody(message) {
+  const parts = [message.is_cut ? h('p', { class: 'warn' }, `the first 64 KiB of ${bytes(message.bytes)}`) : null];
+  try {
+    parts.push(tree(parse(message.text)));
+  } catch {
+    parts.push(literal(message.text));
+  }
+  parts.push(button('Copy', () => copy(message.text), { class: 'small' }));
+  return parts;
+}
+
+/** The course of a call as a bar for each step. */
+function timeline(record) {
+  const steps = record.steps.map((it) => ({ name: it.name, at: it.at_us }));
+  const total = Math.max(1, record.us ?? steps[steps.length - 1]?.at ?? 1);
+  const names = { answered: 'upstream answered', captured: 'answer captured' };
+  let from = 0;
+  const parts = [...steps, { name: 'sent to the agent', at: total }].map((it) => {
+    const part = { name: names[it.name] ?? it.name, from, to: it.at };
+    from = it.at;
+    return part;
+  });
+  const y = (index) => 8 + index * 26;
+  return [
+    svg('svg', { viewBox: `0 0 400 ${16 + parts.length * 26}`, class: 'chart', role: 'img', 'aria-label': `Course of the call: ${parts.map((it) => `${it.name} after ${duration(it.to)}`).join(', ')}` },
+      parts.map((it, index) => svg('rect', { x: (it.from / total) * 396, y: y(index), width: Math.max(2, ((it.to - it.from) / total) * 396), height: 14, class: 'span' }))),
+    table('Timeline', ['Step', 'From', 'To', 'Took'], parts.map((it) => [it.name, duration(it.from), duration(it.to), duration(it.to - it.from)])),
+  ];
+}
+
+const VOLATILE = [
+  /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?/, /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/i, /\b1[5-9]\d{8}(\d{3})?\b/, /_[0-9a-f]{8}\b/,
+];
+
+/** Writes a scenario that `marquetry test` runs. Parts that change with each call become `$any`. */
+export function scenario({ tool, args, result }, { id = 'saved_call', title = `${tool} answers as it did`, keep = { content: true, structured: true, error: true } } = {}) {
+  const steady = (value) => {
+    if (typeof value === 'string') {
+      if (VOLATILE.some((it) => it.test(value))) {
+        const words = longestSteady(value);
+        return words ? { $mentions: [words] } : { $any: true };
+      }
+      return value;
+    }
+    if (Array.isArray(value)) return value.map(steady);
+    if (value !== null && typeof value === 'object') {
+      const found = {};
+      for (const [key, item] of Object.entries(value)) if (key !== '_meta') found[key] = steady(item);
+      return found;
+    }
+    return value;
+  };
+  const expect = {};
+  if (keep.error) expect.is_error = result.isError === true;
+  if (keep.content && Array.isArray(result.content)) expect.content = result.content.map(steady);
+  if (keep.structured && result.structuredContent !== undefined) expect.structured = steady(result.structuredContent);
+  // JSON is YAML: it needs no rules of its own for quotes.
+  const line = (name, value) => `${name}: ${stringify(value).replaceAll('${', '$$${')}\n`;
+  let yaml = `# marquetry test THIS_FILE --url ${globalThis.document?.documentElement.dataset.endpoint || 'http://127.0.0.1:3001/mcp'}\n`;
+  yaml += line('id', id) + line('title', title) + 'steps:\n' + `  - ${line('call', tool)}`;
+  if (args !== undefined && Object.keys(args).length) yaml += `    ${line('with', args)}`;
+  if (Object.keys(expect).length) {
+    yaml += '    expect:\n';
+    for (const [name, value] of Object.entries(expect)) yaml += `      ${line(name, value)}`;
+  }
+  return yaml;
+}
+
+/** The longest part of a text without what changes. */
+function longestSteady(textValue) {
+  let parts = [textValue];
+  for (const pattern of [...VOLATILE, /\n/]) parts = parts.flatMap((part) => part.split(new RegExp(pattern.source, `g${pattern.flags.replace('g', '')}`)).filter((it) => it !== undefined));
+  const best = parts.filter(Boolean).sort((a, b) => b.length - a.length)[0]?.trim();
+  return best && best.length >= 3 ? best.slice(0, 200) : undefined;
+}
+
+function scenarioView(record, result) {
+  const id = h('input', { type: 'text', id: newId('id'), value: record.tool.replace(/\W+/g, '_').toLowerCase() });
+  const ticks = [['error', 'whether it failed'], ['content', 'its content'], ['structured', 'its structured content']].map(([key, label]) => {
+    const box = h('input', { type: 'checkbox', id: newId('tick'), checked: true, onchange: () => draw() });
+    return { key, box, row: h('label', { for: box.id, class: 'switch' }, box, ` ${label}`) };
+  });
+  const place = h('div', {});
+  let yaml = '';
+  const draw = () => {
+    const args = record.arguments.json ? parse(record.arguments.json) : undefined;
+    const keep = Object.fromEntries(ticks.map((it) => [it.key, it.box.checked]));
+    yaml = scenario({ tool: record.tool, args, result }, { id: id.value.replace(/\W+/g, '_') || 'saved_call', keep });
+    fill(place, literal(yaml, 'Scenario'));
+  };
+  id.addEventListener('input', draw);
+  draw();
+  const isHidden = record.arguments.json?.includes('"(hidden)"');
+  return [h('p', {}, 'A scenario repeats the call and compares the answer: ', h('code', {}, 'marquetry test FILE --url …')), isHidden ? h('p', { class: 'warn' }, 'A secret argument is not recorded. Write it into the file by hand.') : null,
+    h('p', {}, h('label', { for: id.id }, 'Name '), id), h('fieldset', {}, h('legend', {}, 'Expected'), ticks.map((it) => it.row)),
+    h('p', {}, button('Copy', () => copy(yaml)), ' ', button('Download', () => download(`${id.value || 'saved_call'}.yaml`, yaml, 'application/yaml'))), place];
+}
+
+/** The log of messages. */
+export async function messages(context) {
+  if (context.name) {
+    const message = await data(`messages/${encodeURIComponent(context.name)}`);
+    return [h('p', {}, messageLine(message)), message.call ? h('p', {}, link(`#/calls/${message.call}`, 'Its call')) : null, messageBody(message), h('p', {}, link('#/messages', 'All messages'))];
+  }
+  let kept = [];
+  const fetchAll = async () => { kept = (await data(`messages?q=${encodeURIComponent(filter.value)}`)).messages; draw(); };
+  const row = (it) => h('a', { href: `#/messages/${it.id}`, class: 'callrow' }, messageLine(it));
+  const rows = virtualList('Messages', [], row);
+  const count = h('span', { class: 'muted' });
+  const nothing = empty('The log has no such message.', 'It fills as agents, servers and Views speak.');
+  const draw = () => { rows.update(kept); count.textContent = `${kept.length} messages`; nothing.hidden = kept.length > 0; };
+  let asked;
+  const filter = h('input', { type: 'search', placeholder: 'text in messages', 'aria-label': 'Search messages', value: context.query.get('q') ?? '', oninput: () => {
+    context.setQuery({ q: filter.value });
+    clearTimeout(asked);
+    asked = setTimeout(fetchAll, 150);
+  } });
+  let isPaused = false;
+  const pause = button('Pause', () => { isPaused = !isPaused; pause.setAttribute('aria-pressed', isPaused); if (!isPaused) fetchAll(); }, { 'aria-pressed': 'false' });
+  let waiting = [];
+  context.on('message', (event) => {
+    if (isPaused || filter.value) return;
+    // Many come at a time; the list changes once for all.
+    if (!waiting.length) queueMicrotask(() => { kept = [...waiting.reverse(), ...kept].slice(0, 10_000); waiting = []; draw(); });
+    waiting.push(event.detail);
+  });
+  context.onLeave(() => clearTimeout(asked));
+  await fetchAll();
+  return [h('div', { class: 'bar' }, filter, pause, count, button('Export', () => download('messages.json', stringify(kept, 2), 'application/json'), { class: 'small' })), nothing, rows.element];
+}

@@ -1,0 +1,184 @@
+// Builds elements. Text becomes text nodes, never markup.
+
+const PROPERTIES = new Set(['value', 'checked', 'disabled', 'selected', 'open', 'indeterminate', 'htmlFor', 'tabIndex', 'hidden', 'readOnly']);
+
+/** Creates an element: attributes and properties by name, listeners as `onclick`, children as nodes or text. */
+export function h(tag, props, ...children) {
+  const element = document.createElement(tag);
+  set(element, props);
+  element.append(...nodes(children));
+  return element;
+}
+
+/** Creates an SVG element. */
+export function svg(tag, props, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(props ?? {})) element.setAttribute(name, value);
+  element.append(...nodes(children));
+  return element;
+}
+
+function set(element, props) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else if (PROPERTIES.has(name)) element[name] = value;
+    else element.setAttribute(name, value === true ? '' : value);
+  }
+}
+
+function nodes(children) {
+  return children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false && child !== '')
+    .map((child) => (child instanceof Node ? child : String(child)));
+}
+
+/** Replaces what an element contains. */
+export function fill(element, ...children) {
+  element.replaceChildren(...nodes(children));
+  return element;
+}
+
+let lastId = 0;
+/** Returns an id that no other element has. */
+export function newId(prefix = 'n') {
+  lastId += 1;
+  return `${prefix}${lastId}`;
+}
+
+export function button(label, onclick, props = {}) {
+  return h('button', { type: 'button', onclick, ...props }, label);
+}
+
+export function link(href, ...children) {
+  return h('a', { href }, ...children);
+}
+
+/** A state in a word and a colour; the word is enough. */
+export function badge(state, text = state) {
+  const kind = { ok: 'ok', ready: 'ok', running: 'busy', starting: 'busy', restarting: 'busy', input_required: 'busy', cancelled: 'warn', degraded: 'warn', suspect: 'warn', backing_off: 'warn', disabled: 'muted' }[state] ?? 'bad';
+  return h('span', { class: `badge ${kind}` }, String(text).replaceAll('_', ' '));
+}
+
+/** An empty list says why it is empty, and what to do. */
+export function empty(why, ...next) {
+  return h('div', { class: 'empty' }, h('p', {}, why), next.length ? h('p', {}, ...next) : null);
+}
+
+/** A failure says what failed and offers to try again. */
+export function failure(error, retry) {
+  const since = new Date().toLocaleTimeString();
+  return h('div', { class: 'failure', role: 'alert' },
+    h('p', {}, h('strong', {}, 'Failed: '), error.message ?? String(error)),
+    h('p', { class: 'muted' }, `at ${since}`),
+    retry ? button('Try again', retry) : null);
+}
+
+/** Tabs whose names are in the address. `tabs` is a list of [id, label, make]. */
+export function tabs(label, list, current, choose) {
+  const strip = h('div', { role: 'tablist', 'aria-label': label, class: 'tabs' });
+  const panel = h('div', { role: 'tabpanel', class: 'panel', id: newId('panel'), tabIndex: 0 });
+  const shown = list.find(([id]) => id === current) ?? list[0];
+  const buttons = list.map(([id, text]) => h('button', {
+    type: 'button', role: 'tab', id: newId('tab'), 'aria-controls': panel.id, 'aria-selected': id === shown[0] ? 'true' : 'false',
+    tabIndex: id === shown[0] ? 0 : -1, 'data-tab': id, onclick: () => choose(id),
+  }, text));
+  panel.setAttribute('aria-labelledby', buttons[list.indexOf(shown)].id);
+  strip.append(...buttons);
+  strip.addEventListener('keydown', (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = (list.findIndex(([id]) => id === shown[0]) + step + list.length) % list.length;
+    choose(list[next][0], true);
+  });
+  try {
+    panel.append(...nodes([shown[2]()]));
+  } catch (error) {
+    panel.append(failure(error));
+  }
+  return h('div', { class: 'tabbed' }, strip, panel);
+}
+
+/** A table with a header row. Cells are nodes or text. */
+export function table(label, heads, rows) {
+  return h('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+    h('table', {}, h('thead', {}, h('tr', {}, heads.map((head) => h('th', { scope: 'col' }, head)))),
+      h('tbody', {}, rows.map((cells) => h('tr', {}, cells.map((cell) => h('td', {}, cell)))))));
+}
+
+/** A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link of one item. */
+export function virtualList(label, items, row, height = 36) {
+  const list = h('div', { class: 'rows', role: 'list', 'aria-label': label });
+  const before = h('div', { class: 'spacer' });
+  const after = h('div', { class: 'spacer' });
+  const box = h('div', { class: 'virtual' }, before, list, after);
+  let shown = '';
+  const draw = () => {
+    const room = box.clientHeight || 600;
+    const first = Math.max(0, Math.floor(box.scrollTop / height) - 10);
+    const last = Math.min(items.length, Math.ceil((box.scrollTop + room) / height) + 10);
+    const key = `${first}-${last}-${items.length}`;
+    if (key === shown) return;
+    shown = key;
+    // The order is in attributes too: assistive technology sees only the rows that are drawn.
+    fill(list, items.slice(first, last).map((item, index) => h('div', {
+      role: 'listitem', class: 'row', 'aria-setsize': items.length, 'aria-posinset': first + index + 1,
+    }, row(item))));
+    before.style.height = `${first * height}px`;
+    after.style.height = `${(items.length - last) * height}px`;
+  };
+  let asked = false;
+  const later = () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; draw(); });
+  };
+  box.addEventListener('scroll', later, { passive: true });
+  draw();
+  later();
+  return {
+    element: box,
+    /** Shows other items; the position stays. */
+    update(next) { items = next; shown = ''; later(); },
+  };
+}
+
+export function bytes(count) {
+  if (count === undefined || count === null) return '';
+  if (count < 1024) return `${count} B`;
+  if (count < 1 << 20) return `${(count / 1024).toFixed(count < 10240 ? 1 : 0)} KiB`;
+  return `${(count / (1 << 20)).toFixed(1)} MiB`;
+}
+
+export function duration(us) {
+  if (us === undefined || us === null) return '';
+  if (us < 1000) return `${us} µs`;
+  if (us < 1e6) return `${(us / 1000).toFixed(us < 1e4 ? 1 : 0)} ms`;
+  return `${(us / 1e6).toFixed(1)} s`;
+}
+
+export function time(ms) {
+  return h('time', { datetime: new Date(ms).toISOString(), title: new Date(ms).toLocaleString() }, new Date(ms).toLocaleTimeString());
+}
+
+/** Says something to those who do not see the page change. */
+export function say(text) {
+  const region = document.getElementById('status');
+  if (region) region.textContent = text;
+}
+
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say('Copied');
+  } catch {
+    say('The browser does not let this page copy');
+  }
+}
+
+/** Offers a text as a file. */
+export function download(name, text, type = 'application/octet-stream') {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  h('a', { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}

@@ -1,0 +1,314 @@
+// JSON Schema without the page: which field shows a schema, what a field begins with, and what is wrong with a value.
+
+import { isEqual, stringify } from './json.js';
+
+const MAX_DEPTH = 60;
+
+/** Follows local references and merges `allOf`. Foreign references are never fetched. */
+export function resolve(schema, root, depth = 0) {
+  if (schema === true || schema === undefined || schema === null) return {};
+  if (schema === false) return { not: {} };
+  if (typeof schema !== 'object' || depth > MAX_DEPTH) return {};
+  let resolved = schema;
+  if (typeof schema.$ref === 'string') {
+    const { $ref, ...rest } = schema;
+    const target = pointed($ref, root);
+    if (target === undefined) return { ...rest, unknownRef: $ref };
+    resolved = merged(resolve(target, root, depth + 1), rest);
+  }
+  if (Array.isArray(resolved.allOf)) {
+    const { allOf, ...rest } = resolved;
+    const parts = allOf.map((part) => resolve(part, root, depth + 1));
+    // Parts that say the same keyword twice are left to the check of the whole.
+    resolved = parts.reduce((sum, part) => merged(sum, part), rest);
+  }
+  return resolved;
+}
+
+function pointed(ref, root) {
+  if (ref === '#') return root;
+  if (!ref.startsWith('#/')) {
+    return ref.startsWith('#') ? anchored(ref.slice(1), root) : undefined;
+  }
+  let at = root;
+  for (const part of ref.slice(2).split('/')) {
+    const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    if (at === null || typeof at !== 'object' || !Object.hasOwn(at, key)) return undefined;
+    at = at[key];
+  }
+  return at;
+}
+
+function anchored(name, root) {
+  const all = { ...root?.$defs, ...root?.definitions };
+  return Object.values(all).find((it) => it?.$anchor === name);
+}
+
+function merged(a, b) {
+  const sum = { ...a, ...b };
+  if (a.properties && b.properties) sum.properties = { ...a.properties, ...b.properties };
+  if (a.required && b.required) sum.required = [...new Set([...a.required, ...b.required])];
+  for (const [name, pick] of [['minimum', Math.max], ['minLength', Math.max], ['minItems', Math.max], ['maximum', Math.min], ['maxLength', Math.min], ['maxItems', Math.min]]) {
+    if (typeof a[name] === 'number' && typeof b[name] === 'number') sum[name] = pick(a[name], b[name]);
+  }
+  return sum;
+}
+
+/** Splits `null` off: { schema, isNullable }. */
+export function withoutNull(schema) {
+  if (Array.isArray(schema.type) && schema.type.includes('null')) {
+    const types = schema.type.filter((type) => type !== 'null');
+    const rest = { ...schema, type: types.length === 1 ? types[0] : types };
+    if (Array.isArray(schema.enum)) rest.enum = schema.enum.filter((it) => it !== null);
+    return { schema: rest, isNullable: types.length > 0 };
+  }
+  for (const name of ['anyOf', 'oneOf']) {
+    const isNull = (it) => it?.type === 'null' || it?.const === null;
+    if (Array.isArray(schema[name]) && schema[name].some(isNull)) {
+      const rest = schema[name].filter((it) => !isNull(it));
+      const { [name]: _, ...outer } = schema;
+      if (rest.length === 1) return { schema: { ...outer, ...rest[0] }, isNullable: true };
+      if (rest.length > 1) return { schema: { ...outer, [name]: rest }, isNullable: true };
+    }
+  }
+  return { schema, isNullable: false };
+}
+
+/** Says which field shows a schema that was resolved and has no `null`. */
+export function kindOf(schema, root) {
+  if ('unknownRef' in schema || 'not' in schema || 'if' in schema || 'patternProperties' in schema || 'dependentSchemas' in schema) return 'json';
+  if ('const' in schema) return 'const';
+  if (Array.isArray(schema.enum)) return 'enum';
+  const choices = schema.oneOf ?? schema.anyOf;
+  if (Array.isArray(choices) && choices.length) {
+    const all = choices.map((it) => resolve(it, root));
+    if (all.every((it) => 'const' in it)) return 'enum';
+    return 'union';
+  }
+  let { type } = schema;
+  if (Array.isArray(type)) return type.length > 1 ? 'union' : kindOf({ ...schema, type: type[0] }, root);
+  if (!type) {
+    if (schema.properties) type = 'object';
+    else if (schema.items || schema.prefixItems) type = 'array';
+    else if (schema.pattern || schema.format || 'minLength' in schema) type = 'string';
+    else if ('minimum' in schema || 'maximum' in schema) type = 'number';
+  }
+  if (type === 'object') {
+    if (schema.properties && Object.keys(schema.properties).length) return 'object';
+    return schema.additionalProperties === false ? 'object' : 'map';
+  }
+  if (type === 'array') {
+    if (Array.isArray(schema.prefixItems) || Array.isArray(schema.items)) return 'tuple';
+    const items = resolve(schema.items, root);
+    const isChoice = Array.isArray(items.enum) || (Array.isArray(items.anyOf ?? items.oneOf) && kindOf(items, root) === 'enum');
+    return schema.uniqueItems && isChoice ? 'multi' : 'array';
+  }
+  return ['string', 'number', 'integer', 'boolean', 'null'].includes(type) ? type : 'json';
+}
+
+/** Returns the options of a choice: [{ value, label, about }]. */
+export function optionsOf(schema, root) {
+  if (Array.isArray(schema.enum)) {
+    return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? shown(value) }));
+  }
+  return (schema.oneOf ?? schema.anyOf ?? []).map((it) => {
+    const option = resolve(it, root);
+    return { value: option.const, label: option.title ?? shown(option.const), about: option.description };
+  });
+}
+
+function shown(value) {
+  return typeof value === 'string' ? (value === '' ? '(empty text)' : value) : stringify(value);
+}
+
+/** Returns the branches of a union: [{ schema, label }]. */
+export function branchesOf(schema, root) {
+  if (Array.isArray(schema.type)) return schema.type.map((type) => ({ schema: { ...schema, type }, label: type }));
+  const { oneOf, anyOf, title: _, description: __, default: ___, ...outer } = schema;
+  const key = schema.discriminator?.propertyName;
+  return (oneOf ?? anyOf).map((it, index) => {
+    const branch = merged(outer, resolve(it, root));
+    const mark = key ?? Object.keys(branch.properties ?? {}).find((name) => 'const' in resolve(branch.properties[name], root));
+    const value = mark && resolve(branch.properties?.[mark], root).const;
+    return { schema: branch, label: branch.title ?? (value === undefined ? undefined : shown(value)) ?? branch.type ?? `choice ${index + 1}` };
+  });
+}
+
+/** Returns what a field begins with; undefined is not sent. Only defaults and constants that must be there are set. */
+export function initial(schema, root, isRequired = true, depth = 0) {
+  if (depth > 12) return undefined;
+  const whole = resolve(schema, root);
+  if ('default' in whole) return structuredClone(whole.default);
+  const { schema: plain, isNullable } = withoutNull(whole);
+  if (!isRequired || isNullable) return undefined;
+  const kind = kindOf(plain, root);
+  if (kind === 'const') return structuredClone(plain.const);
+  if (kind === 'object') {
+    const value = {};
+    for (const [name, property] of Object.entries(plain.properties ?? {})) {
+      const start = initial(property, root, (plain.required ?? []).includes(name), depth + 1);
+      if (start !== undefined) value[name] = start;
+    }
+    return value;
+  }
+  return kind === 'map' && depth === 0 ? {} : undefined;
+}
+
+const TYPES = {
+  string: (it) => typeof it === 'string',
+  number: (it) => typeof it === 'number' || typeof it === 'bigint',
+  integer: (it) => typeof it === 'bigint' || (typeof it === 'number' && Number.isInteger(it)),
+  boolean: (it) => typeof it === 'boolean',
+  null: (it) => it === null,
+  array: Array.isArray,
+  object: (it) => it !== null && typeof it === 'object' && !Array.isArray(it),
+};
+
+function typeOf(value) {
+  return Object.keys(TYPES).find((type) => type !== 'number' && TYPES[type](value)) ?? 'number';
+}
+
+/** Returns what is wrong with a value: [{ path, message }], where `path` is a list of names and indices. */
+export function check(schema, value, root = schema, path = [], depth = 0) {
+  if (schema === true || schema === undefined || depth > MAX_DEPTH) return [];
+  const wrong = (message, at = path) => ({ path: at, message });
+  if (schema === false) return [wrong('nothing is allowed here')];
+  if (typeof schema !== 'object' || schema === null) return [];
+  const errors = [];
+  const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1);
+  if (typeof schema.$ref === 'string') {
+    const target = pointed(schema.$ref, root);
+    if (target !== undefined) errors.push(...deeper(target, value));
+  }
+  const types = schema.type === undefined ? [] : [schema.type].flat();
+  if (types.length && !types.some((type) => TYPES[type]?.(value))) {
+    errors.push(wrong(`expected ${types.join(' or ')}, found ${typeOf(value)}`));
+    return errors;
+  }
+  if ('const' in schema && !isEqual(schema.const, value)) errors.push(wrong(`expected ${stringify(schema.const)}, found ${brief(value)}`));
+  if (Array.isArray(schema.enum) && !schema.enum.some((it) => isEqual(it, value))) {
+    errors.push(wrong(`expected one of ${brief(schema.enum)}, found ${brief(value)}`));
+  }
+  if (typeof value === 'string') errors.push(...ofString(schema, value).map((it) => wrong(it)));
+  if (TYPES.number(value)) errors.push(...ofNumber(schema, value).map((it) => wrong(it)));
+  if (Array.isArray(value)) errors.push(...ofArray(schema, value, path, deeper, wrong));
+  if (TYPES.object(value)) errors.push(...ofObject(schema, value, path, deeper, wrong));
+  for (const part of schema.allOf ?? []) errors.push(...deeper(part, value));
+  if (Array.isArray(schema.anyOf)) {
+    const all = schema.anyOf.map((part) => deeper(part, value));
+    if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, 'fits none of the choices'));
+  }
+  if (Array.isArray(schema.oneOf)) {
+    const all = schema.oneOf.map((part) => deeper(part, value));
+    const count = all.filter((it) => !it.length).length;
+    if (count === 0) errors.push(...nearest(all, path, 'fits none of the choices'));
+    if (count > 1) errors.push(wrong(`fits ${count} of the choices; expected exactly one`));
+  }
+  if (schema.not !== undefined && !deeper(schema.not, value).length) errors.push(wrong('is what the schema excludes'));
+  if (schema.if !== undefined) errors.push(...deeper(deeper(schema.if, value).length ? schema.else : schema.then, value));
+  return errors;
+}
+
+/** Of several choices that do not fit, the errors of the one that is nearest. */
+function nearest(all, path, message) {
+  const depth = (errors) => Math.max(...errors.map((it) => it.path.length));
+  const best = all.slice().sort((a, b) => depth(b) - depth(a) || a.length - b.length)[0];
+  return best && depth(best) > path.length ? best : [{ path, message: best?.length === 1 && all.length === 1 ? best[0].message : message }];
+}
+
+function brief(value) {
+  const text = stringify(value);
+  return text.length > 80 ? `${text.slice(0, 77)}…` : text;
+}
+
+function ofString(schema, value) {
+  const length = [...value].length;
+  const errors = [];
+  if (length < schema.minLength) errors.push(`expected at least ${schema.minLength} characters, found ${length}`);
+  if (length > schema.maxLength) errors.push(`expected at most ${schema.maxLength} characters, found ${length}`);
+  if (typeof schema.pattern === 'string' && value.length <= 10_000) {
+    try {
+      if (!new RegExp(schema.pattern, 'u').test(value)) errors.push(`expected text that matches ${schema.pattern}`);
+    } catch { /* An expression that this browser cannot read is left to the server. */ }
+  }
+  return errors;
+}
+
+function ofNumber(schema, value) {
+  const errors = [];
+  if (value < schema.minimum) errors.push(`expected at least ${schema.minimum}, found ${value}`);
+  if (value > schema.maximum) errors.push(`expected at most ${schema.maximum}, found ${value}`);
+  if (value <= schema.exclusiveMinimum) errors.push(`expected more than ${schema.exclusiveMinimum}, found ${value}`);
+  if (value >= schema.exclusiveMaximum) errors.push(`expected less than ${schema.exclusiveMaximum}, found ${value}`);
+  const step = schema.multipleOf;
+  if (typeof step === 'number' && step > 0) {
+    const isMultiple = typeof value === 'bigint' && Number.isInteger(step)
+      ? value % BigInt(step) === 0n
+      : Math.abs(Number(value) / step - Math.round(Number(value) / step)) < 1e-9;
+    if (!isMultiple) errors.push(`expected a multiple of ${step}, found ${value}`);
+  }
+  return errors;
+}
+
+function ofArray(schema, value, path, deeper, wrong) {
+  const errors = [];
+  if (value.length < schema.minItems) errors.push(wrong(`expected at least ${schema.minItems} items, found ${value.length}`));
+  if (value.length > schema.maxItems) errors.push(wrong(`expected at most ${schema.maxItems} items, found ${value.length}`));
+  const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : Array.isArray(schema.items) ? schema.items : [];
+  const rest = Array.isArray(schema.items) ? schema.additionalItems : schema.items;
+  value.forEach((item, index) => {
+    errors.push(...deeper(index < fixed.length ? fixed[index] : rest, item, [...path, index]));
+  });
+  if (schema.uniqueItems) {
+    const twice = value.findIndex((item, index) => value.slice(0, index).some((other) => isEqual(item, other)));
+    if (twice >= 0) errors.push(wrong('is there twice', [...path, twice]));
+  }
+  if (schema.contains !== undefined) {
+    const count = value.filter((item) => !deeper(schema.contains, item).length).length;
+    if (count < (schema.minContains ?? 1)) errors.push(wrong('lacks an item that the schema demands'));
+    if (count > schema.maxContains) errors.push(wrong('has too many items of one kind'));
+  }
+  return errors;
+}
+
+function ofObject(schema, value, path, deeper, wrong) {
+  const errors = [];
+  const names = Object.keys(value);
+  for (const name of schema.required ?? []) {
+    if (!Object.hasOwn(value, name)) errors.push(wrong('is required', [...path, name]));
+  }
+  if (names.length < schema.minProperties) errors.push(wrong(`expected at least ${schema.minProperties} members, found ${names.length}`));
+  if (names.length > schema.maxProperties) errors.push(wrong(`expected at most ${schema.maxProperties} members, found ${names.length}`));
+  const patterns = Object.entries(schema.patternProperties ?? {}).flatMap(([pattern, part]) => {
+    try {
+      return [[new RegExp(pattern, 'u'), part]];
+    } catch {
+      return [];
+    }
+  });
+  for (const name of names) {
+    const at = [...path, name];
+    if (schema.propertyNames !== undefined) errors.push(...deeper(schema.propertyNames, name, at));
+    const known = Object.hasOwn(schema.properties ?? {}, name);
+    if (known) errors.push(...deeper(schema.properties[name], value[name], at));
+    const fits = patterns.filter(([pattern]) => pattern.test(name));
+    fits.forEach(([, part]) => errors.push(...deeper(part, value[name], at)));
+    if (!known && !fits.length && schema.additionalProperties !== undefined) {
+      if (schema.additionalProperties === false) errors.push(wrong('is not a member that the schema knows', at));
+      else errors.push(...deeper(schema.additionalProperties, value[name], at));
+    }
+  }
+  for (const [name, needed] of Object.entries(schema.dependentRequired ?? {})) {
+    if (!Object.hasOwn(value, name)) continue;
+    for (const other of needed) if (!Object.hasOwn(value, other)) errors.push(wrong(`is required with ${name}`, [...path, other]));
+  }
+  for (const [name, part] of Object.entries(schema.dependentSchemas ?? {})) {
+    if (Object.hasOwn(value, name)) errors.push(...deeper(part, value));
+  }
+  return errors;
+}
+
+/** Says whether a field holds a secret, which is never kept. */
+export function isSecret(schema) {
+  return schema?.format === 'password' || schema?.writeOnly === true;
+}

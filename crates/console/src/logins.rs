@@ -1,0 +1,113 @@
+//! Logins of the person who started the server: a code in the printed link, which works once, becomes a token for the tab.
+
+use std::{
+    collections::HashMap,
+    fmt::Write as _,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Time in which a code must be used.
+const CODE_TIME: Duration = Duration::from_secs(60);
+/// Time for which a token is good.
+const TOKEN_TIME: Duration = Duration::from_secs(12 * 3_600);
+/// Tokens at a time; the oldest one ends when there are more.
+const MAX_TOKENS: usize = 16;
+/// The beginning of every token, so that others are not looked up.
+const PREFIX: &str = "mqc_";
+
+/// The code that was printed, and the tokens that codes became.
+#[derive(Default)]
+pub struct Logins {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    code: Option<(String, Instant)>,
+    /// Tokens with the time at which they end. The map hashes with a secret of its own, so that a search tells nothing of what is in it.
+    tokens: HashMap<String, Instant>,
+}
+
+impl Logins {
+    /// Returns a new code, which works once within 60 s. An earlier one stops working.
+    ///
+    /// # Panics
+    /// The system gives no random numbers.
+    #[must_use]
+    pub fn new_code(&self) -> String {
+        let code = random();
+        self.with(|state| state.code = Some((code.clone(), Instant::now() + CODE_TIME)));
+        code
+    }
+
+    /// Exchanges the code for a token. `None` if the code is wrong, too old or used; a wrong one uses up the right one.
+    pub(crate) fn redeem(&self, code: &str) -> Option<String> {
+        self.with(|state| {
+            // One attempt for each code: nobody guesses it.
+            let (right, until) = state.code.take()?;
+            if right != code || until < Instant::now() {
+                return None;
+            }
+            if state.tokens.len() >= MAX_TOKENS
+                && let Some(oldest) = state.tokens.iter().min_by_key(|(_, until)| **until)
+            {
+                let oldest = oldest.0.clone();
+                state.tokens.remove(&oldest);
+            }
+            let token = format!("{PREFIX}{}", random());
+            state.tokens.insert(token.clone(), Instant::now() + TOKEN_TIME);
+            Some(token)
+        })
+    }
+
+    /// Says whether a token came from a code, and is good still.
+    #[must_use]
+    pub fn knows(&self, token: &str) -> bool {
+        token.starts_with(PREFIX)
+            && self
+                .with(|state| state.tokens.get(token).is_some_and(|until| *until > Instant::now()))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Returns 128 random bits in hexadecimal.
+fn random() -> String {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).expect("the system gives random numbers");
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_works_once_and_a_wrong_one_ends_it() {
+        let logins = Logins::default();
+        assert_eq!(logins.redeem(""), None);
+        let code = logins.new_code();
+        let token = logins.redeem(&code).unwrap();
+        assert!(logins.knows(&token));
+        assert_eq!(logins.redeem(&code), None, "used");
+        assert!(!logins.knows("mqc_0") && !logins.knows(""));
+        let code = logins.new_code();
+        assert_eq!(logins.redeem("wrong"), None);
+        assert_eq!(logins.redeem(&code), None, "somebody guessed");
+    }
+
+    #[test]
+    fn tokens_are_bounded_and_the_oldest_ends() {
+        let logins = Logins::default();
+        let tokens: Vec<_> =
+            (0..=MAX_TOKENS).map(|_| logins.redeem(&logins.new_code()).unwrap()).collect();
+        assert!(!logins.knows(&tokens[0]));
+        assert!(tokens[1..].iter().all(|token| logins.knows(token)));
+    }
+}

@@ -1,0 +1,68 @@
+// Measures the budgets of the console and prints them; fails if one is exceeded. `cargo xtask bench console` runs it.
+
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { callTool, go, openPage, startBrowser, startServer } from './support.mjs';
+
+const folder = fileURLToPath(new URL('../../crates/console/page/', import.meta.url));
+const files = readdirSync(folder);
+const size = files.reduce((sum, name) => sum + readFileSync(`${folder}${name}`).length, 0);
+const median = (all) => all.sort((a, b) => a - b)[Math.floor(all.length / 2)];
+const rows = [];
+const row = (what, found, most, unit) => rows.push({ what, found: Math.round(found), most, unit });
+
+row('page, uncompressed', size, 150_000, 'bytes');
+row('modules', files.filter((name) => name.endsWith('.js')).length, 12, '');
+
+const server = await startServer({ config: '[artifacts]\nmcp_tool_llm_return_max_bytes = 8000000\n' });
+const browser = await startBrowser();
+try {
+  // Once before, so that the browser itself is warm.
+  await (await openPage(browser, server)).context().close();
+  const paints = [];
+  for (let round = 0; round < 5; round += 1) {
+    const page = await openPage(browser, server);
+    paints.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity));
+    await page.context().close();
+  }
+  row('first paint, median of 5', median(paints), 200, 'ms');
+
+  const page = await openPage(browser, server, '#/messages');
+  const lines = await page.evaluate(async () => {
+    const { live } = await import(new URL('console/api.js', document.querySelector('script[src]').src.replace('console/app.js', '')));
+    for (let n = 0; n < 10_000; n += 1) live.dispatchEvent(new CustomEvent('message', { detail: { id: `x-${n}`, at: Date.now(), side: 'agent', sent: n % 2 === 0, peer: 'bench', kind: 'tools/call', bytes: n } }));
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    let longest = 0;
+    let last = performance.now();
+    const box = document.querySelector('.virtual');
+    for (let step = 0; step < 120; step += 1) {
+      box.scrollTop += 2_000;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      longest = Math.max(longest, now - last);
+      last = now;
+    }
+    return { longest, nodes: document.querySelectorAll('*').length, rows: Number(document.querySelector('[aria-setsize]').getAttribute('aria-setsize')) };
+  });
+  if (lines.rows < 10_000) throw new Error(`the log shows ${lines.rows} lines`);
+  row('longest frame with 10,000 lines', lines.longest, 50, 'ms');
+  row('elements with 10,000 lines', lines.nodes, 3000, '');
+
+  const { id } = await callTool(server, 'lab__large', { kib: 5 * 1024 });
+  await go(page, '#/');
+  const shown = await page.evaluate(async (id) => {
+    const began = performance.now();
+    location.hash = `#/calls/${id}`;
+    while (!document.querySelector('main .literal')) await new Promise(requestAnimationFrame);
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    return { ms: performance.now() - began, length: document.querySelector('main .literal').textContent.length, nodes: document.querySelectorAll('*').length };
+  }, id);
+  if (shown.length < 5 << 20) throw new Error(`the page shows ${shown.length} bytes of the text`);
+  row('5 MiB of text', shown.ms, 300, 'ms');
+  row('elements with 5 MiB of text', shown.nodes, 3000, '');
+} finally {
+  await browser.close();
+  await server.stop();
+}
+for (const { what, found, most, unit } of rows) console.log(`${found <= most ? 'ok  ' : 'OVER'} ${what.padEnd(34)} ${String(found).padStart(8)} ${unit.padEnd(6)} at most ${most}`);
+if (rows.some(({ found, most }) => found > most)) process.exitCode = 1;

@@ -1,0 +1,232 @@
+// Calls of tools from the page: by keyboard alone, hostile answers, a restart in mid-stream, tokens.
+
+import assert from 'node:assert/strict';
+import { writeFileSync, mkdtempSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { after, before, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { callTool, go, openPage, program, startBrowser, startServer, upstream } from './support.mjs';
+
+let server;
+let browser;
+before(async () => {
+  server = await startServer();
+  browser = await startBrowser();
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+async function focusOn(page, name) {
+  for (let at = 0; at < 120; at += 1) {
+    await page.keyboard.press('Tab');
+    const label = await page.evaluate(() => {
+      const it = document.activeElement;
+      return it.getAttribute('aria-label') ?? it.labels?.[0]?.innerText ?? it.innerText ?? '';
+    });
+    if (name.test(label)) return;
+  }
+  assert.fail(`the keyboard does not reach ${name}`);
+}
+
+test('a call by keyboard alone', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/');
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('lab__form');
+  await page.waitForFunction(() => document.querySelector('[role=option]')?.textContent.includes('lab__form'));
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('main')?.dataset.ready === '#/tools/lab__form');
+  // Run first: the problems take the focus to the first field.
+  await page.keyboard.press('Control+Enter');
+  await page.waitForFunction(() => document.activeElement.getAttribute('aria-invalid') === 'true');
+  await page.keyboard.type('/etc/hosts');
+  await focusOn(page, /^mode/);
+  await page.keyboard.press('ArrowDown');
+  await focusOn(page, /^\+ big/);
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('12345678901234567890');
+  await page.keyboard.press('Control+Enter');
+  await page.waitForSelector('.output .badge.ok');
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).json();
+  // Integers beyond 2^53 arrive exactly, and what is unset is not sent.
+  assert.equal(record.arguments.json, '{"path":"/etc/hosts","mode":"read","limit":10,"big":12345678901234567890}');
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('wrong arguments are told at their fields, and can be sent anyway', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read","limit":1000}')}`);
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.summary li');
+  assert.match(await page.locator('.summary').innerText(), /limit: expected at most 100, found 1000/);
+  assert.match(await page.evaluate(() => document.activeElement.value), /1000/);
+  await page.getByRole('button', { name: 'Send anyway' }).click();
+  await page.waitForSelector('.output .badge');
+  await page.context().close();
+});
+
+test('the form and the JSON edit the same, and malformed JSON is kept', async () => {
+  const page = await openPage(browser, server, '#/tools/lab__form');
+  await page.getByLabel(/^path/).fill('x');
+  await page.getByRole('tab', { name: 'JSON' }).click();
+  const json = page.getByLabel('Arguments as JSON');
+  assert.deepEqual(JSON.parse(await json.inputValue()), { path: 'x', limit: 10 });
+  await json.fill('{\n"path": "y",\n"mode" "read"}');
+  assert.match(await page.locator('.problem').last().innerText(), /line 3/);
+  await page.getByRole('tab', { name: 'Form' }).click();
+  await page.getByRole('tab', { name: 'JSON' }).click();
+  await page.getByRole('button', { name: 'Run' }).click();
+  assert.match(await page.locator('.runbar').innerText(), /malformed|problem/);
+  await json.fill('{"path": "y", "mode": "read", "note": null}');
+  await page.getByRole('tab', { name: 'Form' }).click();
+  assert.equal(await page.getByLabel(/^path/).inputValue(), 'y');
+  assert.ok(await page.getByLabel(/note is null/).isChecked());
+  await page.context().close();
+});
+
+test('hostile names, descriptions and answers stay text', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/tools/lab__attack');
+  const isClean = async (where) => {
+    assert.equal(await page.evaluate(() => window.hacked), undefined, where);
+    assert.equal(await page.locator('main script, main iframe, main [onload], main [onerror], main a[href^="javascript"]').count(), 0, where);
+  };
+  await isClean('form');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.output .badge');
+  for (const name of ['Rendered', 'JSON', 'As the model reads it']) {
+    const button = page.locator('.output .bar button', { hasText: name }).first();
+    if (await button.count()) await button.click();
+    await isClean(name);
+  }
+  for (const details of await page.locator('.output details').all()) await details.evaluate((it) => { it.open = true; });
+  assert.ok(await page.locator('.mark', { hasText: '202E' }).count() > 0, 'a character that changes the direction is marked');
+  for (const hash of ['#/calls', '#/messages', '#/resources?uri=lab%3Aattack', '#/', `#/tools/${encodeURIComponent('<img src=x onerror=window.hacked=1>')}`, '#/%E0%A4%A', '#/tools/x?args=%7B']) {
+    await page.evaluate((next) => { location.hash = next; }, hash);
+    await page.waitForTimeout(150);
+    await isClean(hash);
+  }
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('the home page follows calls of others, and a restart in mid-stream', { timeout: 90_000 }, async () => {
+  const own = await startServer();
+  const page = await openPage(browser, own, '#/calls');
+  await page.waitForSelector('.age[data-state=live]');
+  await callTool(own, 'lab__echo', { text: 'first' });
+  await page.waitForFunction(() => document.querySelectorAll('main [role=list] a').length === 1);
+  const port = new URL(own.url).port;
+  await own.stop();
+  await page.waitForSelector('.age[data-state=lost]');
+  assert.match(await page.locator('.age').innerText(), /lost; the data is \d+ s old/);
+  const again = await startServer({ port });
+  await page.waitForSelector('.age[data-state=live]', { timeout: 20_000 });
+  // The new run knows no calls, and the page has fetched that anew.
+  await page.waitForFunction(() => document.querySelectorAll('main [role=list] a').length === 0);
+  await callTool(again, 'lab__echo', { text: 'second' });
+  await callTool(again, 'lab__fails');
+  await page.waitForFunction(() => document.querySelectorAll('main [role=list] a').length === 2);
+  assert.deepEqual(page.problems.filter((it) => !/ERR_CONNECTION|ERR_INCOMPLETE/.test(it)), []);
+  await page.context().close();
+  await again.stop();
+});
+
+test('a wrong token shows nothing, and two users see their own calls alone', { timeout: 90_000 }, async () => {
+  const config = "[auth.tokens]\nanna = { env = 'ANNA' }\nbert = { env = 'BERT' }\nroot = { env = 'ROOT', scopes = ['admin'] }\n";
+  const words = { ANNA: 'annas-secret-word-0123456789abcdef', BERT: 'berts-secret-word-0123456789abcdef', ROOT: 'roots-secret-word-0123456789abcdef' };
+  const own = await startServer({ config, env: words });
+  const annas = (await callTool(own, 'lab__echo', { text: 'of anna' }, words.ANNA)).id;
+  const berts = (await callTool(own, 'lab__echo', { text: 'of bert' }, words.BERT)).id;
+  const get = (path, token) => fetch(`${own.url}/api/console/${path}`, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
+  for (const path of ['state', 'calls', `calls/${annas}`, `calls/${annas}/shown`, 'events', 'messages', 'servers/lab']) {
+    assert.equal((await get(path)).status, 401, path);
+    assert.equal((await get(path, 'wrong')).status, 401, path);
+  }
+  for (const path of [`calls/${berts}`, `calls/${berts}/said`, `calls/${berts}/shown`]) assert.equal((await get(path, words.ANNA)).status, 404, path);
+  assert.equal((await get('servers/lab', words.ANNA)).status, 403);
+  assert.equal((await get(`calls/${berts}`, words.ROOT)).status, 200);
+
+  const page = await openPage(browser, own, '#/calls', { token: 'wrong' });
+  await page.waitForSelector('#token');
+  assert.doesNotMatch(await page.locator('main').innerText(), /lab__/);
+  assert.match(await page.locator('#token').innerText(), /not accepted/);
+  await page.getByLabel('Token', { exact: true }).last().fill(words.ANNA);
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelectorAll('main [role=list] a').length === 1);
+  await callTool(own, 'lab__echo', { text: 'again of bert' }, words.BERT);
+  await callTool(own, 'lab__echo', { text: 'again of anna' }, words.ANNA);
+  await page.waitForFunction(() => document.querySelectorAll('main [role=list] a').length === 2);
+  assert.equal(await page.evaluate(() => document.cookie), '');
+  await go(page, '#/servers');
+  assert.match(await page.locator('main').innerText(), /administrators/);
+  await page.context().close();
+  await own.stop();
+});
+
+test('a page of another origin, another port of this machine and a rebound host call nothing', { timeout: 60_000 }, async () => {
+  const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  const other = createServer((_, response) => response.end('<!doctype html><title>other</title>')).listen(0, '127.0.0.1');
+  await new Promise((done) => other.once('listening', done));
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(`http://127.0.0.1:${other.address().port}/`);
+  const answers = await page.evaluate(async (url) => {
+    const out = {};
+    for (const [name, path, options] of [['state', 'api/console/state', {}], ['calls', 'api/console/calls', {}], ['events', 'api/console/events', {}], ['restart', 'api/console/servers/lab/restart', { method: 'POST' }]]) {
+      out[name] = await fetch(`${url}/${path}`, options).then(async (it) => `${it.status} ${(await it.text()).slice(0, 80)}`, () => 'blocked');
+    }
+    return out;
+  }, server.url);
+  for (const [name, answer] of Object.entries(answers)) assert.match(answer, /^(blocked|403)/, `${name}: ${answer}`);
+  // A name that was rebound to this machine is refused, whatever is asked for.
+  const { request } = await import('node:http');
+  const { hostname, port } = new URL(server.url);
+  for (const path of ['/', '/api/console/state', '/console/app.js', '/mcp']) {
+    const status = await new Promise((done) => request({ hostname, port, path, headers: { Host: 'evil.example' } }, (it) => { it.resume(); done(it.statusCode); }).end());
+    assert.equal(status, 403, path);
+  }
+  other.close();
+  const state = await (await fetch(`${server.url}/api/console/state`)).json();
+  assert.equal(state.stats.calls, before);
+  assert.equal(state.server.upstreams[0].restarts, 0);
+  await page.context().close();
+});
+
+test('a saved scenario is run by marquetry test', { timeout: 60_000 }, async () => {
+  const { id } = await callTool(server, 'lab__echo', { text: 'at 2026-11-22T10:00:00Z "quoted" ${x}' });
+  const page = await openPage(browser, server, `#/calls/${id}?tab=save`);
+  const yaml = await page.getByLabel('Scenario').innerText();
+  const folder = mkdtempSync(join(tmpdir(), 'marquetry-scenario-'));
+  writeFileSync(join(folder, 'lab__echo.yaml'), yaml);
+  const run = promisify(execFile)(program, ['test', folder, '--url', `${server.url}/mcp`]);
+  const { stdout, stderr } = await run.catch((error) => assert.fail(`${error.stdout}${error.stderr}\n${yaml}`));
+  assert.match(stdout + stderr, /pass|ok|1/i);
+  await page.context().close();
+});
+
+test('a server is restarted by its button', { timeout: 60_000 }, async () => {
+  const page = await openPage(browser, server, '#/servers/lab');
+  await page.getByRole('button', { name: 'Restart' }).click();
+  await page.waitForFunction(() => /1 restarts/.test(document.querySelector('main').innerText), undefined, { timeout: 20_000 });
+  assert.equal((await callTool(server, 'lab__echo', { text: 'after' })).result.content[0].text, 'after');
+  await page.context().close();
+});
+
+test('secrets are neither recorded nor kept by the browser', async () => {
+  const page = await openPage(browser, server, `#/tools/lab__form?args=${encodeURIComponent('{"path":"a","mode":"read"}')}`);
+  await page.getByRole('button', { name: '+ password' }).click();
+  await page.getByLabel(/^password/).fill('xyzzy-1234');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.waitForSelector('.output .badge.ok');
+  const stored = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
+  assert.ok(!stored.includes('xyzzy'), stored);
+  const id = (await page.locator('.output a', { hasText: 'Its record' }).getAttribute('href')).split('/').at(-1);
+  const record = await (await fetch(`${server.url}/api/console/calls/${id}`)).text();
+  assert.ok(!record.includes('xyzzy') && record.includes('(hidden)'), record);
+  await page.context().close();
+});

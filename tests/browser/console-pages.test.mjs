@@ -1,0 +1,97 @@
+// Every page by its link, at three widths, in both themes: no finding of axe-core, no foreign request, nothing wider than the window.
+
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { THEMES, WIDTHS, callTool, findings, go, openPage, startBrowser, startServer } from './support.mjs';
+
+let server;
+let browser;
+let call;
+
+before(async () => {
+  server = await startServer();
+  browser = await startBrowser();
+  call = (await callTool(server, 'lab__large', { kib: 100 })).id;
+  await callTool(server, 'lab__form', { path: 'a', mode: 'read' });
+  await callTool(server, 'lab__fails');
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const PAGES = () => [
+  ['home', '#/', 'Last calls'], ['servers', '#/servers', 'lab'], ['server', '#/servers/lab', 'Standard error'], ['tools', '#/tools', 'lab__form'], ['tool', '#/tools/lab__form', 'Arguments'],
+  ['tool-json', '#/tools/lab__form?tab=json', 'JSON'], ['tool-schema', '#/tools/lab__form?tab=schema', 'As the agent gets it'], ['calls', '#/calls', 'lab__large'], ['call', `#/calls/${call}`, 'lab__large'],
+  ['call-model', `#/calls/${call}?tab=model`, 'Upstream said'], ['call-messages', `#/calls/${call}?tab=messages`, 'In the log'], ['call-timeline', `#/calls/${call}?tab=timeline`, 'upstream answered'],
+  ['call-save', `#/calls/${call}?tab=save`, 'marquetry test'], ['messages', '#/messages', 'messages'], ['resources', '#/resources', 'notes'], ['resource', '#/resources?uri=lab%3Anotes', 'Notes'],
+  ['prompts', '#/prompts', 'greet'], ['prompt', '#/prompts/lab__greet', 'who'], ['artifacts', '#/artifacts', 'lab__large'], ['knowledge', '#/knowledge', ''], ['nowhere', '#/nowhere', 'leads nowhere'],
+];
+
+for (const theme of THEMES) {
+  for (const width of WIDTHS) {
+    test(`every page by its link, ${width} px, ${theme}`, { timeout: 120_000 }, async () => {
+      const page = await openPage(browser, server, '#/', { width, theme });
+      const wrong = [];
+      for (const [name, hash, text] of PAGES()) {
+        await go(page, hash);
+        await page.waitForTimeout(30);
+        assert.match(await page.locator('main').innerText(), new RegExp(text), name);
+        assert.equal(await page.locator('.failure').filter({ hasText: 'Failed' }).count(), name === 'knowledge' ? await page.locator('.failure').count() : 0, name);
+        wrong.push(...(await findings(page)).map((it) => `${name}: ${it}`));
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        if (over > 0) wrong.push(`${name}: ${over} px too wide`);
+        const folder = process.env.MARQUETRY_SCREENSHOTS;
+        if (folder) {
+          mkdirSync(folder, { recursive: true });
+          await page.screenshot({ path: `${folder}/${name}-${width}-${theme}.png` });
+        }
+      }
+      assert.deepEqual([...wrong, ...page.problems], []);
+      await page.context().close();
+    });
+  }
+}
+
+test('a link shows its state again, and Back works', async () => {
+  const page = await openPage(browser, server, '#/calls?q=fails&outcome=tool_failed');
+  assert.equal(await page.locator('input[type=search]').inputValue(), 'fails');
+  assert.equal(await page.locator('main [role=list] a').count(), 1);
+  await page.locator('main [role=list] a').click();
+  await page.waitForFunction(() => location.hash.startsWith('#/calls/'));
+  await page.goBack();
+  await page.waitForFunction(() => location.hash === '#/calls?q=fails&outcome=tool_failed');
+  await page.context().close();
+});
+
+test('a link fills the form and runs nothing', async () => {
+  const before = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  const args = encodeURIComponent(JSON.stringify({ path: '/etc', mode: 'write', deep: { on: true, words: ['x'] } }));
+  const page = await openPage(browser, server, `#/tools/lab__form?args=${args}`);
+  assert.equal(await page.getByLabel(/^path/).inputValue(), '/etc');
+  await page.waitForTimeout(200);
+  const now = (await (await fetch(`${server.url}/api/console/state`)).json()).stats.calls;
+  assert.equal(now, before);
+  await page.context().close();
+});
+
+test('the policy refuses scripts of text, frames and foreign hosts', async () => {
+  const page = await openPage(browser, server);
+  const refused = await page.evaluate(async () => {
+    const found = [];
+    document.addEventListener('securitypolicyviolation', (event) => found.push(event.effectiveDirective));
+    try { document.createElement('div').innerHTML = '<b>x</b>'; } catch { found.push('trusted types'); }
+    const frame = document.createElement('iframe');
+    frame.src = 'http://127.0.0.1:9/';
+    document.body.append(frame);
+    await fetch('http://127.0.0.1:9/').catch(() => {});
+    const image = new Image();
+    image.src = 'http://127.0.0.1:9/x.png';
+    document.body.append(image);
+    await new Promise((done) => setTimeout(done, 300));
+    return found;
+  });
+  for (const name of ['trusted types', 'frame-src', 'connect-src', 'img-src']) assert.ok(refused.includes(name), `${name}: ${refused}`);
+  await page.context().close();
+});

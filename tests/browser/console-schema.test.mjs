@@ -1,0 +1,69 @@
+// The check of values against schemas, without a browser: ajv is the judge.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { parse, problemOf, stringify } from '../../crates/console/page/json.js';
+import { branchesOf, check, initial, kindOf, resolve } from '../../crates/console/page/schema.js';
+import { CORPUS, ODD } from './corpus.mjs';
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+
+for (const { name, schema, values } of CORPUS) {
+  test(`ajv and the form agree on ${name}`, () => {
+    const validate = ajv.compile(schema);
+    const verdicts = new Set();
+    for (const value of values) {
+      const errors = check(schema, value);
+      const isRight = validate(value);
+      verdicts.add(isRight);
+      assert.equal(errors.length === 0, isRight, `${JSON.stringify(value)}: ${JSON.stringify(errors)} and ${ajv.errorsText(validate.errors)}`);
+      for (const { path, message } of errors) assert.ok(Array.isArray(path) && message.length > 3);
+    }
+    if (!['nothing', 'no type'].includes(name)) assert.equal(verdicts.size, 2, 'the corpus has values of both kinds');
+  });
+}
+
+test('odd schemas neither throw nor run for ever', () => {
+  for (const schema of ODD) {
+    check(schema, { a: 'x' });
+    const start = initial(schema, schema);
+    kindOf(resolve(schema, schema), schema);
+    assert.ok(start === undefined || typeof start === 'object');
+  }
+});
+
+test('only fields with a default start set, and nothing is preselected', () => {
+  const { schema } = CORPUS.find((it) => it.name === 'defaults');
+  assert.deepEqual(initial(schema, schema), { a: 3 });
+  const choice = CORPUS.find((it) => it.name === 'one of several').schema;
+  assert.deepEqual(initial(choice, choice), {});
+  const fixed = CORPUS.find((it) => it.name === 'enum and const').schema;
+  assert.deepEqual(initial(fixed, fixed), { c: 'fixed' });
+});
+
+test('branches have names that people know', () => {
+  const { schema } = CORPUS.find((it) => it.name === 'one of several');
+  assert.deepEqual(branchesOf(schema.properties.u, schema).map((it) => it.label), ['file', 'url']);
+});
+
+test('integers beyond 2^53 stay exact, and are compared as integers', () => {
+  const text = '{"n":12345678901234567890,"m":-9007199254740993,"s":9007199254740991,"f":1.5}';
+  assert.equal(stringify(parse(text)), text);
+  assert.equal(check({ type: 'integer', maximum: 10 }, parse('12345678901234567890')).length, 1);
+  assert.deepEqual(check({ type: 'integer' }, parse('12345678901234567890')), []);
+  assert.deepEqual(check({ enum: [parse('12345678901234567890')] }, parse('12345678901234567890')), []);
+  assert.equal(stringify({ a: [], b: {}, c: undefined, d: [1n] }, 2), '{\n  "a": [],\n  "b": {},\n  "d": [\n    1\n  ]\n}');
+});
+
+test('malformed JSON is told by its line', () => {
+  assert.equal(problemOf('{"a": 1}'), undefined);
+  assert.equal(problemOf('{\n"a": 1,\n"b" 2\n}').line, 3);
+});
+
+test('an error says what was expected and what was found, at its field', () => {
+  const { schema } = CORPUS.find((it) => it.name === 'nested');
+  assert.deepEqual(check(schema, { o: { p: { q: 'x' } } }), [{ path: ['o', 'p', 'q'], message: 'expected integer, found string' }]);
+  const union = CORPUS.find((it) => it.name === 'one of several').schema;
+  assert.deepEqual(check(union, { u: { kind: 'file', path: 1 } })[0].path, ['u', 'path']);
+});

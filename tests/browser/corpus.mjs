@@ -1,0 +1,38 @@
+// Schemas with values that fit and values that do not. ajv is the judge; the lists are the variety.
+
+const text = { type: 'string' };
+export const CORPUS = [
+  { name: 'text', schema: { type: 'object', properties: { a: text }, required: ['a'] }, values: [{ a: 'x' }, { a: '' }, {}, { a: null }, { a: 1 }, { a: 'x', b: 1 }] },
+  { name: 'lengths and pattern', schema: { type: 'object', properties: { a: { type: 'string', minLength: 2, maxLength: 3, pattern: '^[a-z]+$' } } }, values: [{}, { a: 'ab' }, { a: 'a' }, { a: 'abcd' }, { a: 'A1' }, { a: '😀😀' }] },
+  { name: 'numbers', schema: { type: 'object', properties: { n: { type: 'number', minimum: 0, exclusiveMaximum: 10, multipleOf: 0.5 }, i: { type: 'integer', maximum: 5 } } }, values: [{ n: 0 }, { n: 9.5 }, { n: 10 }, { n: 0.3 }, { i: 5 }, { i: 6 }, { i: 1.5 }, { i: 1.0 }, { i: '1' }] },
+  { name: 'booleans and null', schema: { type: 'object', properties: { b: { type: 'boolean' }, n: { type: 'null' }, m: { type: ['string', 'null'] } } }, values: [{ b: true }, { b: 'true' }, { n: null }, { n: 0 }, { m: null }, { m: 'x' }, { m: 1 }] },
+  { name: 'enum and const', schema: { type: 'object', properties: { e: { enum: ['a', 1, null, true] }, c: { const: 'fixed' } }, required: ['c'] }, values: [{ c: 'fixed' }, { c: 'other' }, {}, { c: 'fixed', e: 1 }, { c: 'fixed', e: null }, { c: 'fixed', e: '1' }] },
+  { name: 'titled choices', schema: { type: 'object', properties: { e: { oneOf: [{ const: 'r', title: 'red' }, { const: 'g', title: 'green' }] } }, required: ['e'] }, values: [{ e: 'r' }, { e: 'red' }, {}] },
+  { name: 'choices', schema: { type: 'object', properties: { e: { type: 'array', items: { enum: ['a', 'b', 'c'] }, uniqueItems: true, minItems: 1, maxItems: 2 } } }, values: [{ e: ['a'] }, { e: [] }, { e: ['a', 'b', 'c'] }, { e: ['a', 'a'] }, { e: ['d'] }, {}] },
+  { name: 'nested', schema: { type: 'object', properties: { o: { type: 'object', properties: { p: { type: 'object', properties: { q: { type: 'integer' } }, required: ['q'] } }, required: ['p'] } }, required: ['o'] }, values: [{ o: { p: { q: 1 } } }, { o: { p: {} } }, { o: {} }, {}, { o: [] }] },
+  { name: 'closed object', schema: { type: 'object', properties: { a: text }, additionalProperties: false }, values: [{}, { a: 'x' }, { b: 1 }] },
+  { name: 'map', schema: { type: 'object', additionalProperties: { type: 'integer' }, minProperties: 1, maxProperties: 2 }, values: [{}, { a: 1 }, { a: 'x' }, { a: 1, b: 2, c: 3 }] },
+  { name: 'map of names', schema: { type: 'object', properties: { h: { type: 'object', propertyNames: { pattern: '^x-' }, additionalProperties: text } } }, values: [{ h: { 'x-a': 'b' } }, { h: { a: 'b' } }, { h: {} }] },
+  { name: 'patterns of names', schema: { type: 'object', patternProperties: { '^n_': { type: 'number' } }, additionalProperties: false }, values: [{ n_a: 1 }, { n_a: 'x' }, { b: 1 }, {}] },
+  { name: 'lists', schema: { type: 'object', properties: { l: { type: 'array', items: { type: 'object', properties: { k: text }, required: ['k'] }, minItems: 1, maxItems: 2 } } }, values: [{ l: [{ k: 'a' }] }, { l: [] }, { l: [{}] }, { l: ['a'] }, { l: [{ k: 'a' }, { k: 'b' }, { k: 'c' }] }] },
+  { name: 'lists of lists', schema: { type: 'object', properties: { m: { type: 'array', items: { type: 'array', items: { type: 'number' } } } } }, values: [{ m: [[1, 2], []] }, { m: [1] }, { m: [['a']] }] },
+  { name: 'unique', schema: { type: 'object', properties: { l: { type: 'array', uniqueItems: true } } }, values: [{ l: [1, 2] }, { l: [1, 1] }, { l: [{ a: 1 }, { a: 1 }] }, { l: [1, '1'] }, { l: [1, true] }] },
+  { name: 'tuple', schema: { type: 'object', properties: { t: { type: 'array', prefixItems: [text, { type: 'integer' }], items: false, minItems: 2 } } }, values: [{ t: ['a', 1] }, { t: ['a'] }, { t: [1, 'a'] }, { t: ['a', 1, 2] }] },
+  { name: 'contains', schema: { type: 'object', properties: { t: { type: 'array', contains: { const: 1 }, minContains: 1, maxContains: 2 } } }, values: [{ t: [1] }, { t: [] }, { t: [1, 1, 1] }, { t: [2, 1] }] },
+  { name: 'one of several', schema: { type: 'object', properties: { u: { oneOf: [{ type: 'object', title: 'file', properties: { kind: { const: 'file' }, path: text }, required: ['kind', 'path'] }, { type: 'object', title: 'url', properties: { kind: { const: 'url' }, url: text }, required: ['kind', 'url'] }] } }, required: ['u'] }, values: [{ u: { kind: 'file', path: '/' } }, { u: { kind: 'url', url: 'x' } }, { u: { kind: 'url', path: '/' } }, { u: 1 }, {}] },
+  { name: 'any of several', schema: { type: 'object', properties: { u: { anyOf: [{ type: 'string', minLength: 2 }, { type: 'integer' }] } } }, values: [{ u: 'ab' }, { u: 'a' }, { u: 1 }, { u: 1.5 }, { u: null }] },
+  { name: 'both of two', schema: { type: 'object', properties: { u: { oneOf: [{ type: 'integer', minimum: 0 }, { type: 'integer', maximum: 10 }] } } }, values: [{ u: 11 }, { u: 5 }, { u: -1 }] },
+  { name: 'null beside', schema: { type: 'object', properties: { u: { anyOf: [{ type: 'object', properties: { a: text }, required: ['a'] }, { type: 'null' }] } } }, values: [{ u: null }, { u: { a: 'x' } }, { u: {} }, {}] },
+  { name: 'all of', schema: { type: 'object', allOf: [{ properties: { a: text }, required: ['a'] }, { properties: { b: { type: 'integer' } }, required: ['b'] }] }, values: [{ a: 'x', b: 1 }, { a: 'x' }, { b: 1 }, {}] },
+  { name: 'references', schema: { type: 'object', properties: { n: { $ref: '#/$defs/node' } }, required: ['n'], $defs: { node: { type: 'object', properties: { v: { type: 'integer' }, next: { $ref: '#/$defs/node' } }, required: ['v'] } } }, values: [{ n: { v: 1 } }, { n: { v: 1, next: { v: 2 } } }, { n: { v: 1, next: {} } }, { n: {} }, {}] },
+  { name: 'escaped reference', schema: { type: 'object', properties: { a: { $ref: '#/$defs/a~1b' } }, $defs: { 'a/b': { type: 'integer' } } }, values: [{ a: 1 }, { a: 'x' }] },
+  { name: 'condition', schema: { type: 'object', properties: { kind: text, n: { type: 'integer' } }, if: { properties: { kind: { const: 'n' } }, required: ['kind'] }, then: { required: ['n'] }, else: { not: { required: ['n'] } } }, values: [{ kind: 'n', n: 1 }, { kind: 'n' }, { kind: 'x' }, { kind: 'x', n: 1 }] },
+  { name: 'not', schema: { type: 'object', properties: { a: { not: { type: 'string' } } } }, values: [{ a: 1 }, { a: 'x' }, {}] },
+  { name: 'dependent', schema: { type: 'object', properties: { a: text, b: text }, dependentRequired: { a: ['b'] }, dependentSchemas: { b: { required: ['c'] } } }, values: [{}, { a: 'x' }, { a: 'x', b: 'y', c: 1 }, { b: 'y' }] },
+  { name: 'defaults', schema: { type: 'object', properties: { a: { type: 'integer', default: 3 }, b: { type: 'object', properties: { c: { type: 'string', default: 'd' } } } } }, values: [{}, { a: 3 }, { a: 'x' }] },
+  { name: 'nothing', schema: { type: 'object' }, values: [{}, { a: 1 }] },
+  { name: 'no type', schema: {}, values: [{}, { a: [1, { b: null }] }] },
+];
+
+/** Schemas that ajv does not take; the page must survive them. */
+export const ODD = [true, { type: 'object', properties: { a: { $ref: 'https://far.example/schema.json' } } }, { type: 'object', properties: { a: { $ref: '#/nowhere' } } }, { $ref: '#' }, { allOf: [{ $ref: '#' }] }, { type: 'object', properties: { a: { type: 'string', pattern: '(' } } }, { type: 'object', properties: { a: { type: 'strange' } } }, { type: 'object', properties: { a: { enum: [] } } }, { type: 'object', properties: { '__proto__': { type: 'string' }, constructor: { type: 'string' } } }];

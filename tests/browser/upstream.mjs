@@ -1,0 +1,83 @@
+// An MCP server on standard input and output, for tests: its tools answer what the tests need.
+
+import { createInterface } from 'node:readline';
+
+/** Texts that must stay text, wherever they are shown. */
+export const ATTACKS = [
+  '<img src=x onerror="window.hacked=1">', '<script>window.hacked=1</script>', '"><svg onload=window.hacked=1>', "javascript:window.hacked=1", '[x](javascript:window.hacked=1)',
+  '![x](http://127.0.0.1:9/pixel.png)', '<iframe srcdoc="<script>parent.hacked=1</script>">', '{{constructor.constructor("window.hacked=1")()}}', '\u202Egnp.exe', 'a\u200Bb\u0000c',
+];
+const attack = ATTACKS.join('\n');
+
+const form = {
+  type: 'object',
+  required: ['path', 'mode'],
+  properties: {
+    path: { type: 'string', title: 'Path', description: 'Where to look' },
+    mode: { enum: ['read', 'write', 'list'] },
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 10 },
+    big: { type: 'integer' },
+    deep: { type: 'object', properties: { on: { type: 'boolean' }, words: { type: 'array', items: { type: 'string' } } }, required: ['on'] },
+    note: { type: ['string', 'null'] },
+    password: { type: 'string', format: 'password' },
+  },
+};
+const any = { type: 'object' };
+const TOOLS = [
+  { name: 'form', description: 'Repeats its arguments', inputSchema: form, outputSchema: { type: 'object', properties: { given: { type: 'object' } }, required: ['given'] } },
+  { name: 'echo', description: 'Says what it was told', inputSchema: { type: 'object', required: ['text'], properties: { text: { type: 'string' } } } },
+  { name: 'attack', title: attack.slice(0, 100), description: attack, inputSchema: { type: 'object', properties: { x: { type: 'string', title: attack, description: attack, examples: [attack] }, y: { enum: [attack, 'b'] } } } },
+  { name: 'large', description: 'Answers with much text', inputSchema: { type: 'object', properties: { kib: { type: 'integer', default: 64 } } } },
+  { name: 'fails', description: 'Says that it failed', inputSchema: any },
+  { name: 'slow', description: 'Takes a while', inputSchema: { type: 'object', properties: { ms: { type: 'integer', default: 500 } } } },
+  { name: 'rows', description: 'Answers with a table', inputSchema: any },
+  { name: 'picture', description: 'Answers with a picture', inputSchema: any },
+];
+
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
+
+async function call({ name, arguments: args = {} }) {
+  const text = (it) => ({ content: [{ type: 'text', text: it }] });
+  switch (name) {
+    case 'form': return { ...text('given'), structuredContent: { given: args } };
+    case 'echo': return text(args.text);
+    case 'attack': return { content: [{ type: 'text', text: attack }, { type: 'resource_link', uri: 'javascript:window.hacked=1', name: attack }, { type: attack }, { type: 'resource', resource: { uri: 'x:svg', mimeType: 'image/svg+xml', text: '<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=1"/>' } }], structuredContent: { [attack]: attack } };
+    case 'large': return text('0123456789abcde\n'.repeat((args.kib ?? 64) * 64));
+    case 'fails': return { ...text('the disk is full'), isError: true };
+    case 'slow': await new Promise((done) => setTimeout(done, args.ms ?? 500)); return text('done');
+    case 'rows': return text(JSON.stringify(Array.from({ length: 2000 }, (_, id) => ({ id, name: `row ${id}`, even: id % 2 === 0 }))));
+    case 'picture': return { content: [{ type: 'image', mimeType: 'image/png', data: PIXEL }] };
+    default: throw Object.assign(new Error(`unknown tool ${name}`), { code: -32602 });
+  }
+}
+
+async function answer({ method, params }) {
+  switch (method) {
+    case 'initialize': return { protocolVersion: '2025-11-25', capabilities: { tools: {}, resources: {}, prompts: {} }, serverInfo: { name: 'lab', version: '1.0' }, instructions: 'For tests.' };
+    case 'ping': return {};
+    case 'tools/list': return { tools: TOOLS };
+    case 'tools/call': return call(params);
+    case 'resources/list': return { resources: [{ uri: 'lab:notes', name: 'notes', mimeType: 'text/markdown' }, { uri: 'lab:attack', name: attack.slice(0, 60) }] };
+    case 'resources/templates/list': return { resourceTemplates: [{ uriTemplate: 'lab:{id}', name: 'by id' }] };
+    case 'resources/read': return { contents: [{ uri: params.uri, mimeType: 'text/markdown', text: params.uri === 'lab:attack' ? attack : '# Notes\n\n- one\n- **two**\n' }] };
+    case 'prompts/list': return { prompts: [{ name: 'greet', description: 'Greets somebody', arguments: [{ name: 'who', required: true }] }] };
+    case 'prompts/get': return { messages: [{ role: 'user', content: { type: 'text', text: `Say hello to ${params.arguments?.who}` } }] };
+    default: throw Object.assign(new Error(`unknown method ${method}`), { code: -32601 });
+  }
+}
+
+const isProgram = process.argv[1]?.endsWith('upstream.mjs');
+if (isProgram) {
+  process.stderr.write('the lab is open\n');
+  createInterface({ input: process.stdin }).on('line', async (line) => {
+    const message = JSON.parse(line);
+    if (message.id === undefined || message.method === undefined) return;
+    let reply;
+    try {
+      reply = { result: await answer(message) };
+    } catch (error) {
+      reply = { error: { code: error.code ?? -32603, message: error.message } };
+    }
+    process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id: message.id, ...reply })}\n`);
+  });
+}
