@@ -14,7 +14,7 @@ const HEAD: &str = "\
 <!-- Generated from tools/list: MARQUETRY_UPDATE=1 cargo test -p marquetry --test it book -->
 
 Marquetry has these tools of its own, beside those of the upstreams. `[tools]` in the [settings](settings.md) switches groups of them off; `am7_chat` is listed when
-`[knowledge.chat]` names a model.
+`[knowledge.chat]` names a model. Where PlantUML is installed, `renderPlantUML` and `checkPlantUML` [draw and check diagrams](../guide/diagrams.md).
 
 An argument that is not required may be left out.
 ";
