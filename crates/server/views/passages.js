@@ -77,6 +77,13 @@ export function patternOf(query) {
   return new RegExp(parts.join("|"), "giu");
 }
 
+/** Whether a part of a source is still what a passage says. Passages have other quotes and spaces, and very long ones are cut. */
+export function isStillIn(source, passage) {
+  const letters = (text) => (text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join("");
+  const [said] = passage.split("… (cut; resources/read of ");
+  return letters(source).startsWith(letters(said));
+}
+
 /** Cuts a text at two places, given in bytes of UTF-8 from a first byte on: what is before, between and after. */
 export function cutAt(text, first, start, end) {
   const encoded = new TextEncoder().encode(text);

@@ -1,6 +1,6 @@
 // The View of am7_vector_search: passages, where they are from, and those that the user chooses for the model.
 import { ask, byId, copyButton, count, el, namesOf, open, page, plain, say, shown, structured, submits, textOf } from "./page.js";
-import { citationOf, cutAt, ordered, passagesOf, patternOf, placeOf, quoted, titleOf } from "./passages.js";
+import { citationOf, cutAt, isStillIn, ordered, passagesOf, patternOf, placeOf, quoted, titleOf } from "./passages.js";
 
 /** Bytes of a source that are shown before a passage, and with each "Earlier". */
 const BEFORE = 1_200;
@@ -241,7 +241,7 @@ export function start() {
         );
         earlier.hidden = part.first === 0;
         later.hidden = !isCut && part.next === undefined;
-        const isSame = squeezed(part.passage) === squeezed(passage.text);
+        const isSame = isStillIn(part.passage, passage.text);
         say(status, isSame ? "" : "The source has another text here than the passage: it may have changed since it was indexed.", "warn");
       }
       container.replaceChildren(status, text, el("div", { class: "row small" }, earlier, later, el("span", { class: "grow" }), el("span", { class: "muted cut mono" }, shown(String(passage.sourceUri)))));
@@ -264,10 +264,6 @@ export function start() {
         if (at === 0 || at <= first - 3 || !/nextStart/.test(error.message)) throw error;
       }
     }
-  }
-
-  function squeezed(text) {
-    return text.replace(/\s+/g, " ").trim();
   }
 
   // The chosen passages

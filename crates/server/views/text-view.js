@@ -27,7 +27,8 @@ export class TextView {
 
   /** How many lines there are. */
   get lineCount() {
-    return this.#lines.length;
+    // A line break at the end of a text begins no line.
+    return this.#lines.length - (this.#lines.at(-1) === "" ? 1 : 0);
   }
 
   /** How many occurrences were found, and which one is shown, from 1. */
@@ -42,7 +43,6 @@ export class TextView {
     if (this.#isOpen) this.#lines[this.#lines.length - 1] += parts.shift();
     for (const part of parts) this.#lines.push(part);
     this.#isOpen = true;
-    // A line break at the end of a text begins no line; the next piece may go on with one.
     this.#lines.length = Math.min(this.#lines.length, MAX_LINES);
     this.element.style.setProperty("--numbers", `${Math.max(3, String(this.#lines.length).length)}ch`);
     for (let block = Math.floor(firstChanged / BLOCK); block * BLOCK < this.#lines.length; block++) this.#renew(block);
